@@ -1,0 +1,125 @@
+# Everything runs from here; a machine needs only Python >= 3.11 and make.
+# Each environment is a folder with a stamp that depends on the dependency files, so an edit there
+# reinstalls in place and nothing else does.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+MAKEFLAGS += --no-print-directory
+
+# The first interpreter that is new enough; 3.11 first, because constraints.txt is made with it.
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+DEPS := pyproject.toml constraints.txt constraints-min.txt
+# One BLAS thread: timings mean something, and pytest-xdist workers do not fight over cores.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+BIN := .venv/bin
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+# --- environments -------------------------------------------------------------------------------
+
+.PHONY: venv
+venv: .venv/.stamp ## .venv: the library, editable, with the extras test, plot, io, data
+
+.venv/.stamp:           WHAT := -e '.[test,plot,io,data]'
+.venv-torch/.stamp:     WHAT := -e '.[test,torch]'
+# The core dependencies and the test runner, no extra at all.
+.venv-no-extras/.stamp: WHAT := -e . hypothesis pytest pytest-xdist
+# The only environment off constraints.txt: its pins are the other end of every range.
+.venv-min/.stamp:       WHAT := -e '.[test]'
+.venv-min/.stamp:       PINS := constraints-min.txt
+
+PINS := constraints.txt
+.venv/.stamp .venv-torch/.stamp .venv-no-extras/.stamp .venv-min/.stamp: $(DEPS)
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..." >&2; exit 1; }
+	@echo "$(@D): installing $(WHAT)"
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c $(PINS) $(WHAT)
+	@touch $@
+
+# --- what a newcomer runs -----------------------------------------------------------------------
+
+.PHONY: demo
+demo: .venv/.stamp ## fit on real data, print the trade-off table, save the plot
+	@$(BIN)/python examples/demo.py
+
+# A torch that slipped in as someone's dependency would hide a core that needs it.
+.PHONY: test
+test: .venv/.stamp ## the suite, without torch
+	@$(BIN)/python -c "import sys, importlib.util as u; sys.exit(u.find_spec('torch') and 'torch is installed in .venv: make clean, then make test')"
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto $(ARGS)
+
+# --- other environments, other questions --------------------------------------------------------
+
+.PHONY: test-torch
+test-torch: .venv-torch/.stamp ## unit tests and tests/test_torch*.py with torch installed
+	@.venv-torch/bin/python -c "import torch; print('torch', torch.__version__)"
+	@$(ONE_THREAD) .venv-torch/bin/python -m pytest -n auto tests/unit $(wildcard tests/test_torch*.py) $(ARGS)
+
+.PHONY: test-no-extras
+test-no-extras: .venv-no-extras/.stamp ## unit tests and tests/test_no_extras.py with the core alone
+	@$(ONE_THREAD) .venv-no-extras/bin/python -m pytest -n auto tests/unit $(wildcard tests/test_no_extras.py) $(ARGS)
+
+.PHONY: test-min
+test-min: .venv-min/.stamp ## the suite with the lowest supported versions
+	@$(ONE_THREAD) .venv-min/bin/python -m pytest -n auto $(ARGS)
+
+.PHONY: test-statistical
+test-statistical: .venv/.stamp ## rates over many draws, and the slow tests
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "statistical or slow" $(ARGS)
+
+# --- style and types ----------------------------------------------------------------------------
+
+.PHONY: check
+check: .venv/.stamp ## ruff (rules, format) and mypy
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+.PHONY: format
+format: .venv/.stamp ## apply ruff's format and its safe fixes
+	@$(BIN)/ruff check --fix-only --quiet
+	@$(BIN)/ruff format
+
+# --- measurements -------------------------------------------------------------------------------
+
+.PHONY: bench
+bench: .venv/.stamp ## time and memory of the core, one BLAS thread
+	@$(ONE_THREAD) $(BIN)/python benchmarks/core.py
+
+bars-%: .venv/.stamp ## bars-core: `name measured limit pass` for one milestone; non-zero on a miss
+	@$(ONE_THREAD) $(BIN)/python -m benchmarks.bars $*
+
+# --- upkeep -------------------------------------------------------------------------------------
+
+# Resolved, not installed. torch stays at the pin already in the file: other builds of it bring
+# gigabytes (the nvidia-* and triton packages, which a CPU build does not have, are left out too).
+.PHONY: lock
+lock: ## refresh constraints.txt to the newest versions of every extra
+	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
+	@grep '^torch==' constraints.txt > .venv-lock/torch.txt
+	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lock/torch.txt \
+		--dry-run --ignore-installed --report .venv-lock/report.json '.[all,bench,docs,test,torch]'
+	@$(PYTHON) -c "$$LOCK" .venv-lock/report.json .venv-lock/torch.txt > .venv-lock/constraints.txt
+	@mv .venv-lock/constraints.txt constraints.txt && rm -rf .venv-lock
+
+define LOCK
+import json, pathlib, re, sys
+report, torch = map(pathlib.Path, sys.argv[1:])
+found = (item["metadata"] for item in json.loads(report.read_text())["install"])
+pins = {re.sub("[-_.]+", "-", m["name"]).lower(): m["version"] for m in found}
+skip = re.compile("fairspan|torch|triton|cuda-.*|nvidia-.*")
+lines = [f"{name}=={version}" for name, version in pins.items() if not skip.fullmatch(name)]
+print("# Written by `make lock`: the versions that every pip call of the Makefile uses.")
+print(*sorted([*lines, torch.read_text().strip()]), sep="\n")
+endef
+export LOCK
+
+.PHONY: clean
+clean: ## remove environments, caches and outputs
+	@rm -rf .venv .venv-torch .venv-no-extras .venv-min .venv-lock build dist demo-output \
+		.pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,170 @@
+"""How the metrics read their input: scores, labels, weights and protected attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairspan._linalg import Array
+from fairspan._validation import read_attributes
+from fairspan.codes import Attribute, Coder, Codes, CrossedCoder, Kind, infer_kind
+
+Labels: TypeAlias = NDArray[Any]
+Mask: TypeAlias = NDArray[np.bool_]
+SensitiveKind: TypeAlias = str | Sequence[str] | Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Protected attributes and weights of the rows a metric is taken on."""
+
+    attributes: dict[str, Attribute]
+    kinds: dict[str, Kind]
+    weight: Array
+
+    def take(self, mask: Mask) -> Rows:
+        """Some of the rows; the kinds stay those of all rows."""
+        some = {name: attribute.take(mask) for name, attribute in self.attributes.items()}
+        return Rows(some, self.kinds, self.weight[mask])
+
+    def groups(
+        self, n_bins: int, intersectional: bool = False
+    ) -> Iterator[tuple[str, Codes, tuple[str, ...]]]:
+        """Per attribute: name, group of each row, group names. Continuous ones are sliced."""
+        if n_bins < 2:
+            raise ValueError(f"n_bins must be at least 2, got {n_bins}")
+        parts: list[Coder] = []
+        for name, attribute in self.attributes.items():
+            coder = Coder.learn(attribute, self.kinds[name], n_bins, self.weight)
+            if coder.n_levels < 2 and np.any(attribute.values != attribute.values[0]):
+                raise ValueError(
+                    f"sensitive feature {name!r} falls into one slice: nearly all rows have its "
+                    f"smallest value. Use a larger n_bins, or cut it into categories yourself"
+                )
+            if coder.n_levels < 2:
+                raise ValueError(f"sensitive feature {name!r} is constant: no groups to compare")
+            parts.append(coder)
+        crossed = [CrossedCoder.learn(parts, self.attributes)] if intersectional else []
+        for used in crossed or parts:
+            labels = used.labels
+            if len(set(labels)) < len(labels):  # numbers that differ beyond the digits shown
+                labels = tuple(f"{label} (#{i})" for i, label in enumerate(labels))
+            yield used.name, used.codes(self.attributes), labels
+
+
+def read_labels(data: Any, what: str) -> Labels:
+    """One column of labels or target values, as the user wrote them."""
+    labels = np.asarray(data)
+    # text swallows a NaN of a list: look for it before
+    raw = np.array(data, dtype=object) if isinstance(data, list | tuple) else labels
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels, raw = labels[:, 0], raw[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"{what} must be one column, got shape {labels.shape}")
+    (column,) = read_attributes({what: raw}, len(raw), what, what).values()
+    if column.missing.any():
+        raise ValueError(f"{what} is missing (NaN or None) in {column.missing.sum()} rows")
+    return labels
+
+
+def read_scores(data: Any, what: str = "scores") -> Array:
+    """Real-valued scores of shape (n, n_outputs)."""
+    scores = np.asarray(data)
+    if scores.ndim not in (1, 2) or scores.size == 0:
+        raise ValueError(f"{what} must be 1D or 2D and not empty, got shape {scores.shape}")
+    try:
+        scores = scores.reshape(len(scores), -1).astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} must be numbers, got {scores.flat[0]!r}") from None
+    if not np.isfinite(scores).all():
+        raise ValueError(f"{what} has NaN or infinite values")
+    return scores
+
+
+def _resolve_kinds(attributes: dict[str, Attribute], given: SensitiveKind) -> dict[str, Kind]:
+    names = list(attributes)
+    if isinstance(given, str):
+        given = dict.fromkeys(names, given)
+    elif not isinstance(given, Mapping):
+        if len(given) != len(names):
+            raise ValueError(f"sensitive_kind has {len(given)} entries for {len(names)} attributes")
+        given = dict(zip(names, given, strict=True))
+    if unknown := [name for name in given if name not in attributes]:
+        raise ValueError(f"sensitive_kind names {unknown[0]!r}, which is not among {names}")
+    kinds: dict[str, Kind] = {}
+    for name, attribute in attributes.items():
+        match given.get(name, "auto"):
+            case "auto":
+                kinds[name] = infer_kind(attribute)
+            case "categorical":
+                kinds[name] = "categorical"
+            case "continuous" if attribute.values.dtype.kind == "f":
+                kinds[name] = "continuous"
+            case "continuous":
+                raise ValueError(f"sensitive feature {name!r} holds text: it cannot be continuous")
+            case other:
+                raise ValueError(
+                    f"sensitive_kind={other!r} is unknown: 'auto', 'categorical' or 'continuous'"
+                )
+    return kinds
+
+
+def _read_weight(sample_weight: Any, n: int) -> Array:
+    if sample_weight is None:
+        return np.ones(n)
+    weight = read_scores(sample_weight, "sample_weight")[:, 0]
+    if (weight < 0).any():
+        raise ValueError(f"sample_weight is negative in {(weight < 0).sum()} rows")
+    if not (weight > 0).any():
+        raise ValueError("sample_weight is zero in every row")
+    return weight
+
+
+def read_rows(
+    sensitive_features: Any,
+    sensitive_kind: SensitiveKind,
+    sample_weight: Any,
+    sizes: dict[str, int],
+) -> Rows:
+    """Clean attributes and weights; ``sizes`` are the numbers of rows of the other arguments."""
+    n = next(iter(sizes.values()))
+    weight = _read_weight(sample_weight, n)
+    sizes = {**sizes, "sample_weight": len(weight)}
+    if hasattr(sensitive_features, "__len__") and not isinstance(sensitive_features, Mapping):
+        sizes["sensitive_features"] = len(sensitive_features)
+    if len(set(sizes.values())) > 1:
+        found = ", ".join(f"{what} has {size}" for what, size in sizes.items())
+        raise ValueError(f"numbers of rows differ: {found}")
+    attributes = read_attributes(sensitive_features, n, "sensitive_features", "sensitive_feature")
+    for name, attribute in attributes.items():
+        if attribute.missing.any():
+            count = attribute.missing.sum()
+            raise ValueError(f"sensitive feature {name!r} is missing (NaN or None) in {count} rows")
+    used = {name: attribute.take(weight > 0) for name, attribute in attributes.items()}
+    return Rows(attributes, _resolve_kinds(used, sensitive_kind), weight)
+
+
+def read(
+    sensitive_features: Any, sensitive_kind: SensitiveKind, sample_weight: Any, **arrays: Labels
+) -> tuple[Rows, list[Labels]]:
+    """Clean rows of one length, without those of weight zero (METHOD 0)."""
+    sizes = {what: len(array) for what, array in arrays.items()}
+    rows = read_rows(sensitive_features, sensitive_kind, sample_weight, sizes)
+    keep = rows.weight > 0
+    return rows.take(keep), [array[keep] for array in arrays.values()]
+
+
+def is_positive(labels: Labels, pos_label: Any) -> Mask:
+    """Rows of the positive class; numpy answers with one False when types do not compare."""
+    return np.broadcast_to(np.asarray(labels == pos_label, dtype=bool), labels.shape)
+
+
+def unknown_pos_label(pos_label: Any, labels: Labels, hint: str = "") -> ValueError:
+    """The error for a positive class that does not occur."""
+    seen = list(dict.fromkeys(labels.tolist()))
+    shown = ", ".join(map(repr, seen[:5])) + (", ..." if len(seen) > 5 else "")
+    return ValueError(f"pos_label={pos_label!r} is not among the labels {shown}{hint}")

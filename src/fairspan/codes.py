@@ -1,0 +1,275 @@
+"""Protected attributes become codes, criteria become cells (METHOD 3).
+
+Everything here is frozen before the first moment is taken: category lists, slice edges, strata.
+Codes come back in SAMPLE order, -1 where the value is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairspan._linalg import Array
+
+Kind = Literal["categorical", "continuous"]
+Codes = NDArray[np.intp]
+
+__all__ = [
+    "Attribute",
+    "Cells",
+    "Coder",
+    "Codes",
+    "CrossedCoder",
+    "code_slices",
+    "infer_kind",
+    "slice_edges",
+]
+
+MAX_INTEGER_CATEGORIES = 20
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One clean column: float64 or unicode ``values``, and which entries are missing.
+
+    ``dtype_kind`` remembers what the user gave ("b", "i", "f", "U"), for :func:`infer_kind`.
+    """
+
+    name: str
+    values: NDArray[np.generic]
+    missing: NDArray[np.bool_]
+    dtype_kind: str
+
+    def take(self, rows: NDArray[np.generic]) -> Attribute:
+        """Rows by index or mask."""
+        return Attribute(self.name, self.values[rows], self.missing[rows], self.dtype_kind)
+
+
+def infer_kind(attribute: Attribute) -> Kind:
+    """Categorical or continuous, by the stated rule.
+
+    Booleans, strings and anything with two distinct values are categorical; integers with at most
+    20 distinct values too; other integers and other floats are continuous.
+    """
+    if attribute.dtype_kind in "bU":
+        return "categorical"
+    n_distinct = len(np.unique(attribute.values[~attribute.missing]))
+    if n_distinct <= 2:
+        return "categorical"
+    if attribute.dtype_kind == "i" and n_distinct <= MAX_INTEGER_CATEGORIES:
+        return "categorical"
+    return "continuous"
+
+
+def slice_edges(values: Array, n_slices: int | None, weights: Array | None = None) -> Array:
+    """Inner edges of the slices of a continuous variable.
+
+    One slice per value if there are at most ``n_slices`` distinct ones (or ``n_slices`` is None);
+    otherwise the unique inner quantiles, inverted weighted CDF at i/n_slices, without edges equal
+    to the smallest value (they would cut off an empty slice).
+    """
+    distinct, inverse = np.unique(values, return_inverse=True)
+    if n_slices is None or len(distinct) <= n_slices:
+        return distinct[1:]
+    mass = np.bincount(inverse, weights=weights, minlength=len(distinct))
+    cdf = np.cumsum(mass)
+    cdf = cdf / cdf[-1]
+    # `side="left"` inverts the CDF; the tolerance keeps i/n_slices stable when the weights of a
+    # value are summed in another order (weight k must equal k copies).
+    levels = np.arange(1, n_slices) / n_slices
+    edges = np.unique(distinct[np.searchsorted(cdf, levels - 1e-12)])
+    return np.asarray(edges[edges > distinct[0]])
+
+
+def code_slices(values: Array, edges: Array) -> Codes:
+    """Slice of each value: a value equal to an edge opens the slice above it."""
+    return np.searchsorted(edges, values, side="right").astype(np.intp)
+
+
+@dataclass(frozen=True)
+class Coder:
+    """Frozen rule that turns one attribute into level codes (and, if continuous, a column)."""
+
+    name: str
+    kind: Kind
+    table: NDArray[np.generic]  # categories (sorted) or inner slice edges
+
+    @classmethod
+    def learn(
+        cls,
+        attribute: Attribute,
+        kind: Kind,
+        n_slices: int | None,
+        weights: Array | None = None,
+    ) -> Coder:
+        """Freeze the category list or the slice edges on the pilot rows."""
+        present = ~attribute.missing
+        values = attribute.values[present]
+        if kind == "categorical":
+            return cls(attribute.name, kind, np.unique(values))
+        if values.dtype.kind != "f":
+            msg = (
+                f"Attribute {attribute.name!r} holds text, so it cannot be continuous. Pass "
+                f"sensitive_kind='categorical', or give numbers."
+            )
+            raise ValueError(msg)
+        w = None if weights is None else weights[present]
+        return cls(attribute.name, kind, slice_edges(values.astype(np.float64), n_slices, w))
+
+    @property
+    def n_levels(self) -> int:
+        """Number of categories or slices."""
+        return len(self.table) + (self.kind == "continuous")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Readable level names, for reports and warnings."""
+        if self.kind == "categorical":
+            return tuple(_label(value) for value in self.table)
+        if len(self.table) == 0:
+            return ("all values",)
+        inner = [_label(edge) for edge in self.table]
+        between = [f"[{a}, {b})" for a, b in pairwise(inner)]
+        return (f"< {inner[0]}", *between, f">= {inner[-1]}")
+
+    def codes(self, attributes: Mapping[str, Attribute]) -> Codes:
+        """Level of each row, -1 where missing; an unseen category is an error that names it."""
+        attribute = attributes[self.name]
+        out = np.full(len(attribute.values), -1, dtype=np.intp)
+        present = ~attribute.missing
+        values = attribute.values[present]
+        if self.kind == "continuous":
+            out[present] = code_slices(values.astype(np.float64), self.table.astype(np.float64))
+            return out
+        if values.dtype.kind != self.table.dtype.kind:
+            raise ValueError(_unseen_message(self, values[:1]))
+        position = np.searchsorted(self.table, values)
+        position[position == len(self.table)] = 0
+        unseen = self.table[position] != values
+        if unseen.any():
+            raise ValueError(_unseen_message(self, np.unique(values[unseen])))
+        out[present] = position
+        return out
+
+    def column(self, attributes: Mapping[str, Attribute]) -> Array:
+        """The numbers themselves, NaN where missing (continuous attributes only)."""
+        attribute = attributes[self.name]
+        out = attribute.values.astype(np.float64)
+        out[attribute.missing] = np.nan
+        return out
+
+
+@dataclass(frozen=True)
+class CrossedCoder:
+    """Several attributes as one: a level is a combination seen in the pilot (intersectional S)."""
+
+    parts: tuple[Coder, ...]
+    combinations: Codes  # (n_levels, n_parts)
+
+    @classmethod
+    def learn(cls, parts: Sequence[Coder], attributes: Mapping[str, Attribute]) -> CrossedCoder:
+        """Freeze the combinations that occur among rows with nothing missing."""
+        codes = np.stack([part.codes(attributes) for part in parts], axis=1)
+        complete = codes[(codes >= 0).all(axis=1)]
+        return cls(tuple(parts), np.unique(complete, axis=0))
+
+    kind: Kind = "categorical"
+
+    @property
+    def name(self) -> str:
+        """Names of the parts, crossed."""
+        return " x ".join(part.name for part in self.parts)
+
+    @property
+    def n_levels(self) -> int:
+        """Number of combinations seen."""
+        return len(self.combinations)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Readable combinations."""
+        names = [part.labels for part in self.parts]
+        return tuple(
+            " & ".join(names[j][code] for j, code in enumerate(row)) for row in self.combinations
+        )
+
+    def codes(self, attributes: Mapping[str, Attribute]) -> Codes:
+        """Combination of each row; -1 where any part is missing; an unseen one is an error."""
+        codes = np.stack([part.codes(attributes) for part in self.parts], axis=1)
+        out = np.full(len(codes), -1, dtype=np.intp)
+        complete = (codes >= 0).all(axis=1)
+        sizes = [part.n_levels for part in self.parts]
+        known = np.ravel_multi_index(tuple(self.combinations.T), sizes)
+        flat = np.ravel_multi_index(tuple(codes[complete].T), sizes)
+        position = np.searchsorted(known, flat)
+        position[position == len(known)] = 0
+        unseen = known[position] != flat
+        if unseen.any():
+            row = codes[complete][unseen][0]
+            combination = " & ".join(p.labels[c] for p, c in zip(self.parts, row, strict=True))
+            msg = (
+                f"{self.name!r} has the combination {combination!r}, which the rows given to "
+                f"`prepare` (or to the first `partial_fit`) did not have. Prepare on rows that "
+                f"show every combination."
+            )
+            raise ValueError(msg)
+        out[complete] = position
+        return out
+
+
+@dataclass(frozen=True)
+class Cells:
+    """On which rows must scores be independent of S? One cell per condition, then "rest".
+
+    ``rule``: "all" (one cell), "class" (rows of class ``positive``), "target" (one cell per class
+    or slice of y), "strata" (one cell per stratum of the control features).
+    """
+
+    rule: Literal["all", "class", "target", "strata"]
+    names: tuple[str, ...]
+    positive: int = -1
+    strata: CrossedCoder | None = None
+
+    @property
+    def n_constrained(self) -> int:
+        """Cells that the criterion constrains."""
+        return len(self.names)
+
+    @property
+    def n_groups(self) -> int:
+        """Cells that cover all rows: the constrained ones and, if any row is in none, "rest"."""
+        return len(self.names) + (self.rule == "class")
+
+    def assign(self, target_codes: Codes | None, control: Mapping[str, Attribute], n: int) -> Codes:
+        """Cell of each row; rows in no constrained cell get the last index ("rest")."""
+        if self.rule == "all":
+            return np.zeros(n, dtype=np.intp)
+        if self.rule == "strata":
+            assert self.strata is not None
+            return self.strata.codes(control)
+        assert target_codes is not None
+        if self.rule == "class":
+            return np.where(target_codes == self.positive, 0, 1).astype(np.intp)
+        return target_codes
+
+
+def _label(value: object) -> str:
+    """Short text of a category or an edge: 3.0 reads "3", text reads as itself."""
+    if isinstance(value, float | np.floating):
+        return f"{float(value):.6g}"
+    return str(value)
+
+
+def _unseen_message(coder: Coder, values: NDArray[np.generic]) -> str:
+    shown = ", ".join(repr(_label(v)) for v in values[:3])
+    known = ", ".join(repr(label) for label in coder.labels[:5])
+    more = ", ..." if coder.n_levels > 5 else ""
+    return (
+        f"Attribute {coder.name!r} has a category that was never seen when the estimator was "
+        f"prepared: {shown}. Known: {known}{more}. Prepare on rows that show every category."
+    )

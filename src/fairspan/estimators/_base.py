@@ -1,0 +1,383 @@
+"""The one shared fit: (X, y, S) -> pilot -> moments -> solution -> place on the dial.
+
+Subclasses add what they do with the scores. Nothing here knows about heads other than the ridge
+head that certificates speak about.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from fairspan._linalg import Array
+from fairspan._validation import (
+    Data,
+    canonical_criterion,
+    check_parameters,
+    check_rows,
+    read_features,
+    read_training_data,
+)
+from fairspan.estimators._pilot import Pilot, accumulate, build_pilot
+from fairspan.estimators._solve import locate, locate_fair, solve
+from fairspan.exceptions import DataWarning, IncompatibleMomentsError
+from fairspan.features import LandmarkMap
+from fairspan.moments import Moments
+
+
+class FairKernelEstimator(BaseEstimator):
+    """Shared parameters, fitting, merging and the dial of every fair kernel estimator."""
+
+    # S and control features are requested by default, so Pipeline, GridSearchCV and cross_validate
+    # route them without a `set_fit_request` of the user's.
+    __metadata_request__fit = {"sensitive_features": True, "control_features": True}
+    __metadata_request__partial_fit = {"sensitive_features": True, "control_features": True}
+
+    def __init__(
+        self,
+        kernel="rbf",
+        *,
+        gamma="cv",
+        kernel_params=None,
+        feature_map=None,
+        n_components="auto",
+        landmarks="stratified",
+        criterion="statistical_parity",
+        fairness=1.0,
+        dial="angle",
+        sensitive_kind="auto",
+        dependence="mean",
+        n_slices=10,
+        intersectional=False,
+        pos_label=None,
+        n_sensitive_directions="auto",
+        n_predictive_directions="auto",
+        eta="auto",
+        alpha="auto",
+        subspace="model",
+        method="optimal",
+        missing_sensitive="raise",
+        random_state=None,
+        verbose=0,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.kernel_params = kernel_params
+        self.feature_map = feature_map
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.criterion = criterion
+        self.fairness = fairness
+        self.dial = dial
+        self.sensitive_kind = sensitive_kind
+        self.dependence = dependence
+        self.n_slices = n_slices
+        self.intersectional = intersectional
+        self.pos_label = pos_label
+        self.n_sensitive_directions = n_sensitive_directions
+        self.n_predictive_directions = n_predictive_directions
+        self.eta = eta
+        self.alpha = alpha
+        self.subspace = subspace
+        self.method = method
+        self.missing_sensitive = missing_sensitive
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(
+        self, X, y=None, *, sensitive_features=None, control_features=None, sample_weight=None
+    ) -> Self:
+        """Learn the fair subspace and the model space from rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Numbers without gaps; see :func:`fairspan.table_encoder` for everything else.
+        y : array-like of shape (n_samples,)
+            Classes (text, booleans, two values, integers with at most 20 values) or numbers.
+        sensitive_features : array-like, frame, or column name(s) of X
+            One or several protected attributes. Never needed again after fitting.
+        control_features : array-like, frame, or column name(s) of X, optional
+            Strata for ``criterion="conditional_statistical_parity"``.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weight k counts as k copies in every moment. The automatic choices (gamma, alpha, eta,
+            landmarks, tests) use effective sizes instead, so exact equivalence holds when those are
+            fixed.
+
+        Returns
+        -------
+        self
+        """
+        with self._unchanged_on_error():
+            self._forget()
+            data = self._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
+            self._prepare(data)
+            self._absorb(data)
+            self._solve()
+        return self
+
+    def prepare(
+        self, X, y=None, *, sensitive_features=None, control_features=None, sample_weight=None
+    ) -> Self:
+        """Freeze landmarks, bandwidth, slice edges and category lists on these rows; no moments.
+
+        Follow with :meth:`partial_fit` on blocks, on this estimator or on copies of it whose moments
+        are brought together by :meth:`merge`. Parameters as in :meth:`fit`.
+        """
+        with self._unchanged_on_error():
+            self._forget()
+            data = self._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
+            if self.kernel == "precomputed":
+                msg = (
+                    "kernel='precomputed' cannot stream: a block of rows has no kernel columns of its "
+                    "own. Use `fit` with the whole matrix, or a kernel that can be evaluated."
+                )
+                raise ValueError(msg)
+            self._prepare(data)
+        return self
+
+    def partial_fit(
+        self, X, y=None, *, sensitive_features=None, control_features=None, sample_weight=None,
+        solve=True,
+    ) -> Self:  # fmt: skip
+        """Add a block of rows.
+
+        An estimator that was not prepared is prepared on this first block (and says so). Any
+        partition of the same rows gives the same moments.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, control_features, sample_weight
+            As in :meth:`fit`.
+        solve : bool, default=True
+            Solve for the model after adding. In a long loop pass False and call :meth:`solve` once:
+            adding costs O(rows D^2), solving O(D^3).
+        """
+        with self._unchanged_on_error():
+            first = not hasattr(self, "pilot_")
+            if not first:
+                self._need_moments("partial_fit")
+            data = self._read(
+                X, y, sensitive_features, control_features, sample_weight, reset=first
+            )
+            if first:
+                if self.kernel == "precomputed":
+                    msg = "kernel='precomputed' cannot stream. Use `fit` with the whole matrix."
+                    raise ValueError(msg)
+                warnings.warn(
+                    f"partial_fit prepares on its first block: landmarks, bandwidth, slice edges and "
+                    f"category lists are frozen on these {data.n} rows. Call `prepare` on a "
+                    f"representative sample to choose them yourself.",
+                    DataWarning,
+                    stacklevel=2,
+                )
+                self._prepare(data)
+            self._absorb(data)
+            if solve:
+                self._solve()
+        return self
+
+    def merge(self, other: FairKernelEstimator, *, solve: bool = True) -> Self:
+        """Add the moments of another estimator with the same pilot (a worker's copy of this one)."""
+        with self._unchanged_on_error():
+            for name, est in (("this estimator", self), ("the other estimator", other)):
+                if not hasattr(est, "moments_"):
+                    msg = f"merge needs moments on both sides, but {name} has none: call partial_fit on it."
+                    raise IncompatibleMomentsError(msg)
+            self.moments_: Moments = self.moments_ + other.moments_
+            if solve:
+                self._solve()
+        return self
+
+    def solve(self) -> Self:
+        """Solve for the model from the moments gathered so far."""
+        with self._unchanged_on_error():
+            if not hasattr(self, "moments_") or self.moments_.n_rows == 0:
+                msg = (
+                    f"This {type(self).__name__} has seen no rows yet; call `fit` or `partial_fit`."
+                )
+                raise NotFittedError(msg)
+            self._solve()
+        return self
+
+    # ------------------------------------------------------------------ the dial
+
+    def at(self, fairness=None, *, dial=None, max_correlation=None) -> Self:
+        """The same fit at another dial value: a new estimator, no pass over the data.
+
+        Parameters
+        ----------
+        fairness : float in [0, 1], optional
+            0 is the unconstrained model, 1 the fairest.
+        dial : {"angle", "cosine", "correlation"}, optional
+            Scale on which ``fairness`` is read; the estimator's own if not given.
+        max_correlation : float in [0, 1], optional
+            Instead of ``fairness``: the largest in-sample multiple correlation of the fitted score
+            with any protected attribute in any cell.
+
+        Returns
+        -------
+        estimator
+            Fitted, sharing the moments; ``get_params()`` shows the new dial.
+        """
+        check_is_fitted(self)
+        if (fairness is None) == (max_correlation is None):
+            msg = (
+                "at() takes either `fairness` or `max_correlation`, e.g. at(0.7) or "
+                "at(max_correlation=0.05)."
+            )
+            raise ValueError(msg)
+        if max_correlation is not None:
+            if dial not in (None, "correlation"):
+                msg = f"max_correlation is read on dial='correlation', not {dial!r}; leave `dial` out."
+                raise ValueError(msg)
+            if (
+                not isinstance(max_correlation, int | float | np.number)
+                or not 0.0 <= max_correlation <= 1.0
+            ):
+                msg = f"max_correlation={max_correlation!r} is not allowed; give a number from 0 to 1."
+                raise ValueError(msg)
+            fairness, dial = 1.0 - max_correlation, "correlation"
+        out = copy.copy(self)
+        out.fairness = fairness
+        out.dial = self.dial if dial is None else dial
+        check_parameters(out)
+        out._locate()
+        return out
+
+    # ------------------------------------------------------------------ inside
+
+    def _read(self, X, y, sensitive, control, weight, *, reset: bool) -> Data:
+        check_parameters(self)
+        data = read_training_data(self, X, y, sensitive, control, weight, reset=reset)
+        if reset:
+            self._sensitive_columns = data.sensitive_columns
+        return data
+
+    def _prepare(self, data: Data) -> None:
+        if data.n < 2:
+            msg = (
+                f"n_samples={data.n}: at least two rows are needed to learn anything about groups."
+            )
+            raise ValueError(msg)
+        check_rows(self, data)
+        self.pilot_: Pilot = build_pilot(self, data)
+        self.moments_ = self.pilot_.empty_moments()
+        self._counter = self.pilot_.counter()
+        if self.pilot_.target is not None and not self.pilot_.target_is_numeric:
+            self.classes_ = data.classes
+
+    def _absorb(self, data: Data) -> None:
+        counter = self._counter.copy()
+        self.moments_ = accumulate(self.pilot_, self.moments_, counter, data, verbose=self.verbose)
+        self._counter = counter
+
+    def _solve(self) -> None:
+        self._solution, psi_moments = solve(self.moments_, self.pilot_, self)
+        self._locate(psi_moments)
+        self._publish()
+
+    def _locate(self, psi_moments=None) -> None:
+        criterion = canonical_criterion(self.criterion)
+        if self.subspace == "fair":
+            if psi_moments is None:
+                self._need_moments("at() with subspace='fair'")
+                _, psi_moments = solve(self.moments_, self.pilot_, self, self._solution.eta_y)
+            self._position, self._fair_space = locate_fair(
+                self._solution, psi_moments, self.pilot_, self, criterion
+            )
+        else:
+            self._position = locate(self._solution, self, criterion)
+        self.certificate_ = self._position.certificate
+        self.score_coef_ = self._position.coef
+        self.score_intercept_ = self._solution.target_mean
+        self.fairness_ = self._position.fairness
+        self._n_features_out = self._position.directions.shape[1]
+
+    def _publish(self) -> None:
+        """Fitted attributes a user reads."""
+        pilot, solution = self.pilot_, self._solution
+        features = pilot.features
+        self.gamma_ = pilot.gamma
+        self.n_components_ = features.rank
+        self.landmarks_ = features.landmarks if isinstance(features, LandmarkMap) else None
+        self.dropped_mass_ = features.dropped_mass
+        self.approximation_residual_ = pilot.residual
+        self.sensitive_kinds_ = {coder.name: coder.kind for coder in pilot.coders}
+        self.target_kind_ = (
+            None if pilot.target is None else "numeric" if pilot.target_is_numeric else "classes"
+        )
+        self.cells_ = list(pilot.cells.names)
+        self.alpha_ = None if pilot.target is None else solution.eta_y * solution.weight
+        self.cosines_ = solution.pair.cosines
+        self.angles_ = solution.pair.angles
+        self.n_removed_ = solution.n_removed
+        self.blocks_ = solution.reports
+        self.n_directions_ = {
+            cell: {
+                r.attribute: r.n_directions
+                for r in solution.reports
+                if r.cell == cell and r.constrained
+            }
+            for cell in self.cells_
+        }
+
+    def _scores(self, X: Array) -> Array:
+        """``Pi(x) = E'(psi(x) - mu)``."""
+        position = self._position
+        return self.pilot_.features.scores(X, position.directions) - position.offset
+
+    def _coordinates(self, X: Array) -> Array:
+        """``psi(x) - mu``, for what needs all of psi and not only scores."""
+        return np.asarray(self.pilot_.features.coordinates(X) - self._solution.mean)
+
+    def _need_moments(self, what: str) -> None:
+        if not hasattr(self, "moments_"):
+            msg = f"{what} needs the moments, which this model was saved without (keep_moments=False)."
+            raise ValueError(msg)
+
+    def _read_new(self, X) -> Array:
+        check_is_fitted(self)
+        return read_features(self, X, reset=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_position")
+
+    def _forget(self) -> None:
+        """Drop everything an earlier fit left, so that nothing of it can leak into this one."""
+        params = set(self.get_params(deep=False))
+        for name in list(vars(self)):
+            if name not in params and (name.endswith("_") or name in _PRIVATE_STATE):
+                delattr(self, name)
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """Whatever goes wrong inside, an interrupt included, the estimator is as before the call."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+
+_PRIVATE_STATE = frozenset(
+    ("_counter", "_solution", "_position", "_fair_space", "_sensitive_columns", "_n_features_out")
+)

@@ -1,0 +1,98 @@
+"""Linear heads on the scores ``Pi(x) = E'(psi(x) - mu)``, from 2d x 2d moments (METHOD 7, 9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from fairspan._linalg import Array
+from fairspan.subspaces import PrincipalPair, blend, dial_angles
+
+__all__ = ["PathMoments", "correlation_dial", "multiple_correlation", "ridge_head"]
+
+
+@dataclass(frozen=True)
+class PathMoments:
+    """Everything a model on the path needs: all of them lie in ``span[P_F G, G] = span B``.
+
+    One 2d x 2d moment matrix, so a whole path costs what one model costs. ``blocks`` are aligned
+    with the certificate's blocks: covariance of B in the cell, and of B with the codes.
+    """
+
+    gram: Array  # B'B: RKHS inner products
+    cov: Array  # B'Sig B
+    cov_target: Array  # B'Cov(psi, y), (2d, outputs)
+    first: Array  # B'(psi(first row) - mu)
+    block_cov: tuple[Array, ...]
+    block_delta: tuple[Array, ...]
+
+
+def ridge_head(path: PathMoments, C: Array, eta_y: float) -> Array:
+    """``beta = (E'(Sig + eta_y I)E)^-1 E'Cov(psi, y)``: the penalised loss over the model space.
+
+    Fairness 0 is kernel ridge regression in both geometries; fairness 1 is constrained kernel ridge
+    in the correlation geometry. ``eta_y = 0`` is least squares, the paper's head.
+    """
+    if 0 in (C.shape[1], path.cov_target.shape[1]):
+        return np.zeros((C.shape[1], path.cov_target.shape[1]))
+    normal = C.T @ (path.cov + eta_y * path.gram) @ C
+    if len(normal) == 1:  # the usual case, met a hundred times along a path
+        scale = normal[0, 0] if normal[0, 0] > 0.0 else np.inf
+        return np.asarray(C.T @ path.cov_target / scale)
+    beta, *_ = scipy.linalg.lstsq(normal, C.T @ path.cov_target, cond=1e-14)
+    return np.asarray(beta)
+
+
+def multiple_correlation(cov: Array, delta: Array, w: Array) -> float:
+    """Largest, over the columns of w, multiple correlation of a function with a block's codes.
+
+    ``R_cj = |Delta'w| / sqrt(w'Sig_c w)``; a function constant in the cell has none (0).
+    """
+    variance = np.einsum("ij,ij->j", w, cov @ w)
+    explained = ((delta.T @ w) ** 2).sum(axis=0)
+    scale = float(np.abs(variance).max(initial=0.0))
+    ok = variance > 1e-24 * max(scale, 1e-300)
+    ratio = np.divide(explained, variance, out=np.zeros_like(variance), where=ok)
+    return float(np.sqrt(np.clip(ratio, 0.0, 1.0).max(initial=0.0)))
+
+
+def correlation_dial(
+    path: PathMoments, pair: PrincipalPair, eta_y: float, blocks: list[int], limit: float
+) -> tuple[float, float]:
+    """Smallest fairness whose score stays within ``limit`` on all of [fairness, 1]; and R there.
+
+    ``R(f) = max_{c,j} R_cj(f)`` of the fitted score, by scanning 201 values down from 1 to the first
+    violation and bisecting that bracket. (``sin a = v/rho`` is wrong: asked .05, it gave .086.)
+    If even fairness 1 exceeds the limit, that is what comes back, with its R.
+    """
+
+    def worst(fairness: float) -> float:
+        C = blend(pair, dial_angles(pair, fairness, "angle"))
+        w = C @ ridge_head(path, C, eta_y)
+        return max(
+            (multiple_correlation(path.block_cov[i], path.block_delta[i], w) for i in blocks),
+            default=0.0,
+        )
+
+    at_one = worst(1.0)
+    if at_one > limit:
+        return 1.0, at_one
+    good = 1.0
+    for fairness in np.linspace(1.0, 0.0, 201)[1:]:
+        if worst(float(fairness)) > limit:
+            bad = float(fairness)
+            break
+        good = float(fairness)
+    else:
+        return 0.0, worst(0.0)
+    for _ in range(60):
+        middle = (good + bad) / 2.0
+        if middle in (good, bad):
+            break
+        if worst(middle) > limit:
+            bad = middle
+        else:
+            good = middle
+    return good, worst(good)

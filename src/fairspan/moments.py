@@ -1,0 +1,436 @@
+"""Moments: all the data the method needs, in a form that merges exactly (METHOD 2).
+
+Rows fall into groups (cell, fold). Per group: weight, mean and centred second moment of the
+columns; per group and level of every coded variable its weight and mean; per group and numeric
+variable its centred square and its centred product with the columns. Blocks, files, workers, folds
+and ``partial_fit`` are one mechanism: everything centred is merged with the pairwise update
+``M = M_a + M_b + delta delta' T_a T_b / T`` (Chan, Golub, LeVeque 1983).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas
+
+from fairspan._linalg import Array
+from fairspan.codes import Codes
+from fairspan.exceptions import IncompatibleMomentsError
+
+__all__ = ["Accumulator", "ColumnStats", "FoldCounter", "LevelStats", "Moments", "Pooled"]
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LevelStats:
+    """One coded variable on pooled rows: per level weight, sum of squared weights, rows, mean."""
+
+    weight: Array
+    weight2: Array
+    rows: Integers
+    mean: Array  # (levels, D)
+
+
+@dataclass(frozen=True)
+class ColumnStats:
+    """One numeric variable v on the pooled rows where it is present."""
+
+    weight: float
+    weight2: float
+    rows: int
+    mean: float
+    square: float  # sum w (v - mean)^2
+    cross: Array  # sum w (v - mean) (columns - mean), (D,)
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Moments of a set of groups taken together."""
+
+    weight: float
+    weight2: float
+    rows: int
+    mean: Array
+    scatter: Array  # sum w (x - mean)(x - mean)'
+
+    levels: tuple[LevelStats, ...]
+    columns: tuple[ColumnStats, ...]
+
+    @property
+    def cov(self) -> Array:
+        """Covariance; divides by the total weight, never n - 1."""
+        return self.scatter / self.weight
+
+    @property
+    def kish(self) -> float:
+        """Effective number of rows, ``(sum w)^2 / sum w^2``."""
+        return kish(self.weight, self.weight2)
+
+
+def kish(weight: float, weight2: float) -> float:
+    """Effective sample size; equals the row count for equal weights."""
+    return weight**2 / weight2 if weight2 > 0.0 else 0.0
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Frozen sums over groups; ``a + b`` is the moments of both sets of rows.
+
+    Shapes: G groups = cells x folds (cell-major), H levels of all coded variables in one axis (cut
+    by ``level_sizes``), V numeric variables, D columns.
+    """
+
+    fingerprint: str
+    n_folds: int
+    level_sizes: tuple[int, ...]
+    weight: Array  # (G,)
+    weight2: Array
+    rows: Integers
+    mean: Array  # (G, D)
+    scatter: Array  # (G, D, D), upper triangles valid in an Accumulator, symmetric here
+    level_weight: Array  # (G, H)
+    level_weight2: Array
+    level_rows: Integers
+    level_mean: Array  # (G, H, D)
+    column_weight: Array  # (G, V)
+    column_weight2: Array
+    column_rows: Integers
+    column_mean: Array
+    column_square: Array
+    column_centre: Array  # (G, V, D): mean of the columns where v is present
+    column_cross: Array  # (G, V, D)
+    sum_log_weight: float
+    first_index: int  # global index of the first row seen, -1 if none
+    first_row: Array  # (D,): its columns; the paper's sign rule reads them
+
+    @classmethod
+    def empty(
+        cls,
+        fingerprint: str,
+        n_cells: int,
+        n_folds: int,
+        level_sizes: tuple[int, ...],
+        n_numeric: int,
+        n_columns: int,
+    ) -> Moments:
+        """Moments of no rows."""
+        G, H, V, D = n_cells * n_folds, sum(level_sizes), n_numeric, n_columns
+
+        def zeros(*shape: int) -> Array:
+            return np.zeros(shape)
+
+        def counts(*shape: int) -> Integers:
+            return np.zeros(shape, dtype=np.int64)
+
+        return cls(
+            fingerprint, n_folds, level_sizes,
+            zeros(G), zeros(G), counts(G), zeros(G, D), zeros(G, D, D),
+            zeros(G, H), zeros(G, H), counts(G, H), zeros(G, H, D),
+            zeros(G, V), zeros(G, V), counts(G, V), zeros(G, V), zeros(G, V), zeros(G, V, D),
+            zeros(G, V, D), 0.0, -1, zeros(D),
+        )  # fmt: skip
+
+    @staticmethod
+    def bytes_needed(
+        n_cells: int, n_folds: int, n_levels: int, n_numeric: int, n_columns: int
+    ) -> int:
+        """Memory of one set of moments; fitting holds about two."""
+        groups = n_cells * n_folds
+        return 8 * groups * n_columns * (n_columns + n_levels + 2 * n_numeric + 1)
+
+    @property
+    def n_columns(self) -> int:
+        """D."""
+        return int(self.mean.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """Rows seen so far."""
+        return int(self.rows.sum())
+
+    def __add__(self, other: Moments) -> Moments:
+        """Moments of both sets of rows; refused unless both froze the same pilot."""
+        if not isinstance(other, Moments):
+            return NotImplemented
+        if self.fingerprint != other.fingerprint:
+            msg = (
+                f"Moments of another pilot cannot be merged ({self.fingerprint[:12]} here, "
+                f"{other.fingerprint[:12]} there): landmarks, slice edges, category lists, cells "
+                f"and folds must be the same. Call `prepare` once and copy that estimator to every "
+                f"worker."
+            )
+            raise IncompatibleMomentsError(msg)
+        weight = self.weight + other.weight
+        mean, delta, factor = _merge_mean(self.weight, self.mean, other.weight, other.mean)
+        scatter = self.scatter + other.scatter
+        for g in np.flatnonzero(factor):
+            scatter[g] += factor[g] * np.outer(delta[g], delta[g])
+        level_mean, _, _ = _merge_mean(
+            self.level_weight, self.level_mean, other.level_weight, other.level_mean
+        )
+        centre, kappa_gap, factor = _merge_mean(
+            self.column_weight, self.column_centre, other.column_weight, other.column_centre
+        )
+        v_mean, v_gap, _ = _merge_mean(
+            self.column_weight, self.column_mean, other.column_weight, other.column_mean
+        )
+        mine = other.first_index < 0 or 0 <= self.first_index <= other.first_index
+        return replace(
+            self,
+            weight=weight,
+            weight2=self.weight2 + other.weight2,
+            rows=self.rows + other.rows,
+            mean=mean,
+            scatter=scatter,
+            level_weight=self.level_weight + other.level_weight,
+            level_weight2=self.level_weight2 + other.level_weight2,
+            level_rows=self.level_rows + other.level_rows,
+            level_mean=level_mean,
+            column_weight=self.column_weight + other.column_weight,
+            column_weight2=self.column_weight2 + other.column_weight2,
+            column_rows=self.column_rows + other.column_rows,
+            column_mean=v_mean,
+            column_square=self.column_square + other.column_square + factor * v_gap**2,
+            column_centre=centre,
+            column_cross=self.column_cross
+            + other.column_cross
+            + (factor * v_gap)[..., None] * kappa_gap,
+            sum_log_weight=self.sum_log_weight + other.sum_log_weight,
+            first_index=self.first_index if mine else other.first_index,
+            first_row=self.first_row if mine else other.first_row,
+        )
+
+    def project(self, basis: Array) -> Moments:
+        """Moments of ``columns @ basis``: whitening once, after the pass."""
+        return replace(
+            self,
+            mean=self.mean @ basis,
+            scatter=np.stack([basis.T @ (one @ basis) for one in self.scatter]),
+            level_mean=self.level_mean @ basis,
+            column_centre=self.column_centre @ basis,
+            column_cross=self.column_cross @ basis,
+            first_row=self.first_row @ basis,
+        )
+
+    def pool(self, cell: int | None = None, folds: NDArray[np.bool_] | None = None) -> Pooled:
+        """Rows of one cell (all cells if None), in the folds of a mask (all if None)."""
+        n_cells = len(self.weight) // self.n_folds
+        chosen = np.ones((n_cells, self.n_folds), dtype=bool)
+        if cell is not None:
+            chosen[np.arange(n_cells) != cell] = False
+        if folds is not None:
+            chosen[:, ~folds] = False
+        g = np.flatnonzero(chosen.ravel() & (self.weight > 0.0))
+        w = self.weight[g]
+        total = float(w.sum())
+        mean = (w / total) @ self.mean[g] if len(g) else np.zeros(self.n_columns)
+        spread = (self.mean[g] - mean) * np.sqrt(w)[:, None]
+        scatter = spread.T @ spread
+        for one in g:
+            scatter += self.scatter[one]
+        bounds = np.cumsum((0, *self.level_sizes))
+        levels = tuple(self._pool_levels(g, slice(a, b)) for a, b in pairwise(bounds))
+        columns = tuple(self._pool_column(g, v) for v in range(self.column_mean.shape[1]))
+        return Pooled(
+            total, float(self.weight2[g].sum()), int(self.rows[g].sum()), mean, scatter,
+            levels, columns,
+        )  # fmt: skip
+
+    def _pool_levels(self, g: Codes, part: slice) -> LevelStats:
+        weight = self.level_weight[g, part]
+        total = weight.sum(axis=0)
+        share = weight / np.where(total > 0.0, total, 1.0)
+        return LevelStats(
+            total,
+            self.level_weight2[g, part].sum(axis=0),
+            self.level_rows[g, part].sum(axis=0),
+            np.einsum("gh,ghd->hd", share, self.level_mean[g, part]),
+        )
+
+    def _pool_column(self, g: Codes, v: int) -> ColumnStats:
+        w = self.column_weight[g, v]
+        total = float(w.sum())
+        share = w / total if total > 0.0 else w
+        mean = float(share @ self.column_mean[g, v])
+        centre = share @ self.column_centre[g, v]
+        gap = self.column_mean[g, v] - mean
+        return ColumnStats(
+            total,
+            float(self.column_weight2[g, v].sum()),
+            int(self.column_rows[g, v].sum()),
+            mean,
+            float(self.column_square[g, v].sum() + w @ gap**2),
+            self.column_cross[g, v].sum(axis=0) + (w * gap) @ (self.column_centre[g, v] - centre),
+        )
+
+
+def _merge_mean(wa: Array, a: Array, wb: Array, b: Array) -> tuple[Array, Array, Array]:
+    """Merged mean, difference b - a, and the factor ``T_a T_b / T`` (0 where a side is empty)."""
+    total = wa + wb
+    safe = np.where(total > 0.0, total, 1.0)
+    extra = a.ndim - wa.ndim
+    share = (wb / safe).reshape(wb.shape + (1,) * extra)
+    delta = b - a
+    return a + share * delta, delta, wa * wb / safe
+
+
+class Accumulator:
+    """Mutable moments for the hot loop: one SYRK per row, in place, whatever the criterion."""
+
+    def __init__(self, moments: Moments) -> None:
+        copies = {
+            f.name: getattr(moments, f.name).copy()
+            for f in fields(moments)
+            if isinstance(getattr(moments, f.name), np.ndarray)
+        }
+        self._sums = replace(moments, **copies)
+        self._bounds = np.cumsum((0, *moments.level_sizes))
+
+    def add(
+        self,
+        columns: Array,
+        groups: Codes,
+        levels: Codes,
+        values: Array,
+        weights: Array | None,
+    ) -> None:
+        """Add a block whose rows are sorted by group. ``columns`` is overwritten.
+
+        Parameters
+        ----------
+        columns : (n, D); C order.
+        groups : (n,) group of each row, non-decreasing.
+        levels : (n, coded variables), -1 where missing.
+        values : (n, numeric variables), NaN where missing.
+        weights : (n,) positive, or None for ones.
+        """
+        starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        for start, stop in zip(starts, [*starts[1:], len(groups)], strict=True):
+            rows = slice(start, stop)
+            w = None if weights is None else weights[rows]
+            self._add_group(int(groups[start]), columns[rows], levels[rows], values[rows], w)
+
+    def _add_group(
+        self, g: int, K: Array, levels: Codes, values: Array, weights: Array | None
+    ) -> None:
+        m = self._sums
+        n = len(K)
+        w = np.ones(n) if weights is None else weights
+        total = float(w.sum())
+        block_mean = (w @ K) / total
+        K -= block_mean
+        present = np.isfinite(values)
+        pw = present * w[:, None]
+        v_weight = pw.sum(axis=0)
+        safe = np.where(v_weight > 0.0, v_weight, 1.0)
+        v = np.where(present, values, 0.0)
+        v_mean = np.einsum("nv,nv->v", pw, v) / safe
+        v_centred = np.where(present, v - v_mean, 0.0)
+        # One product for every level mean, centre and cross moment: a tall, thin GEMM.
+        left, l_rows = self._indicator(levels)
+        n_levels = left.shape[1]
+        thin = np.concatenate([left * w[:, None], pw, v_centred * w[:, None]], axis=1).T @ K
+        l_weight = w @ left
+        l_safe = np.where(l_weight > 0.0, l_weight, 1.0)
+        l_mean = thin[:n_levels] / l_safe[:, None] + block_mean
+        n_v = values.shape[1]
+        centre = thin[n_levels : n_levels + n_v] / safe[:, None] + block_mean
+        cross = thin[n_levels + n_v :]
+
+        # Levels and numeric variables first: they read the old group mean nowhere.
+        m.level_mean[g], _, _ = _merge_mean(m.level_weight[g], m.level_mean[g], l_weight, l_mean)
+        m.level_weight[g] += l_weight
+        m.level_weight2[g] += w**2 @ left
+        m.level_rows[g] += l_rows
+        merged_centre, kappa_gap, factor = _merge_mean(
+            m.column_weight[g], m.column_centre[g], v_weight, centre
+        )
+        v_merged, v_gap, _ = _merge_mean(m.column_weight[g], m.column_mean[g], v_weight, v_mean)
+        m.column_square[g] += np.einsum("nv,nv->v", pw, v_centred**2) + factor * v_gap**2
+        m.column_cross[g] += cross + (factor * v_gap)[:, None] * kappa_gap
+        m.column_centre[g] = merged_centre
+        m.column_mean[g] = v_merged
+        m.column_weight[g] += v_weight
+        m.column_weight2[g] += w**2 @ present
+        m.column_rows[g] += present.sum(axis=0)
+
+        # The second moment: SYRK on the upper triangle, then Chan's rank-one term.
+        if weights is not None:
+            K *= np.sqrt(w)[:, None]
+        target = m.scatter[g].T  # Fortran order: the lower triangle there is the upper one here
+        blas.dsyrk(1.0, K.T, beta=1.0, c=target, lower=1, overwrite_c=1)
+        old = float(m.weight[g])
+        if old > 0.0:
+            delta = block_mean - m.mean[g]
+            blas.dsyr(old * total / (old + total), delta, lower=1, a=target, overwrite_a=1)
+        m.mean[g] += (total / (old + total)) * (block_mean - m.mean[g])
+        m.weight[g] += total
+        m.weight2[g] += float(w @ w)
+        m.rows[g] += n
+
+    def _indicator(self, levels: Codes) -> tuple[Array, Integers]:
+        """One-hot codes of all coded variables side by side, and their row counts."""
+        onehot = np.zeros((len(levels), int(self._bounds[-1])))
+        for j, offset in enumerate(self._bounds[:-1]):
+            seen = np.flatnonzero(levels[:, j] >= 0)
+            onehot[seen, offset + levels[seen, j]] = 1.0
+        return onehot, onehot.sum(axis=0).astype(np.int64)
+
+    def finish(self, sum_log_weight: float, first_index: int, first_row: Array) -> Moments:
+        """The moments so far, as a symmetric frozen value; the accumulator must not be used again."""
+        m = self._sums
+        for one in m.scatter:
+            lower = np.tril_indices(len(one), -1)
+            one[lower] = one.T[lower]
+        keep = 0 <= m.first_index <= first_index or first_index < 0
+        return replace(
+            m,
+            sum_log_weight=m.sum_log_weight + sum_log_weight,
+            first_index=m.first_index if keep else first_index,
+            first_row=m.first_row if keep else first_row,
+        )
+
+
+class FoldCounter:
+    """Folds balanced within strata (target crossed with S levels): a counter per stratum.
+
+    The i-th row of the s-th stratum to appear gets fold ``(offset + s + i) mod K``. Counters go on
+    across blocks, so a sequence of blocks gets the folds of one batch; staggering by order of
+    appearance keeps tiny strata from all starting in one fold and makes level names irrelevant.
+    """
+
+    def __init__(self, n_folds: int, offset: int) -> None:
+        self.n_folds = n_folds
+        self.offset = offset
+        self.counts: dict[str, int] = {}
+        self.ranks: dict[str, int] = {}
+
+    def copy(self) -> FoldCounter:
+        """An independent counter in the same state."""
+        out = FoldCounter(self.n_folds, self.offset)
+        out.counts, out.ranks = dict(self.counts), dict(self.ranks)
+        return out
+
+    def assign(self, strata: Codes) -> Codes:
+        """Fold of each row, given its (coded) strata, (n, k); advances the counters."""
+        if self.n_folds == 1:
+            return np.zeros(len(strata), dtype=np.intp)
+        distinct, first, inverse, sizes = np.unique(
+            strata, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        inverse = inverse.ravel()
+        keys = [",".join(map(str, row)) for row in distinct.tolist()]
+        start = np.empty(len(keys), dtype=np.intp)
+        for s in np.argsort(first):
+            rank = self.ranks.setdefault(keys[s], len(self.ranks))
+            seen = self.counts.get(keys[s], 0)
+            start[s] = self.offset + rank + seen
+            self.counts[keys[s]] = seen + int(sizes[s])
+        order = np.argsort(inverse, kind="stable")
+        position = np.empty(len(strata), dtype=np.intp)
+        position[order] = np.arange(len(strata)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return (start[inverse] + position) % self.n_folds

@@ -1,0 +1,136 @@
+"""Save and load fitted models without pickle: skops, a fixed list of trusted types, versions."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fairspan
+from fairspan.estimators._base import FairKernelEstimator
+
+__all__ = ["load_model", "save_model"]
+
+FORMAT = 1
+
+# Our own classes and what numpy needs; scikit-learn's estimators are on skops's own list.
+TRUSTED = (
+    "fairspan._linalg.Tridiagonal",
+    "fairspan.certificates.BlockCertificate",
+    "fairspan.certificates.Certificate",
+    "fairspan.codes.Cells",
+    "fairspan.codes.Coder",
+    "fairspan.codes.CrossedCoder",
+    "fairspan.estimators._pilot.Pilot",
+    "fairspan.estimators._solve.BlockReport",
+    "fairspan.estimators._solve.FairSpace",
+    "fairspan.estimators._solve.Position",
+    "fairspan.estimators._solve.Solution",
+    "fairspan.estimators.representation.FairRepresentation",
+    "fairspan.features.Kernel",
+    "fairspan.features.LandmarkMap",
+    "fairspan.features.TransformerMap",
+    "fairspan.heads.PathMoments",
+    "fairspan.moments.FoldCounter",
+    "fairspan.moments.Moments",
+    "fairspan.subspaces.PrincipalPair",
+)
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        msg = 'Saving and loading models needs skops: pip install "fairspan[io]".'
+        raise ImportError(msg) from error
+    return skops.io
+
+
+def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool = True) -> Path:
+    """Write a fitted model to one file.
+
+    Parameters
+    ----------
+    model : fitted fairspan estimator
+    path : path
+        Written atomically: a killed process leaves the old file, or none.
+    keep_moments : bool, default=True
+        False makes the file smaller by the moments, cells * folds * D^2 numbers. The loaded model
+        transforms and moves along the dial; ``partial_fit``, ``merge`` and ``subspace="fair"``'s
+        ``at`` then refuse.
+
+    Returns
+    -------
+    Path
+    """
+    if not isinstance(model, FairKernelEstimator) or not model.__sklearn_is_fitted__():
+        msg = f"save_model takes a fitted fairspan estimator; got {type(model).__name__}."
+        raise ValueError(msg)
+    io = _skops()
+    model = copy(model)
+    if isinstance(model.random_state, np.random.RandomState):
+        model.random_state = None  # a generator's state is no part of a fitted model
+    if not keep_moments:
+        del model.moments_
+    target = Path(path)
+    payload = {"format": FORMAT, "fairspan": fairspan.__version__, "model": model}
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    try:
+        io.dump(payload, name)
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> FairKernelEstimator:
+    """Read a model written by :func:`save_model`.
+
+    Parameters
+    ----------
+    path : path
+    trusted : sequence of str
+        Names of further types or functions the file may contain, e.g. your own kernel
+        ``"mymodule.my_kernel"``. Whatever is not on the list is named and refused before anything is
+        built.
+
+    Returns
+    -------
+    fitted estimator
+    """
+    io = _skops()
+    try:
+        unknown = sorted(set(io.get_untrusted_types(file=path)) - set(TRUSTED) - set(trusted))
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
+    except Exception as error:  # a broken zip fails in many ways inside skops
+        msg = f"{path} is not a fairspan model file, or it is damaged ({type(error).__name__}: {error})."
+        raise ValueError(msg) from error
+    if unknown:
+        msg = (
+            f"{path} contains {', '.join(repr(u) for u in unknown[:5])}, which fairspan does not trust. "
+            f"If you wrote it and know the file's origin, pass trusted={unknown[:5]!r}."
+        )
+        raise ValueError(msg)
+    payload = io.load(path, trusted=[*TRUSTED, *trusted])
+    if not isinstance(payload, dict) or not {"format", "fairspan", "model"} <= set(payload):
+        msg = f"{path} is a skops file, but not one written by fairspan.save_model."
+        raise ValueError(msg)
+    if payload["format"] != FORMAT:
+        msg = (
+            f"{path} has format {payload['format']} (written by fairspan {payload['fairspan']}); this "
+            f"version, {fairspan.__version__}, reads format {FORMAT}. Upgrade fairspan."
+        )
+        raise ValueError(msg)
+    model = payload["model"]
+    if not isinstance(model, FairKernelEstimator):
+        msg = f"{path} holds a {type(model).__name__}, not a fairspan estimator."
+        raise ValueError(msg)
+    return model

@@ -1,0 +1,54 @@
+"""Fixtures of the whole suite: a seeded generator and the shared folder of reference data."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("FAIRSPAN_SHARED") or ROOT.parent / "shared")
+ABSENT = "the shared folder is absent: put it next to the project or set FAIRSPAN_SHARED"
+
+# No deadline: the first example pays for imports and caches, and machines differ.
+settings.register_profile("ci", derandomize=True, max_examples=50, deadline=None)
+settings.register_profile("wide", max_examples=2000, deadline=None, print_blob=True)
+settings.load_profile("ci")  # `--hypothesis-profile=wide` still wins: it is read later
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20200826)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The shared folder. Asking for it gives a test the marker `shared`."""
+    return SHARED
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "shared" in getattr(item, "fixturenames", ()):
+            item.add_marker("shared")
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("shared") and not SHARED.is_dir():
+        if os.environ.get("FAIRSPAN_REQUIRE_SHARED") == "1":
+            pytest.fail(f"{ABSENT}, or unset FAIRSPAN_REQUIRE_SHARED", pytrace=False)
+        pytest.skip(ABSENT)
+
+
+def pytest_report_header():
+    return "shared: found" if SHARED.is_dir() else "shared: absent"
+
+
+def pytest_terminal_summary(terminalreporter):
+    # At the end rather than after collection: under pytest-xdist only the workers collect.
+    if not SHARED.is_dir():
+        for kind, verb in (("skipped", "skip"), ("error", "fail")):
+            reports = terminalreporter.getreports(kind)
+            if count := sum("shared" in report.keywords for report in reports):
+                terminalreporter.write_line(f"shared: absent, {count} tests {verb}")

