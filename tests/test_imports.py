@@ -7,8 +7,18 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairspan"
 ORDER = [
-    *("exceptions", "_linalg", "_arrays", "encoding", "codes", "features", "moments", "sdr"),
-    *("subspaces", "heads", "gp", "certificates", "_validation", "estimators"),
+    *("exceptions", "_linalg", "_arrays", "encoding", "codes", "features", "folds"),
+    *("moments", "sdr"),
+    *(
+        "subspaces",
+        "heads",
+        "gp",
+        "certificates",
+        "_parameters",
+        "_columns",
+        "_validation",
+        "estimators",
+    ),
     *("_metric_inputs", "_decision_metrics", "_score_metrics", "metrics", "audit", "datasets"),
     *("baselines", "plotting", "report", "persistence", "cli"),
 ]

@@ -9,6 +9,7 @@ from fairspan.exceptions import (
     IncompatibleMomentsError,
     NumericalWarning,
 )
+from fairspan.persistence import load_model, save_model
 
 __version__ = "0.1.0"
 
@@ -20,5 +21,7 @@ __all__ = [
     "IncompatibleMomentsError",
     "NumericalWarning",
     "__version__",
+    "load_model",
+    "save_model",
     "table_encoder",
 ]

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fairspan._columns import read_attributes
 from fairspan._linalg import Array
-from fairspan._validation import read_attributes
 from fairspan.codes import Attribute, Coder, Codes, CrossedCoder, Kind, infer_kind
 
 Labels: TypeAlias = NDArray[Any]
@@ -116,7 +116,10 @@ def _resolve_kinds(attributes: dict[str, Attribute], given: SensitiveKind) -> di
 def _read_weight(sample_weight: Any, n: int) -> Array:
     if sample_weight is None:
         return np.ones(n)
-    weight = read_scores(sample_weight, "sample_weight")[:, 0]
+    columns = read_scores(sample_weight, "sample_weight")
+    if columns.shape[1] != 1:
+        raise ValueError(f"sample_weight must be one column, got {columns.shape[1]}")
+    weight = columns[:, 0]
     if (weight < 0).any():
         raise ValueError(f"sample_weight is negative in {(weight < 0).sum()} rows")
     if not (weight > 0).any():
@@ -133,9 +136,10 @@ def read_rows(
     """Clean attributes and weights; ``sizes`` are the numbers of rows of the other arguments."""
     n = next(iter(sizes.values()))
     weight = _read_weight(sample_weight, n)
-    sizes = {**sizes, "sample_weight": len(weight)}
+    if sample_weight is not None:
+        sizes = {**sizes, "sample_weight": len(weight)}
     if hasattr(sensitive_features, "__len__") and not isinstance(sensitive_features, Mapping):
-        sizes["sensitive_features"] = len(sensitive_features)
+        sizes = {**sizes, "sensitive_features": len(sensitive_features)}
     if len(set(sizes.values())) > 1:
         found = ", ".join(f"{what} has {size}" for what, size in sizes.items())
         raise ValueError(f"numbers of rows differ: {found}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._columns import read_attributes
 from fairspan._linalg import Array
 from fairspan._metric_inputs import (
     Rows,
@@ -17,7 +18,6 @@ from fairspan._metric_inputs import (
     read_scores,
     unknown_pos_label,
 )
-from fairspan._validation import read_attributes
 from fairspan.codes import Coder, infer_kind
 
 

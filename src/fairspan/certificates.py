@@ -71,6 +71,21 @@ class Certificate:
     multiple correlation with the codes than ``supremum``, in any cell. On new rows expect sampling
     noise of about ``1/sqrt(n_test) + 1/sqrt(n_train)`` on top. Zero correlation with level
     indicators means equal group means, not equal distributions.
+
+    Attributes
+    ----------
+    criterion, fairness, dial
+        What was asked for.
+    blocks : tuple of BlockCertificate
+        The promise for every cell and attribute.
+    cosines : ndarray of shape (d,)
+        Principal cosines between the fair subspace F and the predictive subspace G.
+    angles : ndarray
+        Angles between the directions of the model space and F; 0 is fair.
+    containment_gap : float
+        ``max |sin angle|``: how far the model space is from lying in F.
+    accuracy_gap : float
+        The same from the model space to G.
     """
 
     criterion: str

@@ -73,10 +73,13 @@ def slice_edges(values: Array, n_slices: int | None, weights: Array | None = Non
     otherwise the unique inner quantiles, inverted weighted CDF at i/n_slices, without edges equal
     to the smallest value (they would cut off an empty slice).
     """
-    distinct, inverse = np.unique(values, return_inverse=True)
+    if weights is None:
+        distinct, mass = np.unique(values, return_counts=True)
+    else:
+        distinct, inverse = np.unique(values, return_inverse=True)
+        mass = np.bincount(inverse, weights=weights, minlength=len(distinct))
     if n_slices is None or len(distinct) <= n_slices:
         return distinct[1:]
-    mass = np.bincount(inverse, weights=weights, minlength=len(distinct))
     cdf = np.cumsum(mass)
     cdf = cdf / cdf[-1]
     # `side="left"` inverts the CDF; the tolerance keeps i/n_slices stable when the weights of a
@@ -146,6 +149,8 @@ class Coder:
         if self.kind == "continuous":
             out[present] = code_slices(values.astype(np.float64), self.table.astype(np.float64))
             return out
+        if len(values) == 0:
+            return out  # a block where nothing is known says nothing about its type either
         if values.dtype.kind != self.table.dtype.kind:
             raise ValueError(_unseen_message(self, values[:1]))
         position = np.searchsorted(self.table, values)

@@ -39,6 +39,9 @@ GAMMA_KERNELS = (*WIDTH_KERNELS, "poly", "polynomial", "sigmoid", "chi2")
 
 NYSTROM_TOL = 1e-8
 _BLOCK_BYTES = 32 * 2**20
+# BLAS multiplies one or two rows by another route, with another rounding, which the whitening of
+# nearly dependent landmarks would raise above 1e-10: tiny blocks are filled up with copies.
+_MIN_BLOCK_ROWS = 8
 
 
 def kernel_names() -> list[str]:
@@ -207,8 +210,11 @@ class LandmarkMap:
 
     def columns(self, X: Array) -> Array:
         """What moments accumulate for a block of rows."""
+        n = len(X)
+        if 0 < n < _MIN_BLOCK_ROWS and self.kernel.name != "precomputed":
+            X = np.resize(X, (_MIN_BLOCK_ROWS, X.shape[1]))
         raw = self.raw(X)
-        return raw @ self.whitening if self.whiten_first else raw
+        return (raw @ self.whitening if self.whiten_first else raw)[:n]
 
     def coordinates(self, X: Array) -> Array:
         """psi(x), (n, rank)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,13 @@ import scipy.linalg
 from fairspan._linalg import Array
 from fairspan.subspaces import PrincipalPair, blend, dial_angles
 
-__all__ = ["PathMoments", "correlation_dial", "multiple_correlation", "ridge_head"]
+__all__ = [
+    "PathMoments",
+    "correlation_dial",
+    "multiple_correlation",
+    "ridge_head",
+    "smallest_fairness",
+]
 
 
 @dataclass(frozen=True)
@@ -61,11 +68,9 @@ def multiple_correlation(cov: Array, delta: Array, w: Array) -> float:
 def correlation_dial(
     path: PathMoments, pair: PrincipalPair, eta_y: float, blocks: list[int], limit: float
 ) -> tuple[float, float]:
-    """Smallest fairness whose score stays within ``limit`` on all of [fairness, 1]; and R there.
+    """Place on the angle scale whose score keeps ``limit``, and its ``R = max_{c,j} R_cj``.
 
-    ``R(f) = max_{c,j} R_cj(f)`` of the fitted score, by scanning 201 values down from 1 to the first
-    violation and bisecting that bracket. (``sin a = v/rho`` is wrong: asked .05, it gave .086.)
-    If even fairness 1 exceeds the limit, that is what comes back, with its R.
+    (``sin a = v/rho`` is wrong: asked .05, it gave .086.)
     """
 
     def worst(fairness: float) -> float:
@@ -76,21 +81,30 @@ def correlation_dial(
             default=0.0,
         )
 
+    return smallest_fairness(worst, limit)
+
+
+def smallest_fairness(
+    worst: Callable[[float], float], limit: float, n_scan: int = 201
+) -> tuple[float, float]:
+    """Smallest fairness that stays within ``limit`` on all of [fairness, 1]; and ``worst`` there.
+
+    By scanning down from 1 to the first violation and bisecting that bracket. If even fairness 1
+    exceeds the limit, that is what comes back.
+    """
     at_one = worst(1.0)
     if at_one > limit:
         return 1.0, at_one
     good = 1.0
-    for fairness in np.linspace(1.0, 0.0, 201)[1:]:
+    for fairness in np.linspace(1.0, 0.0, n_scan)[1:]:
         if worst(float(fairness)) > limit:
             bad = float(fairness)
             break
         good = float(fairness)
     else:
         return 0.0, worst(0.0)
-    for _ in range(60):
+    while good - bad > 1e-14:
         middle = (good + bad) / 2.0
-        if middle in (good, bad):
-            break
         if worst(middle) > limit:
             bad = middle
         else:

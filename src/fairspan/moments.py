@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from fairspan._linalg import Array
 from fairspan.codes import Codes
 from fairspan.exceptions import IncompatibleMomentsError
 
-__all__ = ["Accumulator", "ColumnStats", "FoldCounter", "LevelStats", "Moments", "Pooled"]
+__all__ = ["Accumulator", "ColumnStats", "LevelStats", "Moments", "Pooled"]
 
 Integers = NDArray[np.int64]
 
@@ -206,10 +207,13 @@ class Moments:
 
     def project(self, basis: Array) -> Moments:
         """Moments of ``columns @ basis``: whitening once, after the pass."""
+        scatter = np.empty((len(self.scatter), basis.shape[1], basis.shape[1]))
+        for one, out in zip(self.scatter, scatter, strict=True):
+            np.matmul(basis.T, one @ basis, out=out)
         return replace(
             self,
             mean=self.mean @ basis,
-            scatter=np.stack([basis.T @ (one @ basis) for one in self.scatter]),
+            scatter=scatter,
             level_mean=self.level_mean @ basis,
             column_centre=self.column_centre @ basis,
             column_cross=self.column_cross @ basis,
@@ -282,8 +286,10 @@ class Accumulator:
     """Mutable moments for the hot loop: one SYRK per row, in place, whatever the criterion."""
 
     def __init__(self, moments: Moments) -> None:
-        copies = {
-            f.name: getattr(moments, f.name).copy()
+        # Zero pages cost nothing until they are written, so empty moments are not copied.
+        fresh = np.zeros_like if moments.n_rows == 0 else np.copy
+        copies: dict[str, Any] = {
+            f.name: fresh(getattr(moments, f.name))
             for f in fields(moments)
             if isinstance(getattr(moments, f.name), np.ndarray)
         }
@@ -384,8 +390,7 @@ class Accumulator:
         """The moments so far, as a symmetric frozen value; the accumulator must not be used again."""
         m = self._sums
         for one in m.scatter:
-            lower = np.tril_indices(len(one), -1)
-            one[lower] = one.T[lower]
+            one[...] = np.triu(one) + np.triu(one, 1).T
         keep = 0 <= m.first_index <= first_index or first_index < 0
         return replace(
             m,
@@ -393,44 +398,3 @@ class Accumulator:
             first_index=m.first_index if keep else first_index,
             first_row=m.first_row if keep else first_row,
         )
-
-
-class FoldCounter:
-    """Folds balanced within strata (target crossed with S levels): a counter per stratum.
-
-    The i-th row of the s-th stratum to appear gets fold ``(offset + s + i) mod K``. Counters go on
-    across blocks, so a sequence of blocks gets the folds of one batch; staggering by order of
-    appearance keeps tiny strata from all starting in one fold and makes level names irrelevant.
-    """
-
-    def __init__(self, n_folds: int, offset: int) -> None:
-        self.n_folds = n_folds
-        self.offset = offset
-        self.counts: dict[str, int] = {}
-        self.ranks: dict[str, int] = {}
-
-    def copy(self) -> FoldCounter:
-        """An independent counter in the same state."""
-        out = FoldCounter(self.n_folds, self.offset)
-        out.counts, out.ranks = dict(self.counts), dict(self.ranks)
-        return out
-
-    def assign(self, strata: Codes) -> Codes:
-        """Fold of each row, given its (coded) strata, (n, k); advances the counters."""
-        if self.n_folds == 1:
-            return np.zeros(len(strata), dtype=np.intp)
-        distinct, first, inverse, sizes = np.unique(
-            strata, axis=0, return_index=True, return_inverse=True, return_counts=True
-        )
-        inverse = inverse.ravel()
-        keys = [",".join(map(str, row)) for row in distinct.tolist()]
-        start = np.empty(len(keys), dtype=np.intp)
-        for s in np.argsort(first):
-            rank = self.ranks.setdefault(keys[s], len(self.ranks))
-            seen = self.counts.get(keys[s], 0)
-            start[s] = self.offset + rank + seen
-            self.counts[keys[s]] = seen + int(sizes[s])
-        order = np.argsort(inverse, kind="stable")
-        position = np.empty(len(strata), dtype=np.intp)
-        position[order] = np.arange(len(strata)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return (start[inverse] + position) % self.n_folds

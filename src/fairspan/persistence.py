@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-import fairspan
 from fairspan.estimators._base import FairKernelEstimator
 
 __all__ = ["load_model", "save_model"]
@@ -20,26 +19,32 @@ FORMAT = 1
 
 # Our own classes and what numpy needs; scikit-learn's estimators are on skops's own list.
 TRUSTED = (
-    "fairspan._linalg.Tridiagonal",
     "fairspan.certificates.BlockCertificate",
     "fairspan.certificates.Certificate",
     "fairspan.codes.Cells",
     "fairspan.codes.Coder",
     "fairspan.codes.CrossedCoder",
+    "fairspan.estimators._blocks.BlockReport",
+    "fairspan.estimators._dial.Position",
+    "fairspan.estimators._fair_space.FairSpace",
     "fairspan.estimators._pilot.Pilot",
-    "fairspan.estimators._solve.BlockReport",
-    "fairspan.estimators._solve.FairSpace",
-    "fairspan.estimators._solve.Position",
+    "fairspan.estimators._solve.FairGeometry",
     "fairspan.estimators._solve.Solution",
     "fairspan.estimators.representation.FairRepresentation",
     "fairspan.features.Kernel",
     "fairspan.features.LandmarkMap",
     "fairspan.features.TransformerMap",
     "fairspan.heads.PathMoments",
-    "fairspan.moments.FoldCounter",
+    "fairspan.folds.FoldCounter",
     "fairspan.moments.Moments",
     "fairspan.subspaces.PrincipalPair",
 )
+
+
+def _version() -> str:
+    from fairspan import __version__  # not at import time: the package imports this module
+
+    return __version__
 
 
 def _skops() -> Any:
@@ -61,8 +66,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool =
         Written atomically: a killed process leaves the old file, or none.
     keep_moments : bool, default=True
         False makes the file smaller by the moments, cells * folds * D^2 numbers. The loaded model
-        transforms and moves along the dial; ``partial_fit``, ``merge`` and ``subspace="fair"``'s
-        ``at`` then refuse.
+        transforms and moves along the dial; ``partial_fit`` and ``merge`` then refuse.
 
     Returns
     -------
@@ -78,7 +82,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool =
     if not keep_moments:
         del model.moments_
     target = Path(path)
-    payload = {"format": FORMAT, "fairspan": fairspan.__version__, "model": model}
+    payload = {"format": FORMAT, "fairspan": _version(), "model": model}
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     os.close(handle)
     try:
@@ -126,7 +130,7 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
     if payload["format"] != FORMAT:
         msg = (
             f"{path} has format {payload['format']} (written by fairspan {payload['fairspan']}); this "
-            f"version, {fairspan.__version__}, reads format {FORMAT}. Upgrade fairspan."
+            f"version, {_version()}, reads format {FORMAT}. Upgrade fairspan."
         )
         raise ValueError(msg)
     model = payload["model"]

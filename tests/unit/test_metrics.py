@@ -156,7 +156,7 @@ def test_decisions_equal_plain_loops(sample):
 
 
 @given(st.lists(st.integers(0, 300), min_size=3, max_size=60), st.integers(2, 12), st.data())
-def test_correlation_ratio_slices_a_continuous_attribute_by_the_rule(values, n_bins, data):
+def test_continuous_attribute_equals_plain_loops_and_is_sliced_by_the_rule(values, n_bins, data):
     s = np.array(values) / 8.0
     if len(set(values)) < 3:
         s[:3] = [0.25, 0.5, 1.0]
@@ -171,6 +171,9 @@ def test_correlation_ratio_slices_a_continuous_attribute_by_the_rule(values, n_b
         edges = sorted({copies[k] for k in at} - {copies[0]})
     codes = [sum(v >= e for e in edges) for v in s]
     kw = {"sensitive_features": s, "sample_weight": w, "n_bins": n_bins}
+    expected = plain_correlation(f.tolist(), s.tolist(), w.tolist())
+    found = statistical_parity_correlation(f, sensitive_features=s, sample_weight=w)
+    assert found == pytest.approx(expected, abs=1e-9)
     if not edges:
         with pytest.raises(ValueError, match="one slice"):
             correlation_ratio(f, **kw)
@@ -350,6 +353,16 @@ def test_kinds():
     }
 
 
+def test_rows_of_weight_zero_do_not_decide_the_kind(rng):
+    s, f = np.tile(np.arange(20), 5), rng.normal(size=100)  # 20 integers are categories, 21 are not
+    expected = statistical_parity_correlation(f, sensitive_features=s)
+    kw = {"sensitive_features": np.append(s, 20), "sample_weight": np.append(np.ones(100), 0.0)}
+    f = np.append(f, 0.0)
+    assert statistical_parity_correlation(f, **kw) == pytest.approx(expected)
+    each = by_attribute("statistical_parity_correlation", f, **kw)
+    assert each == {"sensitive_feature_0": pytest.approx(expected)}
+
+
 def test_equalized_odds_correlation_takes_many_classes_and_slices_a_numeric_target(rng):
     s = rng.integers(0, 2, 300)
     f = rng.normal(size=300) + s
@@ -362,6 +375,11 @@ def test_equalized_odds_correlation_takes_many_classes_and_slices_a_numeric_targ
     expected = max(abs(np.corrcoef(f[m], s[m])[0, 1]) for m in (half, ~half))
     found = equalized_odds_correlation(target, f, sensitive_features=s, n_bins=2)
     assert found == pytest.approx(expected)
+    w = 1 + 3 * (target > 0.8)
+    weighted = equalized_odds_correlation(target, f, sensitive_features=s, sample_weight=w)
+    y2, f2, s2 = (np.repeat(v, w) for v in (target, f, s))
+    copied = equalized_odds_correlation(y2, f2, sensitive_features=s2)
+    assert weighted == pytest.approx(copied)
 
 
 def test_scores_of_several_outputs_give_the_worst(rng):
@@ -476,6 +494,7 @@ GOOD = {"y": [0, 1, 0, 1], "f": [0.1, 0.2, 0.3, 0.4], "s": ["a", "a", "b", "b"]}
         ({"w": [1, 1, 1]}, "sample_weight has 3"),
         ({"w": [1, -1, 1, 1]}, "sample_weight is negative in 1 rows"),
         ({"w": [0, 0, 0, 0]}, "sample_weight is zero"),
+        ({"w": np.ones((4, 2))}, "sample_weight must be one column"),
         ({"w": [1, np.nan, 1, 1]}, "sample_weight has NaN"),
         ({"kind": "nominal"}, "sensitive_kind='nominal'"),
         ({"kind": "continuous"}, "'sensitive_feature_0' holds text"),

@@ -18,16 +18,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from fairspan._linalg import Array
-from fairspan._validation import (
-    Data,
-    canonical_criterion,
-    check_parameters,
-    check_rows,
-    read_features,
-    read_training_data,
-)
-from fairspan.estimators._pilot import Pilot, accumulate, build_pilot
-from fairspan.estimators._solve import locate, locate_fair, solve
+from fairspan._parameters import canonical_criterion, check_parameters
+from fairspan._validation import Data, check_rows, read_features, read_training_data
+from fairspan.estimators._dial import locate
+from fairspan.estimators._fair_space import locate_fair
+from fairspan.estimators._pilot import Pilot, accumulate
+from fairspan.estimators._prepare import build_pilot
+from fairspan.estimators._solve import solve
 from fairspan.exceptions import DataWarning, IncompatibleMomentsError
 from fairspan.features import LandmarkMap
 from fairspan.moments import Moments
@@ -190,7 +187,7 @@ class FairKernelEstimator(BaseEstimator):
                 self._prepare(data)
             self._absorb(data)
             if solve:
-                self._solve()
+                self.solve()
         return self
 
     def merge(self, other: FairKernelEstimator, *, solve: bool = True) -> Self:
@@ -289,19 +286,14 @@ class FairKernelEstimator(BaseEstimator):
         self._counter = counter
 
     def _solve(self) -> None:
-        self._solution, psi_moments = solve(self.moments_, self.pilot_, self)
-        self._locate(psi_moments)
+        self._solution = solve(self.moments_, self.pilot_, self)
+        self._locate()
         self._publish()
 
-    def _locate(self, psi_moments=None) -> None:
+    def _locate(self) -> None:
         criterion = canonical_criterion(self.criterion)
         if self.subspace == "fair":
-            if psi_moments is None:
-                self._need_moments("at() with subspace='fair'")
-                _, psi_moments = solve(self.moments_, self.pilot_, self, self._solution.eta_y)
-            self._position, self._fair_space = locate_fair(
-                self._solution, psi_moments, self.pilot_, self, criterion
-            )
+            self._position, self._fair_space = locate_fair(self._solution, self, criterion)
         else:
             self._position = locate(self._solution, self, criterion)
         self.certificate_ = self._position.certificate

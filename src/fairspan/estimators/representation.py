@@ -92,6 +92,8 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         Exact in-sample promises for every cell and attribute.
     fairness_ : float
         Place on the angle scale that the dial led to.
+    score_coef_, score_intercept_ : ndarray
+        Ridge head on the scores, the predictor of y that ``certificate_.score`` speaks about.
     cosines_, angles_ : ndarray of shape (d,)
         Principal cosines (the paper's sigma) and angles between F and G.
     n_directions_ : dict
@@ -227,7 +229,7 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         inequality is vacuous whenever the model space has fewer dimensions than F.
         """
         psi = self._coordinates(self._read_new(X))
-        if self.method == "optimal":
+        if self.method == "optimal" or (self.method == "rkhs" and self.subspace == "fair"):
             self._need_moments("deviation_bound")
             pooled = self.moments_.pool()
             cov = pooled.cov

@@ -1,0 +1,157 @@
+"""One clean column from whatever the user holds it in: lists, arrays, Series, frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from fairspan.codes import Attribute
+
+__all__ = ["as_frame", "named_columns_of", "read_attribute", "read_attributes"]
+
+
+def _refuse_twice(names: list[Any], what: str) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        msg = f"{what} the column {twice!r} twice; give each column its own name, once."
+        raise ValueError(msg)
+
+
+def as_frame(obj: Any, role: str) -> nw.DataFrame[Any] | None:
+    _refuse_twice(list(getattr(obj, "columns", ())), f"{role} has")
+    out = nw.from_native(obj, eager_only=True, pass_through=True)
+    return out if isinstance(out, nw.DataFrame) else None
+
+
+def _is_missing(value: object) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+# narwhals 1.14 has no `is_integer` yet.
+_INTEGERS = (
+    *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
+    *(nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64),
+)
+
+
+def read_attribute(name: str, raw: Any, role: str) -> Attribute:
+    """One clean column from whatever the user holds it in."""
+    series = nw.from_native(raw, series_only=True, pass_through=True)
+    declared = None
+    if isinstance(series, nw.Series):
+        if isinstance(series.dtype, nw.Categorical | nw.Enum):
+            declared = "U"
+        elif series.dtype in _INTEGERS:
+            declared = "i"
+        raw = series.to_numpy()
+    values = (
+        np.ma.filled(raw.astype(object), None)
+        if isinstance(raw, np.ma.MaskedArray)
+        else np.asarray(raw)
+    )
+    missing = np.zeros(len(values), dtype=bool)
+    if values.dtype.kind == "O":
+        missing = np.array([_is_missing(v) for v in values], dtype=bool)
+        listed = values[~missing].tolist()
+        try:
+            present = np.array(listed)
+        except ValueError:  # sequences of several lengths
+            present = np.empty((0, 0))
+        if present.ndim != 1:
+            msg = f"{role} column {name!r} holds sequences; give one value per row."
+            raise ValueError(msg)
+    else:
+        present = values
+    kind = declared or present.dtype.kind
+    if present.dtype.kind not in "biufUS":
+        msg = (
+            f"{role} column {name!r} has dtype {present.dtype}; give text, booleans, integers or "
+            f"floats (turn dates into numbers, e.g. years)."
+        )
+        raise ValueError(msg)
+    if kind in "bUS":
+        text = (
+            np.array([str(v) for v in present.tolist()])
+            if len(present)
+            else np.empty(0, dtype="<U1")
+        )
+        filled = np.full(len(values), "", dtype=text.dtype if text.dtype.kind == "U" else "<U1")
+        filled[~missing] = text
+        return Attribute(name, filled, missing, "b" if kind == "b" else "U")
+    numeric = np.zeros(len(values))
+    numeric[~missing] = present
+    nan = np.isnan(numeric)
+    if np.isinf(numeric).any():
+        msg = f"{role} column {name!r} holds infinity in {int(np.isinf(numeric).sum())} rows."
+        raise ValueError(msg)
+    numeric[nan] = 0.0
+    return Attribute(name, numeric, missing | nan, "i" if kind in "iu" else "f")
+
+
+def _named_columns(raw: Any, role: str, prefix: str) -> list[tuple[str, Any]]:
+    frame = as_frame(raw, role)
+    if frame is not None:
+        return [(str(name), frame[name].to_native()) for name in frame.columns]
+    series = nw.from_native(raw, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return [(str(series.name) if series.name not in (None, "") else f"{prefix}_0", raw)]
+    if isinstance(raw, Mapping):
+        return [(str(k), np.asarray(v) if not hasattr(v, "dtype") else v) for k, v in raw.items()]
+    if isinstance(raw, list | tuple):
+        raw = np.array(raw, dtype=object)
+    array = raw if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)
+    if array.ndim == 1:
+        return [(f"{prefix}_0", array)]
+    if array.ndim == 2:
+        return [(f"{prefix}_{j}", array[:, j]) for j in range(array.shape[1])]
+    msg = f"{role} must be one column or a table of columns; got an array of shape {array.shape}."
+    raise ValueError(msg)
+
+
+def read_attributes(raw: Any, n: int, role: str, prefix: str) -> dict[str, Attribute]:
+    """Clean columns of ``sensitive_features`` or ``control_features``, by name."""
+    out: dict[str, Attribute] = {}
+    for name, column in _named_columns(raw, role, prefix):
+        attribute = read_attribute(name, column, role)
+        if len(attribute.values) != n:
+            msg = f"{role} {name!r} has {len(attribute.values)} rows, X has {n}. Give one value per row of X."
+            raise ValueError(msg)
+        if name in out:
+            msg = f"{role} has two columns named {name!r}; give each its own name."
+            raise ValueError(msg)
+        out[name] = attribute
+    if not out:
+        msg = f"{role} has no columns."
+        raise ValueError(msg)
+    return out
+
+
+def named_columns_of(frame: nw.DataFrame[Any] | None, raw: Any, role: str) -> list[str] | None:
+    """Names when ``raw`` names columns of X instead of holding values."""
+    if isinstance(raw, str):
+        names = [raw]
+    elif isinstance(raw, list | tuple) and raw and all(isinstance(v, str) for v in raw):
+        if frame is None or len(raw) == len(frame):
+            return None  # values, one per row
+        names = list(raw)
+    else:
+        return None
+    if frame is None:
+        msg = f"{role}={raw!r} names a column, but X is not a data frame. Give the values instead."
+        raise ValueError(msg)
+    unknown = [name for name in names if name not in frame.columns]
+    if unknown:
+        shown = ", ".join(map(repr, frame.columns[:8])) + (
+            ", ..." if len(frame.columns) > 8 else ""
+        )
+        msg = (
+            f"{role} names the column {unknown[0]!r}, which X does not have. Its columns: {shown}."
+        )
+        raise ValueError(msg)
+    _refuse_twice(names, f"{role} names")
+    return names

@@ -1,0 +1,143 @@
+"""Hyper-parameters: every value that cannot be is refused before any work is done."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.metrics.pairwise import KERNEL_PARAMS
+
+from fairspan.features import GAMMA_KERNELS, kernel_names
+
+__all__ = ["canonical_criterion", "check_parameters"]
+
+CRITERIA = {
+    "statistical_parity": ("demographic_parity", "sp", "proxy_nondiscrimination"),
+    "equalized_odds": ("eo",),
+    "equal_opportunity": ("eop", "true_positive_rate_parity"),
+    "conditional_statistical_parity": (),
+}
+
+
+def canonical_criterion(name: object) -> str:
+    """The criterion's full name; aliases of fairlearn and the paper are accepted."""
+    for canonical, aliases in CRITERIA.items():
+        if name == canonical or name in aliases:
+            return canonical
+    allowed = "; ".join(
+        f"{k!r}" + (f" (also {', '.join(map(repr, v))})" if v else "") for k, v in CRITERIA.items()
+    )
+    msg = f"criterion={name!r} is unknown. Allowed: {allowed}."
+    raise ValueError(msg)
+
+
+def _refuse(name: str, value: object, allowed: str) -> None:
+    msg = f"{name}={value!r} is not allowed; give {allowed}."
+    raise ValueError(msg)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+def _check_choice(est: Any, name: str, choices: tuple[str, ...]) -> None:
+    value = getattr(est, name)
+    if not isinstance(value, str) or value not in choices:
+        _refuse(name, value, "one of " + ", ".join(map(repr, choices)))
+
+
+def _check_count(est: Any, name: str, words: tuple[str, ...], low: int) -> None:
+    value = getattr(est, name)
+    ok_word = isinstance(value, str) and value in words
+    ok_int = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= low
+    if not (ok_word or ok_int):
+        shown = "".join(f"{w!r}, " for w in words)
+        _refuse(name, value, f"{shown}or an integer of at least {low}")
+
+
+def _check_ridge(est: Any, name: str) -> None:
+    value = getattr(est, name)
+    ok = (isinstance(value, str) and value == "auto") or (
+        _is_number(value) and np.isfinite(value) and value > 0
+    )
+    if not ok:
+        _refuse(name, value, "'auto' or a positive number")
+
+
+def check_parameters(est: Any) -> None:
+    """Refuse every hyper-parameter that cannot be, before any work is done."""
+    _check_kernel(est)
+    canonical_criterion(est.criterion)
+    if not _is_number(est.fairness) or not 0.0 <= est.fairness <= 1.0:
+        _refuse("fairness", est.fairness, "a number from 0 (unconstrained) to 1 (fairest)")
+    _check_choice(est, "dial", ("angle", "cosine", "correlation"))
+    _check_choice(est, "dependence", ("mean", "correlation"))
+    _check_choice(est, "subspace", ("model", "fair"))
+    _check_choice(est, "method", ("optimal", "rkhs", "paper"))
+    _check_choice(est, "missing_sensitive", ("raise", "omit"))
+    _check_count(est, "n_slices", ("distinct",), 2)
+    _check_count(est, "n_components", ("auto", "all"), 1)
+    _check_count(est, "n_sensitive_directions", ("auto", "test", "all"), 1)
+    _check_count(est, "n_predictive_directions", ("auto", "test"), 1)
+    _check_ridge(est, "eta")
+    _check_ridge(est, "alpha")
+    if not isinstance(est.intersectional, bool | np.bool_):
+        _refuse("intersectional", est.intersectional, "True or False")
+    if isinstance(est.landmarks, str):
+        _check_choice(est, "landmarks", ("stratified", "rpcholesky"))
+    if est.method == "paper":
+        if est.alpha != "auto":
+            msg = (
+                f"method='paper' has a least-squares head, so alpha={est.alpha!r} has no meaning. "
+                f"Leave alpha='auto', or use method='rkhs' for a ridge head in the paper's geometry."
+            )
+            raise ValueError(msg)
+        for name in ("n_sensitive_directions", "n_predictive_directions"):
+            if getattr(est, name) == "test":
+                _refuse(name, "test", "'auto' or an integer with method='paper'")
+        if est.missing_sensitive != "raise":
+            _refuse("missing_sensitive", est.missing_sensitive, "'raise' with method='paper'")
+
+
+def _check_kernel(est: Any) -> None:
+    kernel, gamma = est.kernel, est.gamma
+    if not callable(kernel) and kernel not in kernel_names():
+        _refuse(
+            "kernel", kernel, "one of " + ", ".join(map(repr, kernel_names())) + ", or a callable"
+        )
+    if isinstance(gamma, str) and gamma == "auto":
+        msg = (
+            "gamma='auto' is refused: in scikit-learn it means 1/n_features, which is not a choice "
+            "made from the data. Give 'cv' (default), 'median', 'scale' or a positive number."
+        )
+        raise ValueError(msg)
+    if isinstance(gamma, str):
+        _check_choice(est, "gamma", ("cv", "median", "scale"))
+    elif not (_is_number(gamma) and np.isfinite(gamma) and gamma > 0):
+        _refuse("gamma", gamma, "'cv', 'median', 'scale' or a positive number")
+    elif est.feature_map is not None or kernel not in GAMMA_KERNELS:
+        what = "feature_map" if est.feature_map is not None else f"kernel {kernel!r}"
+        msg = (
+            f"gamma={gamma!r} was given, but the {what} has no gamma. Leave gamma='cv' (it is then "
+            f"ignored), or pass the kernel's own parameters in kernel_params."
+        )
+        raise ValueError(msg)
+    params = est.kernel_params
+    if params is not None and not isinstance(params, Mapping):
+        _refuse("kernel_params", params, "a dict of the kernel's parameters, or None")
+    if params and "gamma" in params:
+        msg = "kernel_params holds 'gamma'; pass it as gamma= so that there is one place for it."
+        raise ValueError(msg)
+    if params and not callable(kernel):
+        known = sorted(set(KERNEL_PARAMS.get(kernel, ())) - {"gamma"})
+        unknown = sorted(set(params) - set(known))
+        if unknown:
+            msg = (
+                f"kernel_params holds {unknown[0]!r}, which kernel {kernel!r} does not read; it "
+                f"reads {', '.join(map(repr, known)) or 'nothing'}."
+            )
+            raise ValueError(msg)
+    if est.feature_map is not None and not hasattr(est.feature_map, "transform"):
+        _refuse("feature_map", est.feature_map, "a scikit-learn transformer, or None")

@@ -1,0 +1,105 @@
+"""The dial: one model of the path, with its head and its certificate (METHOD 7)."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairspan._linalg import Array
+from fairspan.certificates import BlockCertificate, Certificate, supremum
+from fairspan.estimators._blocks import BlockReport
+from fairspan.estimators._solve import Solution
+from fairspan.exceptions import NumericalWarning
+from fairspan.heads import PathMoments, correlation_dial, multiple_correlation, ridge_head
+from fairspan.subspaces import (
+    accuracy_gap,
+    blend,
+    containment_gap,
+    dial_angles,
+    warn_lost_directions,
+)
+
+
+@dataclass(frozen=True)
+class Position:
+    """One model on the path."""
+
+    fairness: float  # on the angle scale (or the dial's own for "cosine")
+    directions: Array  # E in psi coordinates, (D, d')
+    offset: Array  # E'mu
+    coef: Array  # ridge head on the scores, (d', outputs)
+    certificate: Certificate
+
+
+def locate(solution: Solution, est: Any, criterion: str) -> Position:
+    """The model at the estimator's dial value."""
+    fairness, dial = float(est.fairness), est.dial
+    constrained = [i for i, r in enumerate(solution.reports) if r.constrained]
+    if dial == "correlation":
+        fairness, reached = correlation_dial(
+            solution.path, solution.pair, solution.eta_y, constrained, 1.0 - fairness
+        )
+        warn_unreachable(1.0 - est.fairness, reached)
+        dial = "angle"
+    angles = dial_angles(solution.pair, fairness, dial)
+    warn_lost_directions(solution.pair, angles)
+    C = blend(solution.pair, angles)
+    C = C * _signs(solution.path, C, paper=est.method == "paper")
+    coef = ridge_head(solution.path, C, solution.eta_y)
+    certificate = Certificate(
+        criterion, float(est.fairness), est.dial, certify(solution.path, solution.reports, C, coef),
+        solution.pair.cosines, angles, containment_gap(angles), accuracy_gap(solution.pair, angles),
+    )  # fmt: skip
+    return Position(fairness, solution.basis @ C, C.T @ solution.centre, coef, certificate)
+
+
+def warn_unreachable(limit: float, reached: float) -> None:
+    """Say that even the fairest model exceeds the correlation asked for."""
+    if reached > limit + 1e-12:
+        warnings.warn(
+            f"A correlation of {limit:.3g} cannot be reached: the fairest model of the path has "
+            f"{reached:.3g}, because fewer sensitive directions are removed than the codes have. "
+            f"Using it; n_sensitive_directions='all' reaches 0.",
+            NumericalWarning,
+            stacklevel=5,
+        )
+
+
+def certify(
+    path: PathMoments, reports: tuple[BlockReport, ...], C: Array, coef: Array
+) -> tuple[BlockCertificate, ...]:
+    """Supremum over the model space and value for the fitted score, block by block."""
+    out = []
+    for report, cov, delta in zip(reports, path.block_cov, path.block_delta, strict=True):
+        sup, _ = supremum(C.T @ cov @ C, C.T @ delta)
+        score = multiple_correlation(cov, delta, C @ coef)
+        out.append(
+            BlockCertificate(
+                report.cell,
+                report.attribute,
+                report.coding,
+                report.constrained,
+                sup,
+                score,
+                report.n_rows,
+            )
+        )
+    return tuple(out)
+
+
+def _signs(path: PathMoments, C: Array, *, paper: bool) -> Array:
+    """Paper: the first training row scores positive. Default: positive covariance with y."""
+    if paper:
+        reference = C.T @ path.first
+    else:
+        cross = C.T @ path.cov_target
+        if cross.shape[1] == 0:
+            return np.ones(C.shape[1])
+        if cross.shape[1] == 2:
+            reference = cross[:, 1]  # two classes mirror each other: the larger label scores higher
+        else:
+            reference = cross[np.arange(len(cross)), np.argmax(np.abs(cross), axis=1)]
+    return np.where(reference < 0.0, -1.0, 1.0)

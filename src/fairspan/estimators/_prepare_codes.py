@@ -1,0 +1,178 @@
+"""Freezing category lists, slice edges and cells on the pilot rows (METHOD 3)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fairspan._parameters import canonical_criterion
+from fairspan._validation import Data
+from fairspan.codes import Cells, Coder, Codes, CrossedCoder, infer_kind
+from fairspan.estimators._pilot import Encoded, Pilot
+from fairspan.exceptions import DataWarning
+from fairspan.sdr import MIN_ROWS, usable_levels
+
+_MAX_GROUPS = 20
+
+
+def _kinds(est: Any, data: Data) -> dict[str, str]:
+    given = est.sensitive_kind
+    names = list(data.sensitive)
+    if isinstance(given, str):
+        wanted = dict.fromkeys(names, given)
+    elif isinstance(given, Mapping):
+        wanted = {**dict.fromkeys(names, "auto"), **given}
+    else:
+        fits = isinstance(given, list | tuple) and len(given) == len(names)
+        wanted = dict(zip(names, given, strict=True)) if fits else {}
+    allowed = ("auto", "categorical", "continuous")
+    if set(wanted) != set(names) or any(kind not in allowed for kind in wanted.values()):
+        msg = (
+            f"sensitive_kind={given!r} does not fit the attributes {names}. Give 'auto', "
+            f"'categorical' or 'continuous', or one of them per attribute (a list in order, or a "
+            f"dict by name)."
+        )
+        raise ValueError(msg)
+    return {
+        name: infer_kind(data.sensitive[name]) if kind == "auto" else kind
+        for name, kind in wanted.items()
+    }
+
+
+def learn_coders(est: Any, data: Data, n_slices: int | None) -> list[Coder | CrossedCoder]:
+    coders: list[Coder] = []
+    for name, kind in _kinds(est, data).items():
+        attribute = data.sensitive[name]
+        distinct = np.unique(attribute.values[~attribute.missing])
+        if len(distinct) < 2:
+            only = f"only {distinct[0].item()!r}" if len(distinct) else "no value at all"
+            msg = (
+                f"sensitive_features {name!r} is constant ({only}); there is nothing to be fair "
+                f"about. Leave it out."
+            )
+            raise ValueError(msg)
+        if est.n_slices == "distinct" and kind == "continuous" and len(distinct) > data.n / 2:
+            msg = (
+                f"n_slices='distinct' would cut sensitive_features {name!r} into {len(distinct)} "
+                f"slices for {data.n} rows; more than half of them single. Give an integer n_slices."
+            )
+            raise ValueError(msg)
+        coder = Coder.learn(attribute, kind, n_slices, data.weights)  # type: ignore[arg-type]
+        if kind == "categorical" and est.method != "paper":
+            counts = np.bincount(
+                coder.codes(data.sensitive)[~attribute.missing], minlength=coder.n_levels
+            )
+            _warn_groups(name, coder, counts)
+        coders.append(coder)
+    if est.intersectional and len(coders) > 1:
+        crossed = CrossedCoder.learn(coders, data.sensitive)
+        codes = crossed.codes(data.sensitive)
+        _warn_groups(
+            crossed.name, crossed, np.bincount(codes[codes >= 0], minlength=crossed.n_levels)
+        )
+        return [crossed]
+    return list(coders)
+
+
+def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes) -> None:
+    small = [f"{coder.labels[h]!r} ({n} rows)" for h, n in enumerate(counts) if n < MIN_ROWS]
+    if small:
+        warnings.warn(
+            f"Attribute {name!r} has groups of fewer than {MIN_ROWS} rows, which are left out of its "
+            f"constraint: {', '.join(small[:5])}{', ...' if len(small) > 5 else ''}. Merge them with "
+            f"others, or collect more.",
+            DataWarning,
+            stacklevel=6,
+        )
+    if coder.n_levels > _MAX_GROUPS:
+        warnings.warn(
+            f"Attribute {name!r} has {coder.n_levels} groups; parity between so many costs accuracy "
+            f"and is estimated from few rows each. If it is a number, pass sensitive_kind='continuous'.",
+            DataWarning,
+            stacklevel=6,
+        )
+
+
+def learn_target(est: Any, data: Data, n_slices: int | None) -> Coder | None:
+    if data.y is None:
+        return None
+    wanted = getattr(est, "_target_kind", None)
+    kind = wanted or infer_kind(data.y)
+    distinct = np.unique(data.y.values)
+    if len(distinct) < 2 and kind == "categorical":
+        msg = f"y holds one class only ({distinct[0].item()!r}); two or more are needed to learn from it."
+        raise ValueError(msg)
+    if est.n_slices == "distinct" and kind == "continuous" and len(distinct) > data.n / 2:
+        msg = (
+            f"n_slices='distinct' would cut y into {len(distinct)} slices for {data.n} rows. Give an "
+            f"integer n_slices, or round y."
+        )
+        raise ValueError(msg)
+    return Coder.learn(data.y, kind, n_slices, data.weights)
+
+
+def learn_cells(est: Any, data: Data, target: Coder | None, n_slices: int | None) -> Cells:
+    criterion = canonical_criterion(est.criterion)
+    if criterion == "statistical_parity":
+        return Cells("all", ("all rows",))
+    if criterion == "conditional_statistical_parity":
+        parts = [
+            Coder.learn(attribute, infer_kind(attribute), n_slices, data.weights)
+            for attribute in data.control.values()
+        ]
+        strata = CrossedCoder.learn(parts, data.control)
+        prefix = " x ".join(data.control)
+        return Cells("strata", tuple(f"{prefix}={label}" for label in strata.labels), strata=strata)
+    assert target is not None
+    if criterion == "equalized_odds":
+        sign = "=" if target.kind == "categorical" else " "
+        return Cells("target", tuple(f"y{sign}{label}" for label in target.labels))
+    if target.kind == "continuous":
+        msg = (
+            "criterion='equal_opportunity' needs classes: y is numeric. For a numeric y use "
+            "criterion='equalized_odds', which asks for independence within slices of y."
+        )
+        raise ValueError(msg)
+    positive = _positive_class(est, data)
+    return Cells("class", (f"y={target.labels[positive]}",), positive=positive)
+
+
+def _positive_class(est: Any, data: Data) -> int:
+    assert data.classes is not None
+    classes = data.classes.tolist()
+    if est.pos_label is not None:
+        if est.pos_label not in classes:
+            msg = f"pos_label={est.pos_label!r} is not in y, whose classes are {classes}."
+            raise ValueError(msg)
+        return classes.index(est.pos_label)
+    if len(classes) == 2:
+        return 1  # scikit-learn's convention: the larger label is the positive one
+    msg = f"y has {len(classes)} classes ({classes[:5]}); pass pos_label to say which one is the opportunity."
+    raise ValueError(msg)
+
+
+def check_levels(pilot: Pilot, encoded: Encoded, est: Any) -> None:
+    """Refuse an attribute that no cell can constrain, before the pass over the data."""
+    min_rows = 1 if est.method == "paper" else MIN_ROWS
+    for j, coder in enumerate(pilot.coders):
+        usable = False
+        for c in range(pilot.cells.n_constrained):
+            codes = encoded.levels[encoded.cells == c, j]
+            rows = np.bincount(codes[codes >= 0], minlength=coder.n_levels).tolist()
+            groups = usable_levels(rows, ordered=coder.kind == "continuous", min_rows=min_rows)
+            usable |= len(groups) >= 2
+        if not usable:
+            refuse_attribute(coder.name, pilot.cells, min_rows)
+
+
+def refuse_attribute(name: str, cells: Cells, min_rows: int) -> None:
+    """The error for an attribute without a usable block."""
+    where = "the data" if cells.rule == "all" else f"any cell ({', '.join(cells.names[:4])})"
+    msg = (
+        f"sensitive_features {name!r} does not have two levels of at least {min_rows} rows in {where}, "
+        f"so it cannot be constrained. Merge levels, add rows, or choose another criterion."
+    )
+    raise ValueError(msg)

@@ -1,0 +1,200 @@
+"""Building the feature map on the pilot rows: landmarks, bandwidth, residual (METHOD 1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from fairspan._linalg import Array
+from fairspan._validation import Data
+from fairspan.codes import Attribute, Cells, Coder, Codes, CrossedCoder, code_slices, slice_edges
+from fairspan.estimators._pilot import N_FOLDS, Pilot, accumulate
+from fairspan.features import (
+    GAMMA_KERNELS,
+    WIDTH_KERNELS,
+    Kernel,
+    LandmarkMap,
+    TransformerMap,
+    group_means,
+    median_distance,
+    pivoted_cholesky_landmarks,
+    stratified_landmarks,
+    width_to_gamma,
+)
+from fairspan.sdr import kfold_errors, ridge_grid
+
+AUTO_COMPONENTS = 1000
+MEDIAN_WIDTH = 1.5
+CV_WIDTHS = (0.7, 1.5, 3.0)
+_MEDIAN_ROWS = 1000
+_CV_ROWS, _CV_LANDMARKS = 1500, 200
+_RESIDUAL_ROWS, _RESIDUAL_GROUP = 500, 50
+_LANDMARK_POOL = 20_000
+_LANDMARK_SLICES = 4
+
+
+def build_features(
+    est: Any, data: Data, pilot: Pilot, rng: np.random.Generator
+) -> tuple[LandmarkMap | TransformerMap, float | None, Codes]:
+    none = np.empty(0, dtype=np.intp)
+    if est.feature_map is not None:
+        transformer = clone(est.feature_map)
+        y = None if data.y is None else data.y.values
+        transformer.fit(data.X, y)
+        width = transformer.transform(data.X[:1]).shape[1]
+        return TransformerMap(transformer, int(width)), None, none
+    if est.kernel == "linear":
+        return TransformerMap(None, data.X.shape[1]), None, none
+    params = dict(est.kernel_params or {})
+    gamma = None
+    if callable(est.kernel):
+        kernel = Kernel.from_callable(est.kernel, params, data.X)
+    else:
+        if est.kernel in GAMMA_KERNELS:
+            gamma = _choose_gamma(est, data, pilot, rng)
+            params["gamma"] = gamma
+        kernel = Kernel(str(est.kernel), params)
+    if est.kernel == "precomputed":
+        rows, exact = _landmark_rows(est, data, pilot, kernel, rng)
+        columns = rows if data.index is None else data.index[rows]  # zero-weight rows are gone
+        gram = data.X[np.ix_(rows, columns)]
+        index = columns[:, None].astype(np.float64)
+        return LandmarkMap.build(kernel, index, gram, exact=exact), None, rows
+    if not isinstance(est.landmarks, str):
+        try:
+            landmarks = np.asarray(est.landmarks, dtype=np.float64)
+        except (TypeError, ValueError):
+            landmarks = np.empty(0)
+        if (
+            landmarks.ndim != 2
+            or landmarks.shape[1] != data.X.shape[1]
+            or not np.isfinite(landmarks).all()
+        ):
+            msg = (
+                f"landmarks must be finite rows like those of X, (m, {data.X.shape[1]}); got shape "
+                f"{landmarks.shape}."
+            )
+            raise ValueError(msg)
+        if not isinstance(est.n_components, str) and est.n_components != len(landmarks):
+            msg = (
+                f"n_components={est.n_components} does not fit the {len(landmarks)} landmarks given. "
+                f"Leave n_components='auto'."
+            )
+            raise ValueError(msg)
+        return (
+            LandmarkMap.build(kernel, np.unique(landmarks, axis=0), None, exact=False),
+            gamma,
+            none,
+        )
+    rows, exact = _landmark_rows(est, data, pilot, kernel, rng)
+    # Sorted distinct rows: the map does not depend on the order of the data.
+    landmarks = np.unique(data.X[rows], axis=0)
+    return LandmarkMap.build(kernel, landmarks, None, exact=exact), gamma, rows
+
+
+def _landmark_rows(
+    est: Any, data: Data, pilot: Pilot, kernel: Kernel, rng: np.random.Generator
+) -> tuple[Codes, bool]:
+    """Rows to use as landmarks, and whether they are all distinct rows (the exact method)."""
+    n = data.n
+    everything = np.arange(n, dtype=np.intp)
+    if est.n_components == "all" or (est.n_components == "auto" and n <= AUTO_COMPONENTS):
+        return everything, True
+    size = AUTO_COMPONENTS if est.n_components == "auto" else int(est.n_components)
+    if size > n:
+        msg = f"n_components={size} is more than the {n} rows of X. Give at most {n}, 'auto' or 'all'."
+        raise ValueError(msg)
+    if size == n:
+        return everything, True
+    if est.landmarks == "rpcholesky" and est.kernel != "precomputed":
+        pool = rng.choice(n, size=min(n, _LANDMARK_POOL), replace=False)
+        return pool[pivoted_cholesky_landmarks(kernel, data.X[pool], size, rng)], False
+    if est.landmarks == "rpcholesky":
+        msg = "landmarks='rpcholesky' needs a kernel it can evaluate; with 'precomputed' use 'stratified'."
+        raise ValueError(msg)
+    return stratified_landmarks(_landmark_strata(pilot, data), size, rng), False
+
+
+def _landmark_strata(pilot: Pilot, data: Data) -> Codes:
+    """Strata cross all attributes and y, numeric ones in at most 4 slices."""
+    columns: list[Codes] = []
+    for coder in pilot.coders:
+        parts = coder.parts if isinstance(coder, CrossedCoder) else (coder,)
+        columns += [_coarse(part, data.sensitive[part.name], data.weights) for part in parts]
+    if pilot.target is not None and data.y is not None:
+        columns.append(_coarse(pilot.target, data.y, data.weights))
+    _, strata = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    return strata.ravel().astype(np.intp)
+
+
+def _coarse(coder: Coder, attribute: Attribute, weights: Array | None) -> Codes:
+    if coder.kind == "categorical":
+        return coder.codes({coder.name: attribute})
+    present = ~attribute.missing
+    out = np.full(len(present), -1, dtype=np.intp)
+    values = attribute.values[present].astype(np.float64)
+    edges = slice_edges(values, _LANDMARK_SLICES, None if weights is None else weights[present])
+    out[present] = code_slices(values, edges)
+    return out
+
+
+def _choose_gamma(est: Any, data: Data, pilot: Pilot, rng: np.random.Generator) -> float:
+    if not isinstance(est.gamma, str):
+        return float(est.gamma)
+    variance = float(data.X.var())
+    scale = 1.0 / (data.X.shape[1] * variance) if variance > 0 else 1.0
+    if est.gamma == "scale" or est.kernel not in WIDTH_KERNELS:
+        return 1.0 if est.kernel == "chi2" else scale
+    rows = rng.choice(data.n, size=min(data.n, _MEDIAN_ROWS), replace=False)
+    median = median_distance(data.X[rows], est.kernel)
+    if est.gamma == "median" or data.y is None:
+        return width_to_gamma(MEDIAN_WIDTH * median, est.kernel)
+    sample = data.take(rng.choice(data.n, size=min(data.n, _CV_ROWS), replace=False))
+    candidates = [width_to_gamma(m * median, est.kernel) for m in CV_WIDTHS]
+    errors = [_cv_error(est, sample, pilot, gamma) for gamma in candidates]
+    return candidates[int(np.argmin(errors))]
+
+
+def _cv_error(est: Any, sample: Data, pilot: Pilot, gamma: float) -> float:
+    """Smallest 5-fold error of kernel ridge over the ridge grid, on a subsample."""
+    kernel = Kernel(str(est.kernel), {**dict(est.kernel_params or {}), "gamma": gamma})
+    landmarks = np.unique(sample.X[:_CV_LANDMARKS], axis=0)
+    features = LandmarkMap.build(kernel, landmarks, None, exact=False)
+    # Only the target's moments are needed: no attributes, one cell.
+    small = replace(
+        pilot, features=features, n_folds=N_FOLDS, cells=Cells("all", ("all rows",)),
+        code_target=not pilot.target_is_numeric,
+    )  # fmt: skip
+    moments = accumulate(small, small.empty_moments(), small.counter(), sample)
+    moments = moments.project(features.whitening)
+    grid = ridge_grid(float(np.trace(moments.pool().cov)))
+    return float(kfold_errors(moments, small.target_position(), grid).min())
+
+
+def group_residual(
+    pilot: Pilot, data: Data, landmark_rows: Codes, rng: np.random.Generator
+) -> dict[str, dict[str, float]]:
+    """Mean share of each group that the landmarks cannot see, on rows that are not landmarks.
+
+    A group too small for the subsample is added to it; one whose rows are all landmarks is seen.
+    """
+    features = pilot.features
+    if isinstance(features, LandmarkMap) and features.kernel.name == "precomputed":
+        return {}
+    others = np.setdiff1d(np.arange(data.n), landmark_rows)
+    if len(others) == 0 or features.exact:
+        others = np.arange(data.n)
+    rows = rng.choice(others, size=min(len(others), _RESIDUAL_ROWS), replace=False)
+    for coder in pilot.coders:
+        code = coder.codes(data.sensitive)
+        for level in np.setdiff1d(np.arange(coder.n_levels), code[rows]):
+            members = np.flatnonzero(code == level)
+            unseen = np.intersect1d(members, others)
+            rows = np.append(rows, (unseen if len(unseen) else members)[:_RESIDUAL_GROUP])
+    part = data.take(rows)
+    codes = {coder.name: coder.codes(part.sensitive) for coder in pilot.coders}
+    labels = {coder.name: coder.labels for coder in pilot.coders}
+    return group_means(features.residual(part.X), codes, labels)
