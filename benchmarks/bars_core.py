@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from tests.golden import compare, oracle
+from tests.golden.cases import CASES, load_case
+from tests.statistical.null_rate import KINDS, null_rate
 
 from benchmarks import core
 from benchmarks.table import Bar, at_least, at_most, between
 from fairspan import FairRepresentation
-from tests.golden import compare, oracle
-from tests.golden.cases import CASES, load_case
-from tests.statistical.null_rate import null_rate
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("FAIRSPAN_SHARED", ROOT.parent / "shared"))
@@ -131,12 +131,13 @@ def _certificate_gap(model: FairRepresentation, X: np.ndarray, s: dict[str, np.n
 
 def suite_bars() -> Iterator[Bar]:
     """Parts of the suite that are a promise by themselves: failures, and how many tests ran."""
+    contract = ("routing", "frames", "persistence_pickle", "persistence", "kernels", "warnings")
     for name, paths, minimum in (
         ("laws (hypothesis)", ["tests/laws"], 30),
         ("scikit-learn estimator checks", ["tests/test_estimator_checks.py"], 100),
-        ("routing, frames, pickling, persistence", ["tests/test_routing.py", "tests/test_frames.py", "tests/test_persistence_pickle.py", "tests/test_persistence.py"], 30),
+        ("rest of the contract", [f"tests/test_{part}.py" for part in contract], 30),
         ("bad input, each one clear error", ["tests/test_errors.py"], 30),
-    ):  # fmt: skip
+    ):
         run = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *paths],
             cwd=ROOT, capture_output=True, text=True, check=False,
@@ -150,5 +151,6 @@ def suite_bars() -> Iterator[Bar]:
 
 def statistical_bars() -> Iterator[Bar]:
     """How often the test for the number of directions finds nothing where there is nothing."""
-    for name, rate in null_rate().items():
-        yield between(f"null S, zero directions found, %: {name}", 100 * rate, 93.0, 98.0)
+    for kind in KINDS:
+        rate = null_rate(kind)
+        yield between(f"null S, zero directions found, %: {kind}", 100 * rate, 93.0, 98.0)

@@ -34,6 +34,7 @@ EXPECTED_WARNINGS: tuple[tuple[str, type[Warning]], ...] = (
     (".* is capped at ", DataWarning),  # fewer usable levels than directions asked for
     (".* have no fair part ", NumericalWarning),
     (".* is at an end of its grid", NumericalWarning),
+    (".* cannot be tested in ", NumericalWarning),
     ("Cross-validation chose the ", NumericalWarning),
 )
 
@@ -104,11 +105,11 @@ class Problem:
     def estimator(self, **changes: Any) -> FairRepresentation:
         return FairRepresentation(**{**self.params, **changes})
 
-    def data(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.X, self.y
-
-    def metadata(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
+        """What `fit`, `prepare` and `partial_fit` take."""
         return {
+            "X": self.X,
+            "y": self.y,
             "sensitive_features": self.sensitive,
             "control_features": self.control,
             "sample_weight": self.weights,
@@ -117,15 +118,15 @@ class Problem:
     def prepare(self, **changes: Any) -> FairRepresentation:
         """An estimator with a pilot frozen on these rows and no moments."""
         with expected_warnings(), no_small_cells():
-            return self.estimator(**changes).prepare(*self.data(), **self.metadata())
+            return self.estimator(**changes).prepare(**self.arguments())
 
     def feed(self, est: FairRepresentation) -> FairRepresentation:
         """Add these rows to an estimator, without solving."""
-        return est.partial_fit(*self.data(), **self.metadata(), solve=False)
+        return est.partial_fit(**self.arguments(), solve=False)
 
     def fit(self, **changes: Any) -> FairRepresentation:
         with expected_warnings(), no_small_cells():
-            return self.estimator(**changes).fit(*self.data(), **self.metadata())
+            return self.estimator(**changes).fit(**self.arguments())
 
 
 def solved(est: FairRepresentation) -> FairRepresentation:

@@ -37,6 +37,8 @@ def test_snippet_prints_what_the_page_says(page, i):
 
 def test_commands_named_in_the_readme_exist():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    named = set(re.findall(r"make ([a-z-]+)", (ROOT / "README.md").read_text()))
+    named = set(
+        re.findall(r"(?:^|`)make ([a-z-]+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    )
     assert {"demo", "test"} <= named
-    assert {name for name in named if not name.startswith("bars-")} - targets - {"are"} == set()
+    assert {name for name in named if not name.startswith("bars-")} - targets == set()

@@ -502,3 +502,12 @@ def test_an_interrupted_merge_or_solve_leaves_everything_as_it_was(monkeypatch):
         with pytest.raises(KeyboardInterrupt, match="enough"):
             call()
         assert state(est) == before
+
+
+def test_text_labels_need_a_positive_one_for_equal_opportunity():
+    labels = np.where(X[:, 0] > np.median(X[:, 0]), "approved", "denied")
+    est = FairRepresentation(criterion="eop", **FIXED)
+    with pytest.raises(ValueError, match="pass pos_label"):
+        est.fit(X, labels, sensitive_features=s)
+    est.set_params(pos_label="approved").fit(X, labels, sensitive_features=s)
+    assert est.cells_ == ["y=approved"]

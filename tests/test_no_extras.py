@@ -75,7 +75,7 @@ def test_the_core_works():
     assert abs(np.corrcoef(scores[:, 0], s)[0, 1]) < 1e-8
     assert est.at(0.5).transform(X).shape == scores.shape
     assert est.at(max_correlation=0.1).certificate_.score <= 0.1 + 1e-9
-    assert "supremum" in est.certificate_.table()
+    assert "worst case" in est.certificate_.table()
     assert est.kernel_(X[:5]).shape == (5, 5)
     assert np.array_equal(pickle.loads(pickle.dumps(est)).transform(X), scores)
 

@@ -1,8 +1,16 @@
-"""Fair kernel models: representations that carry no information about protected attributes."""
+"""Fair kernel models: functions that protected attributes do not shift, with a dial and a certificate."""
 
+from fairspan import datasets, metrics, plotting
 from fairspan.certificates import Certificate
 from fairspan.encoding import table_encoder
-from fairspan.estimators import FairRepresentation
+from fairspan.estimators import (
+    FairGPRegressor,
+    FairnessPath,
+    FairRepresentation,
+    FairRidge,
+    FairRidgeClassifier,
+    fairness_path,
+)
 from fairspan.exceptions import (
     DataWarning,
     FairspanWarning,
@@ -16,12 +24,20 @@ __version__ = "0.1.0"
 __all__ = [
     "Certificate",
     "DataWarning",
+    "FairGPRegressor",
     "FairRepresentation",
+    "FairRidge",
+    "FairRidgeClassifier",
+    "FairnessPath",
     "FairspanWarning",
     "IncompatibleMomentsError",
     "NumericalWarning",
     "__version__",
+    "datasets",
+    "fairness_path",
     "load_model",
+    "metrics",
+    "plotting",
     "save_model",
     "table_encoder",
 ]

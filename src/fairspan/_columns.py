@@ -10,7 +10,7 @@ import numpy as np
 
 from fairspan.codes import Attribute
 
-__all__ = ["as_frame", "named_columns_of", "read_attribute", "read_attributes"]
+__all__ = ["as_frame", "column_names", "named_columns_of", "read_attribute", "read_attributes"]
 
 
 def _refuse_twice(names: list[Any], what: str) -> None:
@@ -120,6 +120,8 @@ def read_attributes(raw: Any, n: int, role: str, prefix: str) -> dict[str, Attri
         attribute = read_attribute(name, column, role)
         if len(attribute.values) != n:
             msg = f"{role} {name!r} has {len(attribute.values)} rows, X has {n}. Give one value per row of X."
+            if attribute.dtype_kind == "U":
+                msg += " (To name columns instead, X must be a data frame and the names text.)"
             raise ValueError(msg)
         if name in out:
             msg = f"{role} has two columns named {name!r}; give each its own name."
@@ -131,8 +133,23 @@ def read_attributes(raw: Any, n: int, role: str, prefix: str) -> dict[str, Attri
     return out
 
 
+def column_names(raw: Any) -> frozenset[str]:
+    """Names that the user gave to columns, without looking at their values."""
+    frame = as_frame(raw, "sensitive_features")
+    if frame is not None:
+        return frozenset(map(str, frame.columns))
+    if isinstance(raw, Mapping):
+        return frozenset(map(str, raw))
+    name = getattr(raw, "name", None)
+    return frozenset([name]) if isinstance(name, str) else frozenset()
+
+
 def named_columns_of(frame: nw.DataFrame[Any] | None, raw: Any, role: str) -> list[str] | None:
     """Names when ``raw`` names columns of X instead of holding values."""
+    if hasattr(raw, "tolist") and getattr(raw, "ndim", 0) == 1 and frame is not None:
+        # A pandas Index or an array of names; a column of values is as long as X.
+        listed = raw.tolist() if len(raw) < len(frame) else []
+        raw = listed if listed and all(isinstance(v, str) for v in listed) else raw
     if isinstance(raw, str):
         names = [raw]
     elif isinstance(raw, list | tuple) and raw and all(isinstance(v, str) for v in raw):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from fairspan.exceptions import NumericalWarning
+from fairspan.exceptions import NumericalWarning, warn_user
 
 Array = NDArray[np.float64]
 
@@ -49,11 +48,10 @@ def cholesky_factor(matrix: Array, what: str) -> tuple[Array, float]:
                 raise ValueError(msg) from None
             continue
         if jitter > 0.0:
-            warnings.warn(
+            warn_user(
                 f"{what} was not positive definite in floating point; added {jitter:.3g} to its "
                 f"diagonal ({jitter / scale:.1g} of its mean). Raise `alpha` or `eta` to avoid it.",
                 NumericalWarning,
-                stacklevel=3,
             )
         return factor, jitter
 

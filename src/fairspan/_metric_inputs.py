@@ -40,11 +40,6 @@ class Rows:
         parts: list[Coder] = []
         for name, attribute in self.attributes.items():
             coder = Coder.learn(attribute, self.kinds[name], n_bins, self.weight)
-            if coder.n_levels < 2 and np.any(attribute.values != attribute.values[0]):
-                raise ValueError(
-                    f"sensitive feature {name!r} falls into one slice: nearly all rows have its "
-                    f"smallest value. Use a larger n_bins, or cut it into categories yourself"
-                )
             if coder.n_levels < 2:
                 raise ValueError(f"sensitive feature {name!r} is constant: no groups to compare")
             parts.append(coder)

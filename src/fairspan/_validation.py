@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +11,17 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from fairspan._columns import as_frame, named_columns_of, read_attribute, read_attributes
+from fairspan._columns import (
+    as_frame,
+    column_names,
+    named_columns_of,
+    read_attribute,
+    read_attributes,
+)
 from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion
-from fairspan.codes import Attribute
-from fairspan.exceptions import DataWarning
+from fairspan.codes import MAX_INTEGER_CATEGORIES, Attribute
+from fairspan.exceptions import DataWarning, warn_user
 
 __all__ = [
     "Data",
@@ -69,12 +74,20 @@ class Data:
 # --------------------------------------------------------------------------- X, y, weights
 
 
-def _check_frame_dtypes(frame: nw.DataFrame[Any]) -> None:
+def _check_frame_dtypes(frame: nw.DataFrame[Any], protected: frozenset[str]) -> None:
     bad = [
         f"{name!r} ({dtype})"
         for name, dtype in frame.schema.items()
         if not (dtype.is_numeric() or dtype == nw.Boolean or dtype == nw.Object)
     ]
+    inside = [name for name in frame.columns if name in protected]
+    if bad and inside:
+        msg = (
+            f"X holds text, and its column {inside[0]!r} has the name of a protected attribute. Pass "
+            f"sensitive_features={inside!r} to take it out of X, or drop it; then encode the rest, e.g. "
+            f"with fairspan.table_encoder."
+        )
+        raise ValueError(msg)
     if bad:
         msg = (
             f"X holds columns that are not numbers: {', '.join(bad[:5])}"
@@ -86,10 +99,12 @@ def _check_frame_dtypes(frame: nw.DataFrame[Any]) -> None:
 
 def _column_label(est: Any, j: int) -> str:
     names = getattr(est, "feature_names_in_", None)
-    return repr(str(names[j])) if names is not None else str(j)
+    return repr(str(names[j])) if names is not None and j < len(names) else str(j)
 
 
-def read_features(est: Any, X: Any, *, reset: bool) -> Array:
+def read_features(
+    est: Any, X: Any, *, reset: bool, protected: frozenset[str] = frozenset()
+) -> Array:
     """Numeric, finite, dense float64 X; columns that held S at fit are dropped if present."""
     frame = as_frame(X, "X")
     if frame is not None:
@@ -103,7 +118,7 @@ def read_features(est: Any, X: Any, *, reset: bool) -> Array:
             if extra:
                 frame = frame.drop(extra)
                 X = frame.to_native()
-        _check_frame_dtypes(frame)
+        _check_frame_dtypes(frame, protected)
     try:
         X = validate_data(est, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C")
     except ValueError as error:
@@ -217,7 +232,7 @@ def read_training_data(
             msg = f"X has no column left besides {', '.join(map(repr, taken))}; features are needed too."
             raise ValueError(msg)
         X = frame.drop([c for c in frame.columns if c in taken]).to_native()
-    X = read_features(est, X, reset=reset)
+    X = read_features(est, X, reset=reset, protected=column_names(parts[0]))
     n = len(X)
     if est.kernel == "precomputed" and est.feature_map is None and n != X.shape[1]:
         msg = f"kernel='precomputed' needs a square matrix K(train, train); got shape {X.shape}."
@@ -238,10 +253,15 @@ def read_training_data(
                 f"{len(target.values)} rows, X has {n}."
             )
             raise ValueError(msg)
-    elif est.subspace != "fair" or criterion in ("equalized_odds", "equal_opportunity"):
+    elif (
+        est.subspace != "fair"
+        or criterion in ("equalized_odds", "equal_opportunity")
+        or hasattr(est, "_target_kind")  # it predicts
+    ):
         msg = (
             f"{type(est).__name__} requires y to be passed, but the target y is None. Only "
-            f"subspace='fair' with a criterion that does not condition on y can do without it."
+            f"FairRepresentation with subspace='fair' and a criterion that does not condition on y "
+            f"can do without it."
         )
         raise ValueError(msg)
     data = Data(
@@ -286,34 +306,44 @@ def _check_missing(
 
 def check_rows(est: Any, data: Data) -> None:
     """Warnings about X that a user wants before a long fit: S among the features, scales apart."""
-    for attribute in data.sensitive.values():
-        _, codes = np.unique(attribute.values, return_inverse=True)
-        if attribute.missing.any() or len(data.X) < 3:
-            continue
-        numeric = attribute.values.dtype.kind == "f"
-        if not numeric and codes.max(initial=0) != 1:
-            continue
-        s = attribute.values.astype(np.float64) if numeric else codes.astype(np.float64)
-        s = s - s.mean()
-        centred = data.X - data.X.mean(axis=0)
-        norms = np.sqrt(np.einsum("ij,ij->j", centred, centred) * (s @ s))
-        cosine = np.divide(np.abs(s @ centred), norms, out=np.zeros(len(norms)), where=norms > 0)
-        for j in np.flatnonzero(cosine > 1.0 - 1e-12):
-            warnings.warn(
-                f"Column {_column_label(est, int(j))} of X is the protected attribute "
-                f"{attribute.name!r} itself (up to scale). It stays, which makes an S-aware model: "
-                f"prediction then needs S. Drop the column for an S-blind one.",
-                DataWarning,
-                stacklevel=4,
-            )
+    _warn_sensitive_columns(est, data)
     if est.feature_map is None and est.kernel in ("rbf", "laplacian"):
         # By range: a constant column may have a standard deviation of rounding, not of zero.
         spread = data.X.std(axis=0)[np.ptp(data.X, axis=0) > 0]
         if len(spread) and spread.max() > 100.0 * spread.min():
-            warnings.warn(
+            warn_user(
                 f"Columns of X have standard deviations from {spread.min():.3g} to "
                 f"{spread.max():.3g}; the kernel sees only the largest. Standardise first, e.g. "
                 f"make_pipeline(StandardScaler(), model) or fairspan.table_encoder.",
                 DataWarning,
-                stacklevel=4,
+            )
+
+
+def _warn_sensitive_columns(est: Any, data: Data) -> None:
+    """Columns of X that are a protected attribute, or the indicator of one of its levels."""
+    if len(data.X) < 3:
+        return
+    centred = data.X - data.X.mean(axis=0)
+    norms = np.sqrt(np.einsum("ij,ij->j", centred, centred))
+    for attribute in data.sensitive.values():
+        if attribute.missing.any():
+            continue
+        distinct, codes = np.unique(attribute.values, return_inverse=True)
+        columns = (
+            [attribute.values.astype(np.float64)] if attribute.values.dtype.kind == "f" else []
+        )
+        if len(distinct) <= MAX_INTEGER_CATEGORIES:
+            columns += [(codes == h).astype(np.float64) for h in range(len(distinct))]
+        S = np.stack(columns, axis=1) if columns else np.zeros((data.n, 0))
+        S -= S.mean(axis=0)
+        scale = np.outer(np.sqrt(np.einsum("ij,ij->j", S, S)), norms)
+        cosine = np.divide(np.abs(S.T @ centred), scale, out=np.zeros(scale.shape), where=scale > 0)
+        found = np.flatnonzero((cosine > 1.0 - 1e-12).any(axis=0))
+        if len(found):
+            names = ", ".join(_column_label(est, int(j)) for j in found[:5])
+            warn_user(
+                f"X holds the protected attribute {attribute.name!r} itself, or the indicator of a "
+                f"level of it (up to scale): column {names}. It stays, which makes an S-aware model: "
+                f"prediction then needs S. Drop the column for an S-blind one.",
+                DataWarning,
             )

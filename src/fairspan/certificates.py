@@ -47,11 +47,14 @@ class BlockCertificate:
     Attributes
     ----------
     cell, attribute : names.
-    coding : "levels", "slices" or "value": which codes of the attribute the correlation is with.
+    coding : "levels", "slices" or "value": which codes of the attribute the correlation is with;
+        "none" where the cell has too few rows of each level to say anything.
     constrained : the criterion removes these codes (otherwise reported only).
     supremum : largest multiple correlation with the codes over every function of the model space.
     score : the same for the fitted score (largest over outputs).
     n_rows : rows of the cell that the block uses.
+    n_removed, n_codes : directions removed, and directions the codes have.
+    left_out : categories with too few rows in the cell, about which nothing is promised.
     """
 
     cell: str
@@ -61,31 +64,38 @@ class BlockCertificate:
     supremum: float
     score: float
     n_rows: int
+    n_removed: int
+    n_codes: int
+    left_out: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """In-sample promises about the model space, with the geometry behind them.
 
     They are exact statements about the training rows: no function of the model space has a larger
-    multiple correlation with the codes than ``supremum``, in any cell. On new rows expect sampling
-    noise of about ``1/sqrt(n_test) + 1/sqrt(n_train)`` on top. Zero correlation with level
+    multiple correlation with the codes than ``supremum``, in any constrained cell. On new rows expect
+    sampling noise of about ``1/sqrt(n_test) + 1/sqrt(n_train)`` on top. Zero correlation with level
     indicators means equal group means, not equal distributions.
 
     Attributes
     ----------
-    criterion, fairness, dial
-        What was asked for.
+    criterion : str
+        Full name of the criterion.
+    fairness, dial : float, str
+        Dial value, and the scale it was read on.
     blocks : tuple of BlockCertificate
-        The promise for every cell and attribute.
+        One for every cell, attribute and coding of it.
     cosines : ndarray of shape (d,)
-        Principal cosines between the fair subspace F and the predictive subspace G.
-    angles : ndarray
-        Angles between the directions of the model space and F; 0 is fair.
+        Principal cosines between F and G (the paper's sigma).
+    angles : ndarray of shape (d,)
+        Angles of the model space to F at this dial value.
     containment_gap : float
-        ``max |sin angle|``: how far the model space is from lying in F.
+        How far the model space reaches out of F, ``max |sin a_i|``.
     accuracy_gap : float
-        The same from the model space to G.
+        How much of G the model space lost, ``max |sin(theta_i - a_i)|``.
+    n_functions : int
+        Dimension of the model space.
     """
 
     criterion: str
@@ -96,6 +106,7 @@ class Certificate:
     angles: Array
     containment_gap: float
     accuracy_gap: float
+    n_functions: int
 
     @property
     def supremum(self) -> float:
@@ -110,38 +121,63 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, ready for JSON."""
         out = asdict(self)
-        out["blocks"] = [asdict(block) for block in self.blocks]
+        out["blocks"] = [{**asdict(b), "left_out": list(b.left_out)} for b in self.blocks]
         out["cosines"], out["angles"] = self.cosines.tolist(), self.angles.tolist()
         return out
 
     def table(self) -> str:
         """Readable table, one line per cell and attribute."""
-        head = ("cell", "attribute", "codes", "supremum", "score", "rows")
-        rows = [
-            (
-                b.cell,
-                b.attribute,
-                b.coding + ("" if b.constrained else " (reported)"),
-                _shown(b.supremum),
-                _shown(b.score),
-                str(b.n_rows),
-            )
-            for b in self.blocks
-        ]
-        widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
-        lines = [
-            "  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in [head, *rows]
-        ]
+        head = ("cell", "attribute", "compared by", "worst case", "fitted", "removed", "rows")
+        rows = [head, *(_line(block) for block in self.blocks)]
+        widths = [max(len(r[i]) for r in rows) for i in range(len(head))]
+        lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in rows]
         return "\n".join(line.rstrip() for line in lines)
 
     def __str__(self) -> str:
-        """Table and one plain sentence."""
-        worst = self.supremum
-        return (
-            f"{self.table()}\n"
-            f"On the training rows no function of the model space correlates with a constrained "
-            f"attribute by more than {_shown(worst).removeprefix('<')} in any cell of {self.criterion}."
+        """What is promised, where it is not, and the table."""
+        used = {(b.cell, b.attribute) for b in self.blocks if b.constrained}
+        every = {(b.cell, b.attribute) for b in self.blocks}
+        lines = [
+            f"{self.criterion}, fairness {self.fairness:g} on the {self.dial} dial, training rows:",
+            f"no function of the model space correlates with a constrained attribute by more than "
+            f"{_shown(self.supremum).removeprefix('<')}.",
+        ]
+        if self.n_functions == 0:
+            lines[1] = "the model space is empty: only the mean of y is left to predict."
+        if used != every:
+            lines.append(
+                f"NOT constrained, too few rows or no variation: "
+                f"{', '.join(f'{a} in {c}' for c, a in sorted(every - used))}."
+            )
+        left_out = sorted(
+            {f"{b.attribute}={v} in {b.cell}" for b in self.blocks for v in b.left_out}
         )
+        if left_out:
+            lines.append(f"NOT covered, too few rows: {', '.join(left_out)}.")
+        if any(b.constrained and b.n_removed < b.n_codes for b in self.blocks):
+            lines.append("Not all directions are removed; n_sensitive_directions='all' reaches 0.")
+        return "\n".join([*lines, self.table()])
+
+    __repr__ = __str__
+
+
+_COMPARED = {"levels": "group means", "slices": "slice means", "value": "linear", "none": "-"}
+
+
+def _line(block: BlockCertificate) -> tuple[str, ...]:
+    name = _COMPARED[block.coding]
+    if not block.constrained:
+        name = "not constrained" if block.coding == "none" else f"{name} (reported)"
+    known = block.coding != "none"
+    return (
+        block.cell,
+        block.attribute,
+        name,
+        _shown(block.supremum) if known else "?",
+        _shown(block.score) if known else "?",
+        f"{block.n_removed} of {block.n_codes}" if block.constrained else "-",
+        str(block.n_rows),
+    )
 
 
 def _shown(correlation: float) -> str:

@@ -86,7 +86,9 @@ def slice_edges(values: Array, n_slices: int | None, weights: Array | None = Non
     # value are summed in another order (weight k must equal k copies).
     levels = np.arange(1, n_slices) / n_slices
     edges = np.unique(distinct[np.searchsorted(cdf, levels - 1e-12)])
-    return np.asarray(edges[edges > distinct[0]])
+    edges = edges[edges > distinct[0]]
+    # Nearly all weight on the smallest value: the rest is a slice of its own rather than none.
+    return np.asarray(edges if len(edges) else distinct[1:2])
 
 
 def code_slices(values: Array, edges: Array) -> Codes:
@@ -208,9 +210,7 @@ class CrossedCoder:
         codes = np.stack([part.codes(attributes) for part in self.parts], axis=1)
         out = np.full(len(codes), -1, dtype=np.intp)
         complete = (codes >= 0).all(axis=1)
-        sizes = [part.n_levels for part in self.parts]
-        known = np.ravel_multi_index(tuple(self.combinations.T), sizes)
-        flat = np.ravel_multi_index(tuple(codes[complete].T), sizes)
+        known, flat = _row_keys(self.combinations, codes[complete])
         position = np.searchsorted(known, flat)
         position[position == len(known)] = 0
         unseen = known[position] != flat
@@ -261,6 +261,20 @@ class Cells:
         if self.rule == "class":
             return np.where(target_codes == self.positive, 0, 1).astype(np.intp)
         return target_codes
+
+
+def _row_keys(known: Codes, rows: Codes) -> tuple[Codes, Codes]:
+    """One integer per row of both tables, equal where the rows are; increasing along ``known``."""
+    sizes = np.maximum(known.max(axis=0, initial=0), rows.max(axis=0, initial=0)) + 1
+    if np.prod(sizes.astype(float)) < 2**62:
+        dims = tuple(int(size) for size in sizes)
+        return (
+            np.ravel_multi_index(tuple(known.T), dims),
+            np.ravel_multi_index(tuple(rows.T), dims),
+        )
+    _, keys = np.unique(np.concatenate([known, rows]), axis=0, return_inverse=True)
+    keys = keys.ravel().astype(np.intp)
+    return keys[: len(known)], keys[len(known) :]
 
 
 def _label(value: object) -> str:

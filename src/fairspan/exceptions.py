@@ -1,10 +1,14 @@
 """Warnings and errors that are ours; everything else is a plain ``ValueError`` or ``TypeError``."""
 
+import sys
+import warnings
+
 __all__ = [
     "DataWarning",
     "FairspanWarning",
     "IncompatibleMomentsError",
     "NumericalWarning",
+    "warn_user",
 ]
 
 
@@ -22,3 +26,14 @@ class NumericalWarning(FairspanWarning):
 
 class IncompatibleMomentsError(ValueError):
     """Moments taken with another pilot (landmarks, edges, levels, folds) cannot be merged."""
+
+
+def warn_user(message: str, category: type[FairspanWarning]) -> None:
+    """Warn at the line of the user's code: the first frame outside fairspan and scikit-learn."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in ("fairspan", "sklearn", "contextlib"):
+            break
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

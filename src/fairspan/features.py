@@ -107,10 +107,10 @@ class Kernel:
 def _rbf(X: Array, Z: Array, gamma: float) -> Array:
     """``exp(-gamma |x - z|^2)`` by one matrix product and one exponential, in place.
 
-    Centring at the landmarks' mean first keeps the expanded square exact for features with a
+    Centring at the landmarks' median first keeps the expanded square exact for features with a
     large offset.
     """
-    origin = Z.mean(axis=0)
+    origin = np.median(Z, axis=0)  # not the mean: one extreme row must not shift all others
     left = np.empty((len(X), X.shape[1] + 2))
     right = np.empty((len(Z), X.shape[1] + 2))
     np.subtract(X, origin, out=left[:, :-2])
@@ -121,8 +121,7 @@ def _rbf(X: Array, Z: Array, gamma: float) -> Array:
     right[:, -2] = 1.0
     right[:, -1] = -gamma * np.einsum("ij,ij->i", centred, centred)
     gram = left @ right.T
-    # Rounding may leave +1e-16 where x = z; exp of it is 1 to the last digit. Far points with a
-    # huge gamma stay finite: exp underflows to 0.
+    np.minimum(gram, 0.0, out=gram)  # the rounding of far rows may be above 0
     np.exp(gram, out=gram)
     return np.asarray(gram)
 
@@ -221,13 +220,17 @@ class LandmarkMap:
         return self.raw(X) @ self.whitening
 
     def scores(self, X: Array, directions: Array) -> Array:
-        """``psi(x)' directions`` block by block: whitening is folded into the directions."""
-        folded = self.whitening @ directions
+        """``psi(x)' directions`` block by block.
+
+        Whitening is folded into the directions, which spares its product; but not in exact mode, where
+        it would not repeat the rounding of the psi that the moments saw.
+        """
+        folded = directions if self.whiten_first else self.whitening @ directions
         out = np.empty((len(X), directions.shape[1]))
         blocks = _blocks(len(X), len(self.landmarks))
         for start in blocks:
             stop = start + blocks.step
-            out[start:stop] = self.raw(X[start:stop]) @ folded
+            out[start:stop] = self.columns(X[start:stop]) @ folded
         return out
 
     def residual(self, X: Array) -> Array:

@@ -9,6 +9,8 @@ from fairspan.codes import Codes
 
 __all__ = ["FoldCounter"]
 
+MAX_CROSSED, MAX_STRATA = 6, 4096
+
 
 class FoldCounter:
     """Folds balanced within strata (target crossed with S levels): a counter per stratum.
@@ -34,6 +36,10 @@ class FoldCounter:
         """Fold of each row, given its (coded) strata, (n, k); advances the counters."""
         if self.n_folds == 1:
             return np.zeros(len(strata), dtype=np.intp)
+        if strata.shape[1] > MAX_CROSSED:
+            # Crossing many attributes singles rows out; a bounded number of mixed strata does not.
+            odd = 2 * np.arange(1, strata.shape[1] + 1) ** 2 + 1
+            strata = ((strata + 1) @ odd % MAX_STRATA)[:, None]
         _, first, inverse, sizes = np.unique(
             _single_key(strata), return_index=True, return_inverse=True, return_counts=True
         )

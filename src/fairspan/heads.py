@@ -84,8 +84,26 @@ def correlation_dial(
     return smallest_fairness(worst, limit)
 
 
+def line_head(path: PathMoments, d: int, fairness: float) -> Array:
+    """Posterior mean under METHOD 9's prior on all of F: coefficients on B, (2d, outputs).
+
+    ``P_F g + (1-t)(I-P_F) g`` with ``1-t = tan((1-fairness) theta)/tan(theta)``, one theta per output:
+    the angle of g to F. B is orthonormal in the correlation geometry, so ``B'Cov(psi, y)`` are the
+    coordinates of g there.
+    """
+    g = path.cov_target.copy()
+    fair, removed = np.linalg.norm(g[:d], axis=0), np.linalg.norm(g[d:], axis=0)
+    theta = np.arctan2(removed, fair)
+    keep = np.full(len(theta), 1.0 - fairness)
+    wide = theta >= 1e-8
+    keep[wide] = np.tan((1.0 - fairness) * theta[wide]) / np.tan(theta[wide])
+    keep[np.cos(theta) <= 1e-7] = float(fairness == 0.0)  # no fair part: all or nothing
+    g[d:] *= keep
+    return g
+
+
 def smallest_fairness(
-    worst: Callable[[float], float], limit: float, n_scan: int = 201
+    worst: Callable[[float], float], limit: float, n_scan: int = 201, tol: float = 1e-14
 ) -> tuple[float, float]:
     """Smallest fairness that stays within ``limit`` on all of [fairness, 1]; and ``worst`` there.
 
@@ -103,7 +121,7 @@ def smallest_fairness(
         good = float(fairness)
     else:
         return 0.0, worst(0.0)
-    while good - bad > 1e-14:
+    while good - bad > tol:
         middle = (good + bad) / 2.0
         if worst(middle) > limit:
             bad = middle

@@ -205,6 +205,28 @@ class Moments:
             first_row=self.first_row if mine else other.first_row,
         )
 
+    def over_cells(self) -> Moments:
+        """The same rows with all cells as one: moments per fold."""
+        parts = [
+            self._groups(slice(start, start + self.n_folds), self.n_folds)
+            for start in range(0, len(self.weight), self.n_folds)
+        ]
+        return parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
+
+    def over_folds(self) -> Moments:
+        """The same rows with all folds as one: moments per cell."""
+        parts = [self._groups(slice(fold, None, self.n_folds), 1) for fold in range(self.n_folds)]
+        return parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
+
+    def _groups(self, groups: slice, n_folds: int) -> Moments:
+        """Some of the groups, as moments of their own."""
+        kept: dict[str, Any] = {
+            f.name: getattr(self, f.name)[groups]
+            for f in fields(self)
+            if isinstance(getattr(self, f.name), np.ndarray) and f.name != "first_row"
+        }
+        return replace(self, n_folds=n_folds, **kept)
+
     def project(self, basis: Array) -> Moments:
         """Moments of ``columns @ basis``: whitening once, after the pass."""
         scatter = np.empty((len(self.scatter), basis.shape[1], basis.shape[1]))

@@ -27,15 +27,20 @@ TRUSTED = (
     "fairspan.estimators._blocks.BlockReport",
     "fairspan.estimators._dial.Position",
     "fairspan.estimators._fair_space.FairSpace",
+    "fairspan.estimators._path_select.Selection",
     "fairspan.estimators._pilot.Pilot",
     "fairspan.estimators._solve.FairGeometry",
     "fairspan.estimators._solve.Solution",
+    "fairspan.estimators.gaussian_process.FairGPRegressor",
     "fairspan.estimators.representation.FairRepresentation",
+    "fairspan.estimators.ridge.FairRidge",
+    "fairspan.estimators.ridge.FairRidgeClassifier",
     "fairspan.features.Kernel",
     "fairspan.features.LandmarkMap",
     "fairspan.features.TransformerMap",
-    "fairspan.heads.PathMoments",
+    "fairspan.gp.Posterior",
     "fairspan.folds.FoldCounter",
+    "fairspan.heads.PathMoments",
     "fairspan.moments.Moments",
     "fairspan.subspaces.PrincipalPair",
 )
@@ -80,7 +85,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool =
     if isinstance(model.random_state, np.random.RandomState):
         model.random_state = None  # a generator's state is no part of a fitted model
     if not keep_moments:
-        del model.moments_
+        del model.moments_, model._counter
     target = Path(path)
     payload = {"format": FORMAT, "fairspan": _version(), "model": model}
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

@@ -70,7 +70,10 @@ class TradeoffDisplay:
         for i, (name, values) in enumerate(self.parity.items()):
             colour = _COLOURS[i % len(_COLOURS)]
             marker = _MARKERS[i % len(_MARKERS)]
-            ax.plot(values, self.error, "-", color=colour, marker=marker, ms=4, lw=1.5, label=name)
+            ax.plot(
+                values, self.error, "-", color=colour, marker=marker, ms=4, lw=1.5, label=name,
+                markevery=max(1, len(values) // 20),
+            )  # fmt: skip
             for j in (int(np.argmin(self.fairness)), int(np.argmax(self.fairness))):
                 ax.annotate(
                     f"{self.fairness[j]:g}", (values[j], self.error[j]), xytext=(5, 4),

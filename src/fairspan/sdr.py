@@ -8,7 +8,6 @@ lie in [0, 1).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ import scipy.linalg
 import scipy.stats
 
 from fairspan._linalg import Array, Tridiagonal, cholesky_factor
-from fairspan.exceptions import NumericalWarning
+from fairspan.exceptions import NumericalWarning, warn_user
 from fairspan.moments import ColumnStats, LevelStats, Moments, Pooled, kish
 
 __all__ = [
@@ -252,11 +251,10 @@ def kfold_ridge(moments: Moments, target: tuple[str, int]) -> float:
     if best in (0, len(grid) - 1):
         end = "smallest" if best == 0 else "largest"
         reason = "the labels look noise-free" if best == 0 else "X seems to say little about y"
-        warnings.warn(
+        warn_user(
             f"Cross-validation chose the {end} ridge of its grid (alpha="
             f"{grid[best] * total.weight:.3g}): {reason}. Pass `alpha` to decide yourself.",
             NumericalWarning,
-            stacklevel=2,
         )
     return float(grid[best])
 
@@ -271,10 +269,11 @@ def n_directions_by_test(
 ) -> tuple[int, list[float]]:
     """Raise k until ``T_k = n sum_{i>k} lambda_i`` is not rejected against ``a chi2_nu``.
 
-    Returns k and the p-values met on the way. It tests the rank of Cov(psi, codes), nothing more.
+    Returns k and the p-values met on the way; a last NaN says that the test could not be made and
+    all directions are kept. It tests the rank of Cov(psi, codes), nothing more.
     """
     lam, W, eta = directions.lam, directions.functions, directions.eta
-    r = len(lam)
+    r = len(directions.codes)  # the codes' own number, also where D < r leaves fewer lambda
     ratio = spectrum / (spectrum + eta)
     tr_b, tr_b2 = float(ratio.sum()), float((ratio**2).sum())
     SW = cov @ W
@@ -282,23 +281,24 @@ def n_directions_by_test(
     half = scipy.linalg.solve_triangular(factor, SW, lower=True, check_finite=False)
     WSW, WSSW = W.T @ SW, half.T @ half
     p_values: list[float] = []
-    for k in range(r):
+    for k in range(len(lam)):
         d1 = tr_b - float(np.trace(WSW[:k, :k]))
         d2 = tr_b2 - 2.0 * float(np.trace(WSSW[:k, :k])) + float((WSW[:k, :k] ** 2).sum())
         free, p = n - 1.0 - k, r - k
-        if free - p <= 0.0:
-            return r, p_values
+        if d1 <= 1e-10 * tr_b:
+            return k, p_values  # the k directions hold all the variance there is
+        if free - p <= 0.0 or d2 <= d1**2 / free:
+            # More free directions than rows: no null distribution. Removing too much is the safe side.
+            return len(lam), [*p_values, float("nan")]
         mean = n * p * d1 / free
         var = 2.0 * n**2 * p * (free - p) / ((free - 1.0) * free * (free + 2.0))
         var *= d2 - d1**2 / free
-        if mean <= 0.0 or var <= 0.0:
-            return k, p_values  # nothing left to test: the k directions hold all the variance
         statistic = n * float(lam[k:].sum())
         scale, dof = var / (2.0 * mean), 2.0 * mean**2 / var
         p_values.append(float(scipy.stats.chi2.sf(statistic / scale, dof)))
         if p_values[-1] > level:
             return k, p_values
-    return r, p_values
+    return len(lam), p_values
 
 
 def _target_of(pooled: Pooled, target: tuple[str, int]) -> LevelStats | ColumnStats:

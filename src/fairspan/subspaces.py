@@ -6,7 +6,6 @@ it the code below does not know which one it is in.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +13,14 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from fairspan._linalg import Array, orthonormal_columns
-from fairspan.exceptions import NumericalWarning
+from fairspan.exceptions import NumericalWarning, warn_user
 from fairspan.sdr import ridge_factor
 
 __all__ = [
     "Metric",
     "PrincipalPair",
     "accuracy_gap",
+    "alive_directions",
     "blend",
     "containment_gap",
     "dial_angles",
@@ -164,21 +164,25 @@ def blend(pair: PrincipalPair, angles: Array) -> Array:
     lost = np.flatnonzero(~pair.has_fair_partner)
     C[lost, lost] = 0.0  # e_i = n_i where u_i does not exist
     C[d + lost, lost] = 1.0
-    alive = pair.has_fair_partner | (angles == pair.angles)
+    alive = alive_directions(pair, angles)
     return C[:, alive]
+
+
+def alive_directions(pair: PrincipalPair, angles: Array) -> NDArray[np.bool_]:
+    """Directions that the model at these angles contains."""
+    return np.asarray(pair.has_fair_partner | (angles == pair.angles))
 
 
 def warn_lost_directions(pair: PrincipalPair, angles: Array) -> None:
     """Say how many predictive directions the dial value leaves."""
     d = len(pair.angles)
-    left = int((pair.has_fair_partner | (angles == pair.angles)).sum())
+    left = int(alive_directions(pair, angles).sum())
     if left < d:
-        warnings.warn(
+        warn_user(
             f"{d - left} of {d} predictive directions have no fair part (they are functions of the "
             f"protected attributes alone): {left} left"
             + ("." if left else ", so the model predicts the mean of y."),
             NumericalWarning,
-            stacklevel=5,
         )
 
 
@@ -189,4 +193,6 @@ def containment_gap(angles: Array) -> float:
 
 def accuracy_gap(pair: PrincipalPair, angles: Array) -> float:
     """``max |sin(theta_i - a_i)|`` = |(I - P_M) P_G|: how much of G the model space lost."""
+    if not alive_directions(pair, angles).all():
+        return 1.0  # a direction of G is not in the model at all
     return float(np.abs(np.sin(pair.angles - angles)).max(initial=0.0))

@@ -1,5 +1,15 @@
 """Scikit-learn estimators on top of the moments."""
 
+from fairspan.estimators.gaussian_process import FairGPRegressor
+from fairspan.estimators.path import FairnessPath, fairness_path
 from fairspan.estimators.representation import FairRepresentation
+from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
 
-__all__ = ["FairRepresentation"]
+__all__ = [
+    "FairGPRegressor",
+    "FairRepresentation",
+    "FairRidge",
+    "FairRidgeClassifier",
+    "FairnessPath",
+    "fairness_path",
+]

@@ -7,7 +7,6 @@ head that certificates speak about.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
@@ -20,12 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion, check_parameters
 from fairspan._validation import Data, check_rows, read_features, read_training_data
-from fairspan.estimators._dial import locate
-from fairspan.estimators._fair_space import locate_fair
+from fairspan.estimators._dial import Position, locate
 from fairspan.estimators._pilot import Pilot, accumulate
 from fairspan.estimators._prepare import build_pilot
 from fairspan.estimators._solve import solve
-from fairspan.exceptions import DataWarning, IncompatibleMomentsError
+from fairspan.exceptions import DataWarning, IncompatibleMomentsError, warn_user
 from fairspan.features import LandmarkMap
 from fairspan.moments import Moments
 
@@ -177,12 +175,11 @@ class FairKernelEstimator(BaseEstimator):
                 if self.kernel == "precomputed":
                     msg = "kernel='precomputed' cannot stream. Use `fit` with the whole matrix."
                     raise ValueError(msg)
-                warnings.warn(
+                warn_user(
                     f"partial_fit prepares on its first block: landmarks, bandwidth, slice edges and "
                     f"category lists are frozen on these {data.n} rows. Call `prepare` on a "
                     f"representative sample to choose them yourself.",
                     DataWarning,
-                    stacklevel=2,
                 )
                 self._prepare(data)
             self._absorb(data)
@@ -291,16 +288,16 @@ class FairKernelEstimator(BaseEstimator):
         self._publish()
 
     def _locate(self) -> None:
-        criterion = canonical_criterion(self.criterion)
-        if self.subspace == "fair":
-            self._position, self._fair_space = locate_fair(self._solution, self, criterion)
-        else:
-            self._position = locate(self._solution, self, criterion)
+        self.__dict__.pop("selection_", None)  # it spoke of another place on the path
+        self._position = self._find_position()
         self.certificate_ = self._position.certificate
         self.score_coef_ = self._position.coef
         self.score_intercept_ = self._solution.target_mean
         self.fairness_ = self._position.fairness
         self._n_features_out = self._position.directions.shape[1]
+
+    def _find_position(self) -> Position:
+        return locate(self._solution, self, canonical_criterion(self.criterion))
 
     def _publish(self) -> None:
         """Fitted attributes a user reads."""
@@ -334,6 +331,10 @@ class FairKernelEstimator(BaseEstimator):
         """``Pi(x) = E'(psi(x) - mu)``."""
         position = self._position
         return self.pilot_.features.scores(X, position.directions) - position.offset
+
+    def _outputs(self, X) -> Array:
+        """The fitted score of new rows: one column per output."""
+        return self._scores(self._read_new(X)) @ self.score_coef_ + self.score_intercept_
 
     def _coordinates(self, X: Array) -> Array:
         """``psi(x) - mu``, for what needs all of psi and not only scores."""
@@ -371,5 +372,8 @@ class FairKernelEstimator(BaseEstimator):
 
 
 _PRIVATE_STATE = frozenset(
-    ("_counter", "_solution", "_position", "_fair_space", "_sensitive_columns", "_n_features_out")
+    (
+        *("_counter", "_solution", "_position", "_fair_space", "_sensitive_columns"),
+        *("_n_features_out", "_posterior", "_prior"),
+    )
 )

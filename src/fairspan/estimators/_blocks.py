@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from fairspan._linalg import Array, Tridiagonal
 from fairspan.codes import Coder
 from fairspan.estimators._pilot import Pilot
 from fairspan.estimators._prepare_codes import refuse_attribute
-from fairspan.exceptions import DataWarning, NumericalWarning
+from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
 from fairspan.moments import Moments, Pooled
 from fairspan.sdr import (
     MIN_ROWS,
@@ -32,18 +31,30 @@ PAPER_ETA = 1e-4
 
 @dataclass(frozen=True)
 class BlockReport:
-    """One cell and attribute: what its codes are and what SDR found in them."""
+    """One cell and attribute: what its codes are and what SDR found in them.
+
+    Attributes
+    ----------
+    coding : "levels", "slices" or "value"; "none" where the cell has too few rows for any.
+    constrained : the criterion removes these codes (otherwise reported only).
+    rank, n_directions : directions the codes have, and how many of them are removed.
+    eta, eta_at_end : ridge of the regression of S, and whether it is at an end of its grid.
+    eigenvalues, p_values : squared canonical correlations; p-values of the test for their number.
+    left_out : categories with too few rows in the cell.
+    """
 
     cell: str
     attribute: str
-    coding: str  # "levels", "slices" or "value"
+    coding: str
     constrained: bool
     n_rows: int
     rank: int
     n_directions: int = 0
     eta: float = float("nan")
+    eta_at_end: bool = False
     eigenvalues: Array = field(default_factory=lambda: np.zeros(0))
     p_values: tuple[float, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,45 +63,86 @@ class Block:
 
     report: BlockReport
     cov: Array
-    code: CodeBlock
+    delta: Array
     covectors: Array | None  # N_cj, None when reported only
 
 
 def build_blocks(moments: Moments, pilot: Pilot, est: Any, total_cov: Array) -> list[Block]:
-    """Every cell and attribute, reported-only codings included."""
+    """Every cell and attribute: constrained, reported only, or without enough rows."""
     out: list[Block] = []
-    skipped: dict[str, list[str]] = {coder.name: [] for coder in pilot.coders}
     for c, cell in enumerate(pilot.cells.names):
         pooled = moments.pool(cell=c)
-        if pooled.rows == 0:
-            for name in skipped:
-                skipped[name].append(cell)
-            continue
-        cov = total_cov if pilot.cells.rule == "all" else pooled.cov
+        cov = total_cov if pilot.cells.rule == "all" or pooled.rows == 0 else pooled.cov
         spectrum = _LazySpectrum(cov)
         column = 0
         for j, coder in enumerate(pilot.coders):
-            made = _attribute_blocks(pooled, cov, spectrum, pilot, est, cell, j, column, total_cov)
-            column += isinstance(coder, Coder) and coder.kind == "continuous"
+            made = []
+            # Features that do not vary in a cell cannot depend on S there.
+            if pooled.rows and float(np.trace(cov)) > 1e-14 * float(np.trace(total_cov)):
+                made = _attribute_blocks(
+                    pooled, cov, spectrum, pilot, est, cell, j, column, total_cov
+                )
             if not any(block.covectors is not None for block in made):
-                skipped[coder.name].append(cell)
+                report = BlockReport(cell, coder.name, "none", False, pooled.rows, 0)
+                made.append(Block(report, cov, np.zeros((len(cov), 0)), None))
+            column += isinstance(coder, Coder) and coder.kind == "continuous"
             out += made
-    _report_skipped(skipped, pilot, est)
+    _tell([block.report for block in out], pilot, est)
     return out
 
 
-def _report_skipped(skipped: dict[str, list[str]], pilot: Pilot, est: Any) -> None:
-    for name, cells in skipped.items():
-        if len(cells) == pilot.cells.n_constrained:
-            refuse_attribute(name, pilot.cells, 1 if est.method == "paper" else MIN_ROWS)
-        if cells:
-            warnings.warn(
-                f"Attribute {name!r} is not constrained in {len(cells)} of "
-                f"{pilot.cells.n_constrained} cells, which hold fewer than two levels of "
-                f"{MIN_ROWS} rows: {', '.join(cells[:5])}{', ...' if len(cells) > 5 else ''}.",
+def _tell(reports: list[BlockReport], pilot: Pilot, est: Any) -> None:
+    """Refuse an attribute without any block; one warning per attribute for everything else."""
+    for coder in pilot.coders:
+        mine = [r for r in reports if r.attribute == coder.name]
+        without = [r.cell for r in mine if r.coding == "none"]
+        if len(without) == pilot.cells.n_constrained:
+            refuse_attribute(coder.name, pilot.cells, 1 if est.method == "paper" else MIN_ROWS)
+        if without:
+            warn_user(
+                f"Attribute {coder.name!r} is not constrained in {len(without)} of "
+                f"{pilot.cells.n_constrained} cells, which do not hold two levels of {MIN_ROWS} rows, or "
+                f"features that vary: {_listed(without)}.",
                 DataWarning,
-                stacklevel=6,
             )
+        left_out = [f"{level!r} in {r.cell}" for r in mine for level in r.left_out]
+        # With one cell of all rows the pilot has named them already.
+        if left_out and pilot.cells.rule != "all":
+            warn_user(
+                f"Attribute {coder.name!r}: levels with fewer than {MIN_ROWS} rows in a cell are left "
+                f"out there: {_listed(left_out)}.",
+                DataWarning,
+            )
+        wanted = est.n_sensitive_directions
+        if not isinstance(wanted, str) and est.method != "paper":
+            capped = [r for r in mine if r.constrained and r.rank < int(wanted)]
+            if capped:
+                warn_user(
+                    f"n_sensitive_directions={wanted} is capped at {min(r.rank for r in capped)} for "
+                    f"{coder.name!r} in {len(capped)} cells: its codes have no more directions.",
+                    DataWarning,
+                )
+        untested = [r.cell for r in mine if any(np.isnan(r.p_values))]
+        if untested:
+            warn_user(
+                f"The number of directions of {coder.name!r} cannot be tested in {_listed(untested)}: the "
+                f"ridge leaves more free directions than (effective) rows. All are removed; pass a larger "
+                f"`eta`, or n_sensitive_directions.",
+                NumericalWarning,
+            )
+        # With all directions the model does not depend on eta, so its end of the grid is no news.
+        ends = [r for r in mine if r.eta_at_end and r.n_directions < r.rank]
+        if ends:
+            warn_user(
+                f"The ridge of {coder.name!r} is at an end of its grid in {_listed([r.cell for r in ends])}; "
+                f"the choice of {ends[0].n_directions} of {ends[0].rank} directions rests on it. Pass "
+                f"`eta`, or n_sensitive_directions='all'.",
+                NumericalWarning,
+            )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 class _LazySpectrum:
@@ -131,75 +183,47 @@ def _attribute_blocks(
         if code is None:
             continue
         constrained = (coding == "value") == by_value
-        report = BlockReport(cell, coder.name, coding, constrained, code.n_rows, code.rank)
+        report = BlockReport(
+            cell, coder.name, coding, constrained, code.n_rows, code.rank,
+            left_out=tuple(coder.labels[h] for h in code.left_out),
+        )  # fmt: skip
         covectors = None
         if constrained and paper:
-            m = (
-                code.rank
-                if isinstance(est.n_sensitive_directions, str)
-                else int(est.n_sensitive_directions)
-            )
+            wanted = est.n_sensitive_directions
+            m = code.rank if isinstance(wanted, str) else int(wanted)
             eta = PAPER_ETA if est.eta == "auto" else float(est.eta)
             tau, W = paper_directions(cov, within_cov(pooled, pooled.levels[j]), eta, m)
             covectors = total_cov @ W  # Alg. 1: the covariance over ALL rows, also for EO and EOP
             report = replace(report, n_directions=W.shape[1], eta=eta, eigenvalues=tau)
         elif constrained:
             report, covectors = _exact_covectors(report, code, cov, spectrum, est)
-            if code.left_out:
-                _warn_left_out(code, coder.labels, report)
-        out.append(Block(report, cov, code, covectors))
+        out.append(Block(report, cov, code.delta, covectors))
     return out
-
-
-def _warn_left_out(code: CodeBlock, labels: tuple[str, ...], report: BlockReport) -> None:
-    warnings.warn(
-        f"Attribute {report.attribute!r}: {len(code.left_out)} levels have fewer than {MIN_ROWS} "
-        f"rows in cell {report.cell!r} and are left out there: "
-        f"{', '.join(repr(labels[h]) for h in code.left_out[:5])}.",
-        DataWarning,
-        stacklevel=7,
-    )
 
 
 def _exact_covectors(
     report: BlockReport, code: CodeBlock, cov: Array, spectrum: _LazySpectrum, est: Any
-) -> tuple[BlockReport, Array]:  # fmt: skip
+) -> tuple[BlockReport, Array]:
     """``N_cj = Delta_cj A_{1..m}`` (METHOD 5): with all directions every Cov_c(f, code) is 0."""
     wanted = est.n_sensitive_directions
-    keep_all = wanted == "all" or (wanted == "auto" and report.coding == "levels")
-    edge = False
+    at_end = False
     if est.eta == "auto":
-        eta, edge = gcv_ridge(spectrum.tri, spectrum.values, code)
+        eta, at_end = gcv_ridge(spectrum.tri, spectrum.values, code)
     else:
         eta = float(est.eta)
     factor = ridge_factor(cov, eta)
     found = canonical_directions(cov, code.delta, eta, factor)
     p_values: list[float] = []
     m = code.rank
-    if wanted == "test" or (wanted == "auto" and not keep_all):
+    if wanted == "test" or (wanted == "auto" and report.coding != "levels"):
         m, p_values = n_directions_by_test(
             found, cov, spectrum.values, code.n_effective, factor=factor
         )
         m = max(m, 1) if wanted == "auto" else m
     elif not isinstance(wanted, str):
-        if int(wanted) > code.rank:
-            warnings.warn(
-                f"n_sensitive_directions={wanted} is capped at {code.rank} for {report.attribute!r} in "
-                f"cell {report.cell!r}: its codes have no more directions.",
-                DataWarning,
-                stacklevel=7,
-            )
         m = min(int(wanted), code.rank)
-    if edge and m < code.rank:
-        # With all directions the model does not depend on eta, so its end of the grid is no news.
-        warnings.warn(
-            f"The ridge of {report.attribute!r} in cell {report.cell!r} is at an end of its grid "
-            f"(eta={eta:.3g}); the choice of {m} of {code.rank} directions rests on it. Pass `eta`, or "
-            f"n_sensitive_directions='all'.",
-            NumericalWarning,
-            stacklevel=7,
-        )
     report = replace(
-        report, n_directions=m, eta=eta, eigenvalues=found.lam, p_values=tuple(p_values)
-    )
+        report, n_directions=min(m, len(found.lam)), eta=eta, eta_at_end=at_end, eigenvalues=found.lam,
+        p_values=tuple(p_values),
+    )  # fmt: skip
     return report, code.delta @ found.codes[:, :m]

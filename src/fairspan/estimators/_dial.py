@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +11,11 @@ from fairspan._linalg import Array
 from fairspan.certificates import BlockCertificate, Certificate, supremum
 from fairspan.estimators._blocks import BlockReport
 from fairspan.estimators._solve import Solution
-from fairspan.exceptions import NumericalWarning
+from fairspan.exceptions import NumericalWarning, warn_user
 from fairspan.heads import PathMoments, correlation_dial, multiple_correlation, ridge_head
 from fairspan.subspaces import (
     accuracy_gap,
+    alive_directions,
     blend,
     containment_gap,
     dial_angles,
@@ -27,10 +27,11 @@ from fairspan.subspaces import (
 class Position:
     """One model on the path."""
 
-    fairness: float  # on the angle scale (or the dial's own for "cosine")
+    fairness: float  # on the angle scale
     directions: Array  # E in psi coordinates, (D, d')
     offset: Array  # E'mu
     coef: Array  # ridge head on the scores, (d', outputs)
+    blend: Array  # C with E = B C, (2d, d')
     certificate: Certificate
 
 
@@ -45,26 +46,31 @@ def locate(solution: Solution, est: Any, criterion: str) -> Position:
         warn_unreachable(1.0 - est.fairness, reached)
         dial = "angle"
     angles = dial_angles(solution.pair, fairness, dial)
-    warn_lost_directions(solution.pair, angles)
+    if dial == "cosine":
+        widest = float(solution.pair.angles.max(initial=0.0))
+        fairness = 1.0 - float(angles.max()) / widest if widest > 0.0 else 1.0
+    if solution.n_removed < len(solution.mean):  # else `solve` has said that nothing is left
+        warn_lost_directions(solution.pair, angles)
     C = blend(solution.pair, angles)
     C = C * _signs(solution.path, C, paper=est.method == "paper")
     coef = ridge_head(solution.path, C, solution.eta_y)
+    kept = angles[alive_directions(solution.pair, angles)]
     certificate = Certificate(
         criterion, float(est.fairness), est.dial, certify(solution.path, solution.reports, C, coef),
-        solution.pair.cosines, angles, containment_gap(angles), accuracy_gap(solution.pair, angles),
+        solution.pair.cosines, kept, containment_gap(kept), accuracy_gap(solution.pair, angles),
+        C.shape[1],
     )  # fmt: skip
-    return Position(fairness, solution.basis @ C, C.T @ solution.centre, coef, certificate)
+    return Position(fairness, solution.basis @ C, C.T @ solution.centre, coef, C, certificate)
 
 
 def warn_unreachable(limit: float, reached: float) -> None:
     """Say that even the fairest model exceeds the correlation asked for."""
     if reached > limit + 1e-12:
-        warnings.warn(
+        warn_user(
             f"A correlation of {limit:.3g} cannot be reached: the fairest model of the path has "
             f"{reached:.3g}, because fewer sensitive directions are removed than the codes have. "
             f"Using it; n_sensitive_directions='all' reaches 0.",
             NumericalWarning,
-            stacklevel=5,
         )
 
 
@@ -85,6 +91,9 @@ def certify(
                 sup,
                 score,
                 report.n_rows,
+                report.n_directions,
+                report.rank,
+                report.left_out,
             )
         )
     return tuple(out)

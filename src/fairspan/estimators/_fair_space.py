@@ -37,12 +37,13 @@ def locate_fair(solution: Solution, est: Any, criterion: str) -> tuple[Position,
     fairness = _angle_scale(solution, est)
     space, E, path, coef = _components(solution, est, fairness)
     angles = (1.0 - fairness) * solution.pair.angles
-    claims = certify(path, solution.reports, np.eye(E.shape[1]), coef)
+    k = E.shape[1]
+    claims = certify(path, solution.reports, np.eye(k), coef)
     certificate = Certificate(
         criterion, float(est.fairness), est.dial, claims, solution.pair.cosines, angles,
-        *_gaps(solution, E, fairness, rkhs=est.method == "paper"),
+        *_gaps(solution, E, fairness, rkhs=est.method == "paper"), k,
     )  # fmt: skip
-    return Position(fairness, E, E.T @ solution.mean, coef, certificate), space
+    return Position(fairness, E, E.T @ solution.mean, coef, np.eye(k), certificate), space
 
 
 def _components(
@@ -53,7 +54,7 @@ def _components(
     assert fair is not None
     cov, N = fair.cov, fair.removed
     t = _shrinkage(solution, est, fairness)
-    space = FairSpace(N, _half(fair.inner, t, solution.eta_y))
+    space = FairSpace(N, fair_root(fair.inner, t, solution.eta_y))
 
     def root(columns: Array) -> Array:
         return columns - N @ (space.half @ (N.T @ columns))
@@ -81,7 +82,7 @@ def _gaps(solution: Solution, E: Array, fairness: float, *, rkhs: bool) -> tuple
 
     gram = inner(E, E)
     outside = 0.0
-    if fairness < 1.0:
+    if fairness < 1.0 and fair.removed.shape[1]:
         # The part of h outside F has the squared length h'N (N'R^-1N)^-1 N'h.
         factor = scipy.linalg.cholesky(fair.inner, lower=True)
         covectors = scipy.linalg.solve_triangular(factor, fair.removed.T @ E, lower=True).T
@@ -95,7 +96,7 @@ def _gaps(solution: Solution, E: Array, fairness: float, *, rkhs: bool) -> tuple
     return outside, float(np.sqrt(np.clip(lost, 0.0, 1.0)))
 
 
-def _half(inner: Array, t: float, eta_y: float) -> Array:
+def fair_root(inner: Array, t: float, eta_y: float) -> Array:
     """The q x q middle of ``C_t^1/2 = I - N half N'``: ``half = I - (I - shrink)^1/2``."""
     q = len(inner)
     if t == 0.0:
@@ -123,7 +124,7 @@ def _angle_scale(solution: Solution, est: Any) -> float:
             multiple_correlation(path.block_cov[i], path.block_delta[i], coef) for i in constrained
         )
 
-    place, reached = smallest_fairness(worst, 1.0 - fairness, _N_SCAN)
+    place, reached = smallest_fairness(worst, 1.0 - fairness, _N_SCAN, tol=1e-11)
     warn_unreachable(1.0 - fairness, reached)
     return place
 

@@ -102,7 +102,7 @@ class Pilot:
         return Encoded(
             self.cells.assign(target, data.control, n),
             np.stack(strata, axis=1),
-            np.stack(levels, axis=1),
+            np.stack(levels, axis=1) if levels else np.empty((n, 0), dtype=np.intp),
             np.stack(values, axis=1) if values else np.empty((n, 0)),
         )
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from fairspan._linalg import Array
 from fairspan._validation import Data
 from fairspan.estimators._pilot import N_FOLDS, Pilot
 from fairspan.estimators._prepare_codes import check_levels, learn_cells, learn_coders, learn_target
 from fairspan.estimators._prepare_features import build_features, group_residual
 from fairspan.features import TransformerMap
-from fairspan.moments import Moments
 
 
 def build_pilot(est: Any, data: Data) -> Pilot:
@@ -31,7 +30,8 @@ def build_pilot(est: Any, data: Data) -> Pilot:
         or est.method == "paper"
         or (est.n_predictive_directions != "auto" and est.subspace == "model")
     )
-    wants_folds = target is not None and est.alpha == "auto" and est.method != "paper"
+    by_folds = est.alpha == "auto" and getattr(est, "_ridge_rule", "kfold") == "kfold"
+    wants_folds = target is not None and by_folds and est.method != "paper"
     pilot = Pilot(
         TransformerMap(None, data.X.shape[1]), None, tuple(coders), target, code_target, cells,
         N_FOLDS if wants_folds else 1, int(rng.integers(N_FOLDS)), {},
@@ -39,30 +39,11 @@ def build_pilot(est: Any, data: Data) -> Pilot:
     check_levels(pilot, pilot.encode(data), est)
     features, gamma, landmark_rows = build_features(est, data, pilot, rng)
     pilot = replace(pilot, features=features, gamma=gamma)
-    _check_memory(pilot, est)
     pilot = replace(pilot, residual=group_residual(pilot, data, landmark_rows, rng))
-    return replace(pilot, fingerprint=_fingerprint(pilot))
+    return replace(pilot, fingerprint=_fingerprint(pilot, data.X[:16]))
 
 
-def _check_memory(pilot: Pilot, est: Any) -> None:
-    need = 2 * Moments.bytes_needed(
-        pilot.cells.n_groups, pilot.n_folds, sum(pilot.level_sizes), len(pilot.numeric),
-        pilot.features.n_columns,
-    )  # fmt: skip
-    if est.verbose:
-        print(f"[fairspan] moments take about {need / 2**20:,.0f} MiB", flush=True)
-    ram = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if need > ram / 4:
-        msg = (
-            f"The moments of {pilot.features.n_columns} feature columns in {pilot.cells.n_groups} "
-            f"cells and {pilot.n_folds} folds would take {need / 2**30:.1f} GiB, more than a quarter "
-            f"of this machine's {ram / 2**30:.1f} GiB. Lower n_components, use fewer strata or "
-            f"n_slices, or fix alpha (one fold instead of {N_FOLDS})."
-        )
-        raise ValueError(msg)
-
-
-def _fingerprint(pilot: Pilot) -> str:
+def _fingerprint(pilot: Pilot, probe: Array) -> str:
     """Hash of everything that must agree before moments may be added."""
     digest = hashlib.sha256()
 
@@ -88,9 +69,10 @@ def _fingerprint(pilot: Pilot) -> str:
             digest.update(f"{getattr(value, '__module__', '')}.{name}".encode())
         elif value is None or isinstance(value, str | int | float | bool | np.generic):
             digest.update(repr(value).encode())
-        else:  # a fitted transformer: its learnt arrays are its identity
+        else:  # a fitted transformer: what it does to a few rows is its identity
             digest.update(type(value).__qualname__.encode())
-            feed({str(k): v for k, v in sorted(vars(value).items()) if isinstance(v, np.ndarray)})
 
+    if isinstance(pilot.features, TransformerMap):
+        feed(pilot.features.columns(probe))
     feed(pilot)
     return digest.hexdigest()

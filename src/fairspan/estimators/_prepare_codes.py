@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from fairspan._parameters import canonical_criterion
 from fairspan._validation import Data
 from fairspan.codes import Cells, Coder, Codes, CrossedCoder, infer_kind
 from fairspan.estimators._pilot import Encoded, Pilot
-from fairspan.exceptions import DataWarning
+from fairspan.exceptions import DataWarning, warn_user
 from fairspan.sdr import MIN_ROWS, usable_levels
 
 _MAX_GROUPS = 20
@@ -80,19 +79,17 @@ def learn_coders(est: Any, data: Data, n_slices: int | None) -> list[Coder | Cro
 def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes) -> None:
     small = [f"{coder.labels[h]!r} ({n} rows)" for h, n in enumerate(counts) if n < MIN_ROWS]
     if small:
-        warnings.warn(
+        warn_user(
             f"Attribute {name!r} has groups of fewer than {MIN_ROWS} rows, which are left out of its "
             f"constraint: {', '.join(small[:5])}{', ...' if len(small) > 5 else ''}. Merge them with "
             f"others, or collect more.",
             DataWarning,
-            stacklevel=6,
         )
     if coder.n_levels > _MAX_GROUPS:
-        warnings.warn(
+        warn_user(
             f"Attribute {name!r} has {coder.n_levels} groups; parity between so many costs accuracy "
             f"and is estimated from few rows each. If it is a number, pass sensitive_kind='continuous'.",
             DataWarning,
-            stacklevel=6,
         )
 
 
@@ -102,6 +99,19 @@ def learn_target(est: Any, data: Data, n_slices: int | None) -> Coder | None:
     wanted = getattr(est, "_target_kind", None)
     kind = wanted or infer_kind(data.y)
     distinct = np.unique(data.y.values)
+    numbers = distinct.dtype.kind == "f"
+    if wanted == "continuous" and not numbers:
+        msg = (
+            f"y does not hold numbers (its first value is {distinct[0].item()!r}), which "
+            f"{type(est).__name__} needs. For classes use a classifier, e.g. FairRidgeClassifier."
+        )
+        raise ValueError(msg)
+    if wanted == "categorical" and numbers and (distinct != np.floor(distinct)).any():
+        msg = (
+            f"Unknown label type: continuous. y holds numbers with decimals, and {type(est).__name__} "
+            f"needs classes. Use a regressor, e.g. FairRidge, or turn y into text."
+        )
+        raise ValueError(msg)
     if len(distinct) < 2 and kind == "categorical":
         msg = f"y holds one class only ({distinct[0].item()!r}); two or more are needed to learn from it."
         raise ValueError(msg)
@@ -148,7 +158,7 @@ def _positive_class(est: Any, data: Data) -> int:
             msg = f"pos_label={est.pos_label!r} is not in y, whose classes are {classes}."
             raise ValueError(msg)
         return classes.index(est.pos_label)
-    if len(classes) == 2:
+    if len(classes) == 2 and not isinstance(classes[0], str):
         return 1  # scikit-learn's convention: the larger label is the positive one
     msg = f"y has {len(classes)} classes ({classes[:5]}); pass pos_label to say which one is the opportunity."
     raise ValueError(msg)
@@ -157,10 +167,19 @@ def _positive_class(est: Any, data: Data) -> int:
 def check_levels(pilot: Pilot, encoded: Encoded, est: Any) -> None:
     """Refuse an attribute that no cell can constrain, before the pass over the data."""
     min_rows = 1 if est.method == "paper" else MIN_ROWS
+    numeric = [coder.name for coder in pilot.numeric]
     for j, coder in enumerate(pilot.coders):
         usable = False
+        by_value = coder.kind == "continuous" and est.dependence == "correlation"
+        by_value &= est.method != "paper"
         for c in range(pilot.cells.n_constrained):
-            codes = encoded.levels[encoded.cells == c, j]
+            inside = encoded.cells == c
+            if by_value:
+                v = encoded.values[inside, numeric.index(coder.name)]
+                v = v[np.isfinite(v)]
+                usable |= len(v) >= 2 * min_rows and np.ptp(v) > 0.0
+                continue
+            codes = encoded.levels[inside, j]
             rows = np.bincount(codes[codes >= 0], minlength=coder.n_levels).tolist()
             groups = usable_levels(rows, ordered=coder.kind == "continuous", min_rows=min_rows)
             usable |= len(groups) >= 2

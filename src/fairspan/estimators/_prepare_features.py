@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from fairspan.features import (
     stratified_landmarks,
     width_to_gamma,
 )
+from fairspan.moments import Moments
 from fairspan.sdr import kfold_errors, ridge_grid
 
 AUTO_COMPONENTS = 1000
@@ -40,13 +42,18 @@ def build_features(
     est: Any, data: Data, pilot: Pilot, rng: np.random.Generator
 ) -> tuple[LandmarkMap | TransformerMap, float | None, Codes]:
     none = np.empty(0, dtype=np.intp)
+    if est.kernel != "precomputed" and not np.ptp(data.X, axis=0).any():
+        msg = "X is constant: every row is the same, so there is nothing to learn from it."
+        raise ValueError(msg)
     if est.feature_map is not None:
         transformer = clone(est.feature_map)
         y = None if data.y is None else data.y.values
         transformer.fit(data.X, y)
         width = transformer.transform(data.X[:1]).shape[1]
+        _check_memory(pilot, est, int(width), 0)
         return TransformerMap(transformer, int(width)), None, none
     if est.kernel == "linear":
+        _check_memory(pilot, est, data.X.shape[1], 0)
         return TransformerMap(None, data.X.shape[1]), None, none
     params = dict(est.kernel_params or {})
     gamma = None
@@ -60,6 +67,7 @@ def build_features(
     if est.kernel == "precomputed":
         rows, exact = _landmark_rows(est, data, pilot, kernel, rng)
         columns = rows if data.index is None else data.index[rows]  # zero-weight rows are gone
+        _check_memory(pilot, est, len(rows), len(rows))
         gram = data.X[np.ix_(rows, columns)]
         index = columns[:, None].astype(np.float64)
         return LandmarkMap.build(kernel, index, gram, exact=exact), None, rows
@@ -84,15 +92,33 @@ def build_features(
                 f"Leave n_components='auto'."
             )
             raise ValueError(msg)
-        return (
-            LandmarkMap.build(kernel, np.unique(landmarks, axis=0), None, exact=False),
-            gamma,
-            none,
-        )
+        landmarks = np.unique(landmarks, axis=0)
+        _check_memory(pilot, est, len(landmarks), len(landmarks))
+        return LandmarkMap.build(kernel, landmarks, None, exact=False), gamma, none
     rows, exact = _landmark_rows(est, data, pilot, kernel, rng)
     # Sorted distinct rows: the map does not depend on the order of the data.
     landmarks = np.unique(data.X[rows], axis=0)
+    _check_memory(pilot, est, len(landmarks), len(landmarks))
     return LandmarkMap.build(kernel, landmarks, None, exact=exact), gamma, rows
+
+
+def _check_memory(pilot: Pilot, est: Any, n_columns: int, n_landmarks: int) -> None:
+    """Refuse before the first large array: moments, and the landmarks' eigendecomposition."""
+    need = 2 * Moments.bytes_needed(
+        pilot.cells.n_groups, pilot.n_folds, sum(pilot.level_sizes), len(pilot.numeric), n_columns
+    )
+    need += 4 * 8 * n_landmarks**2
+    if est.verbose:
+        print(f"[fairspan] fitting takes about {need / 2**20:,.0f} MiB", flush=True)
+    ram = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if need > ram / 4:
+        msg = (
+            f"{n_columns} feature columns in {pilot.cells.n_groups} cells and {pilot.n_folds} folds would "
+            f"take {need / 2**30:.1f} GiB, more than a quarter of this machine's {ram / 2**30:.1f} GiB. "
+            f"Lower n_components, use fewer strata or n_slices, or fix alpha (one fold instead of "
+            f"{N_FOLDS})."
+        )
+        raise ValueError(msg)
 
 
 def _landmark_rows(
@@ -165,10 +191,12 @@ def _cv_error(est: Any, sample: Data, pilot: Pilot, gamma: float) -> float:
     features = LandmarkMap.build(kernel, landmarks, None, exact=False)
     # Only the target's moments are needed: no attributes, one cell.
     small = replace(
-        pilot, features=features, n_folds=N_FOLDS, cells=Cells("all", ("all rows",)),
+        pilot, coders=(), features=features, n_folds=N_FOLDS, cells=Cells("all", ("all rows",)),
         code_target=not pilot.target_is_numeric,
     )  # fmt: skip
-    moments = accumulate(small, small.empty_moments(), small.counter(), sample)
+    moments = accumulate(
+        small, small.empty_moments(), small.counter(), replace(sample, sensitive={}, control={})
+    )
     moments = moments.project(features.whitening)
     grid = ridge_grid(float(np.trace(moments.pool().cov)))
     return float(kfold_errors(moments, small.target_position(), grid).min())

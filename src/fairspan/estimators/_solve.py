@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,8 @@ import numpy as np
 from fairspan._linalg import Array, Tridiagonal, orthonormal_columns
 from fairspan.estimators._blocks import PAPER_ETA, BlockReport, build_blocks
 from fairspan.estimators._pilot import Pilot
-from fairspan.exceptions import NumericalWarning
+from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
+from fairspan.gp import evidence_ridge
 from fairspan.heads import PathMoments
 from fairspan.moments import Moments, Pooled
 from fairspan.sdr import (
@@ -50,19 +50,27 @@ class Solution:
     reports: tuple[BlockReport, ...]
     eta_y: float  # 0 for the paper's least squares
     target_mean: Array
+    target_var: Array
     n_removed: int
+    n_rows: int
     weight: float
+    sum_log_weight: float
     fair: FairGeometry | None  # only for subspace="fair"
 
 
 def solve(moments: Moments, pilot: Pilot, est: Any) -> Solution:
     """Blocks, removed covectors, predictive directions, principal pair, path moments."""
+    # Whitening is cubic in D per matrix, so groups are brought together first: once per fold, and
+    # once per cell, instead of once per both.
+    by_cell = moments.over_folds() if pilot.cells.n_groups > 1 else None
+    moments = moments.over_cells()
     if pilot.features.pending is not None:
         moments = moments.project(pilot.features.pending)
+        by_cell = by_cell and by_cell.project(pilot.features.pending)
     total = moments.pool()
     cov = total.cov
     eta_y = _target_ridge(moments, pilot, est, total)
-    blocks = build_blocks(moments, pilot, est, cov)
+    blocks = build_blocks(by_cell or moments, pilot, est, cov)
     covectors = [block.covectors for block in blocks if block.covectors is not None]
     # One factor of Sig + eta_y I serves the metric, the ridge direction and the head.
     ridge = Metric.correlation(cov, eta_y)
@@ -71,22 +79,29 @@ def solve(moments: Moments, pilot: Pilot, est: Any) -> Solution:
     metric = ridge if optimal else Metric.rkhs()
     removed = removed_basis(metric, covectors)
     if removed.shape[1] >= len(cov):
-        warnings.warn(
+        warn_user(
             f"The protected attributes take up all {len(cov)} feature directions: nothing is left of "
             f"the fair subspace, and a fair model predicts the mean of y. Use more components or a "
             f"richer kernel, or fewer sensitive directions.",
             NumericalWarning,
-            stacklevel=4,
         )
-    cross, mean = np.zeros((len(cov), 0)), np.zeros(0)
+    cross, mean, variance = np.zeros((len(cov), 0)), np.zeros(0), np.zeros(0)
     predictive = cross
-    if pilot.target is not None:
-        cross, mean, _ = target_covariance(total, _target(total, pilot))
+    if pilot.target is not None and _is_constant(pilot, total):
+        mean, variance = target_covariance(total, _target(total, pilot))[1:]
+        cross = np.zeros((len(cov), 1))
+        warn_user(
+            f"y is constant ({mean[0]:.6g}): there is nothing to predict, and the model gives that "
+            f"number for every row.",
+            DataWarning,
+        )
+    elif pilot.target is not None:
+        cross, mean, variance = target_covariance(total, _target(total, pilot))
         predictive = _predictive(total, pilot, est, cov, cross, eta_y, ridge)
     pair = principal_pair(removed, metric.functions(predictive))
     basis = np.concatenate([metric.back(pair.fair), metric.back(pair.removed)], axis=1)
     block_cov = tuple(block.cov for block in blocks)
-    block_delta = tuple(block.code.delta for block in blocks)
+    block_delta = tuple(block.delta for block in blocks)
     path = path_moments(basis, cov, cross, moments.first_row - total.mean, block_cov, block_delta)
     fair = None
     if est.subspace == "fair":
@@ -94,7 +109,8 @@ def solve(moments: Moments, pilot: Pilot, est: Any) -> Solution:
         fair = FairGeometry(N, N.T @ ridge.solve(N), cov, cross, block_cov, block_delta)
     return Solution(
         basis, total.mean, basis.T @ total.mean, pair, path, tuple(b.report for b in blocks),
-        0.0 if est.method == "paper" else eta_y, mean, int(removed.shape[1]), total.weight, fair,
+        0.0 if est.method == "paper" else eta_y, mean, variance, int(removed.shape[1]),
+        total.rows, total.weight, moments.sum_log_weight, fair,
     )  # fmt: skip
 
 
@@ -124,9 +140,33 @@ def _target_ridge(moments: Moments, pilot: Pilot, est: Any, total: Pooled) -> fl
     if est.alpha != "auto":
         return float(est.alpha) / total.weight
     trace = float(np.trace(total.scatter))
-    if trace <= 0.0:
-        return 1.0 / total.weight  # all rows alike: any ridge gives the mean
+    if trace <= 0.0 or _is_constant(pilot, total):
+        return 1.0 / total.weight  # all rows alike, or all y: any ridge gives the mean
+    if getattr(est, "_ridge_rule", "kfold") == "evidence":
+        return _evidence_ridge(pilot, total)
     return kfold_ridge(moments, pilot.target_position())
+
+
+def _is_constant(pilot: Pilot, total: Pooled) -> bool:
+    """A numeric y that does not vary beyond rounding."""
+    if not pilot.target_is_numeric:
+        return False
+    _, mean, variance = target_covariance(total, _target(total, pilot))
+    return bool(variance[0] <= 1e-28 * mean[0] ** 2)
+
+
+def _evidence_ridge(pilot: Pilot, total: Pooled) -> float:
+    cross, _, variance = target_covariance(total, _target(total, pilot))
+    found, _, edge = evidence_ridge(
+        total.cov, cross[:, 0], float(variance[0]), total.rows, total.weight
+    )
+    if edge:
+        warn_user(
+            f"The evidence chose a ridge at an end of its grid (alpha={found * total.weight:.3g}). "
+            f"Pass `alpha` to decide yourself.",
+            NumericalWarning,
+        )
+    return found
 
 
 def _predictive(
@@ -140,8 +180,8 @@ def _predictive(
 ) -> Array:
     """Columns spanning G (METHOD 8)."""
     wanted = est.n_predictive_directions
-    if est.subspace == "fair" and not isinstance(wanted, str):
-        wanted = "auto"  # there the number counts fair components, not predictive directions
+    if est.subspace == "fair":
+        wanted = "auto"  # there it is about fair components, not predictive directions
     classes = not pilot.target_is_numeric
     if est.method == "paper":
         stats = total.levels[len(pilot.coders)]
@@ -164,7 +204,7 @@ def _predictive(
         k, _ = n_directions_by_test(found, cov, spectrum, block.n_effective, factor=ridge.factor)
         k = max(k, 1)
     elif wanted != "auto":
-        if int(wanted) > block.rank:
+        if int(wanted) > min(block.rank, len(cov)):
             what = "classes" if classes else "slices of y"
             msg = (
                 f"n_predictive_directions={wanted} is more than exist: {block.rank + 1} {what} have "

@@ -9,15 +9,20 @@ import scipy.linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from fairspan._linalg import Array
+from fairspan._parameters import canonical_criterion
 from fairspan.estimators._base import FairKernelEstimator
+from fairspan.estimators._dial import Position
+from fairspan.estimators._fair_space import locate_fair
 
 
 class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairKernelEstimator):
     """Fair representation for kernel models.
 
     Learns, by sufficient dimension reduction in a reproducing kernel Hilbert space, the subspace F
-    of functions that carry no information about the protected attributes S, the subspace G that
-    predicts y, and a model space between the two: ``fairness=0`` is G, ``fairness=1`` lies in F [1]_.
+    of functions that the protected attributes S do not shift (equal group means; for a continuous S a
+    flat regression on it), the subspace G that predicts y, and a model space between the two:
+    ``fairness=0`` is G, ``fairness=1`` lies in F [1]_. Under the paper's assumptions (SDR holds,
+    scores jointly normal with S) no shift means no information.
     ``transform`` gives the model space's d functions; any *linear* model on them is as fair, in
     sample, as ``certificate_`` says. Prediction never needs S.
 
@@ -73,7 +78,8 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         Ridge of the prediction of y, in the units of scikit-learn's ``Ridge``; "auto" is 5-fold.
     subspace : {"model", "fair"}, default="model"
         "model": the d functions of the model space. "fair": the leading principal components of all
-        of F. Every *linear* model on them has zero in-sample covariance with the codes of S at
+        of F, as many as carry 99 % of its variance (or ``n_predictive_directions`` of them). Every
+        *linear* model on them has zero in-sample covariance with the codes of S at
         ``fairness=1``; nonlinear models on them may recover S. Then y is optional for statistical
         parity (with ``gamma="cv"`` replaced by "median").
     method : {"optimal", "rkhs", "paper"}, default="optimal"
@@ -127,7 +133,8 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
 
     Notes
     -----
-    Cost: one pass of O(n D (p + D)) over the rows and O(D^3) to solve; ``at`` costs O(d^3). Memory
+    Cost: one pass of O(n D (p + D)) over the rows and O(D^3) to solve; ``at`` costs O(d^3) (O(D^3) for
+    ``subspace="fair"``, some fifty times that on its correlation dial). Memory
     O(cells * folds * D^2), never n x n. Sample weights count as copies in every moment; the
     automatic choices use effective sizes, so exact equivalence holds with fixed ``eta``, ``alpha``,
     ``gamma`` and landmarks.
@@ -175,6 +182,13 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
             method="paper",
             **params,
         )
+
+    def _find_position(self) -> Position:
+        if self.subspace == "model":
+            return super()._find_position()
+        criterion = canonical_criterion(self.criterion)
+        position, self._fair_space = locate_fair(self._solution, self, criterion)
+        return position
 
     def transform(self, X) -> Array:
         """Scores of new rows on the model space (or the fair components).
@@ -225,7 +239,7 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         """How far any function of the model space can be from its fair projection, row by row.
 
         For h in the model space with metric norm 1 (``|h|_R``):
-        ``|h(x) - (P_F h)(x)| <= max|sin a_i| sqrt((psi-mu)'R^-1(psi-mu))`` (METHOD 7). The paper's own
+        ``|h(x) - (P_F h)(x)| <= max|sin a_i| sqrt((psi-mu)'R^-1(psi-mu))`` . The paper's own
         inequality is vacuous whenever the model space has fewer dimensions than F.
         """
         psi = self._coordinates(self._read_new(X))

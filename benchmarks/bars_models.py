@@ -1,0 +1,225 @@
+"""Every number the models must show: golden EM, evidence, twins, the line, paths, intervals."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import RidgeClassifier
+from sklearn.preprocessing import KernelCenterer
+from tests.golden import oracle, test_em
+from tests.golden.cases import CASES, load_case
+from tests.golden.compare import worst_ratio
+from tests.statistical.coverage import coverage
+
+from benchmarks.table import Bar, at_least, at_most, between
+from fairspan import FairGPRegressor, FairRepresentation, FairRidge, FairRidgeClassifier
+
+ROOT = Path(__file__).parents[1]
+GAMMA, ALPHA = 0.2, 0.7
+FIXED: dict[str, Any] = {"gamma": GAMMA, "eta": 1e-3, "alpha": ALPHA}
+SUBSPACES = ("model", "fair")
+DIAL = (0.0, 0.25, 0.5, 0.8, 1.0)
+
+
+def bars() -> Iterator[Bar]:
+    """All rows, cheap ones first."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield from golden_bars()
+        yield from law_bars()
+    yield from suite_bars()
+    yield from coverage_bars()
+
+
+def golden_bars() -> Iterator[Bar]:
+    """Noise, variances and posteriors of the authors' EM; 1 would be just inside."""
+    worst = max(worst_ratio(test_em.by_estimator(load_case(c))) for c in test_em.BY_ESTIMATOR)
+    yield at_most("golden em-paper, estimator: worst deviation / atol", worst, 1.0)
+    worst = max(worst_ratio(test_em.by_scores(load_case(c))) for c in CASES)
+    yield at_most("golden em-paper, on scores (eop too): worst deviation / atol", worst, 1.0)
+
+
+class _FairKernel(Kernel):  # type: ignore[misc]
+    """A fair representation's kernel over the prior precision, for scikit-learn's GP."""
+
+    hyperparameters = ()
+
+    def __init__(self, kernel: Any, precision: float) -> None:
+        self.kernel = kernel
+        self.precision = precision
+
+    def __call__(self, X: Any, Y: Any = None) -> Any:
+        return self.kernel(X, Y) / self.precision
+
+    def diag(self, X: Any) -> Any:
+        return np.diag(self(X)).copy()
+
+    def is_stationary(self) -> bool:
+        return False
+
+
+class _Problem:
+    """Rows whose features S shifts; y in numbers and in three classes."""
+
+    def __init__(self, seed: int, n: int = 120) -> None:
+        rng = np.random.default_rng(seed)
+        self.s = rng.integers(0, 3, n)
+        self.X = rng.normal(size=(n, 3)) + 0.6 * self.s[:, None] * [1.0, 0.5, 0.0]
+        self.y = self.X[:, 0] + np.sin(2.0 * self.X[:, 2]) + 0.3 * rng.normal(size=n)
+        self.labels = np.digitize(self.X[:, 0] + self.X[:, 2], [-0.3, 1.0])
+        self.new = rng.normal(size=(40, 3))
+
+    def fit(self, cls: Any, y: Any = None, **params: Any) -> Any:
+        target = self.y if y is None else y
+        return cls(**{**FIXED, **params}).fit(self.X, target, sensitive_features=self.s)
+
+    def kkt(self, *, constrained: bool) -> Any:
+        """(Constrained) kernel ridge by one dense linear system."""
+        n = len(self.X)
+        blocks = oracle.code_blocks([oracle.level_codes(self.s)], [np.ones(n, dtype=bool)])
+        C = oracle.code_covectors(blocks if constrained else [], None, n)
+        fit = oracle.constrained_kernel_ridge_kkt(
+            oracle.rbf(self.X, self.X, GAMMA), self.y, C, ALPHA / n
+        )
+        return fit.predict(oracle.rbf(self.new, self.X, GAMMA))
+
+
+def _gap(a: Any, b: Any) -> float:
+    return float(np.abs(np.asarray(a) - np.asarray(b)).max())
+
+
+def law_bars() -> Iterator[Bar]:
+    """The laws with a stated number, on ten random problems each; the suite has the rest."""
+    worst: dict[str, float] = {}
+
+    def note(name: str, value: float) -> None:
+        worst[name] = max(worst.get(name, 0.0), value)
+
+    for seed in range(10):
+        problem = _Problem(seed)
+        _gradients(problem, note)
+        _posteriors(problem, note)
+        _ends_and_line(problem, note)
+        _paths(problem, note)
+        _classifier(problem, note)
+    limits = {"evidence gradient against differences, relative": 1e-6, "sampled path": 1e-9}
+    for name, value in worst.items():
+        limit = next((v for k, v in limits.items() if name.startswith(k)), 1e-8)
+        yield at_most(name, value, limit)
+
+
+def _gradients(problem: _Problem, note: Any) -> None:
+    for prior in ("isotropic", "ard"):
+        est = problem.fit(FairGPRegressor, prior=prior, n_predictive_directions=2)
+        theta = np.random.default_rng(0).normal(size=2 if prior == "isotropic" else 4)
+        _, slope = est.log_marginal_likelihood(theta, eval_gradient=True)
+        steps, value = 1e-5 * np.eye(len(theta)), est.log_marginal_likelihood
+        numeric = [(value(theta + step) - value(theta - step)) / 2e-5 for step in steps]
+        scale = float(np.abs(slope).max())
+        note(
+            f"evidence gradient against differences, relative: {prior}",
+            _gap(slope, numeric) / scale,
+        )
+
+
+def _posteriors(problem: _Problem, note: Any) -> None:
+    centre = problem.y.mean()
+    for subspace in SUBSPACES:
+        for fairness in DIAL:
+            params = {"subspace": subspace, "fairness": fairness}
+            est = problem.fit(FairGPRegressor, **params)
+            rep = problem.fit(FairRepresentation, **params)
+            twin = GaussianProcessRegressor(
+                _FairKernel(rep.kernel_, est.prior_precision_), alpha=est.noise_, optimizer=None
+            ).fit(problem.X, problem.y - centre)
+            mean, cov = twin.predict(problem.new, return_cov=True)
+            found, found_cov = est.predict(problem.new, return_cov=True)
+            cov = cov + est.noise_ / len(problem.X) + est.noise_ * np.eye(len(cov))
+            gap = max(_gap(found, centre + mean), _gap(found_cov, cov))
+            note(f'posterior = scikit-learn\'s GP, subspace="{subspace}"', gap)
+
+
+def _ends_and_line(problem: _Problem, note: Any) -> None:
+    plain, fair = problem.kkt(constrained=False), problem.kkt(constrained=True)
+    centrer = KernelCenterer()
+    K = centrer.fit_transform(oracle.rbf(problem.X, problem.X, GAMMA))
+    centre = problem.y.mean()
+    ridge = KernelRidge(alpha=ALPHA, kernel="precomputed").fit(K, problem.y - centre)
+    twin = centre + ridge.predict(centrer.transform(oracle.rbf(problem.new, problem.X, GAMMA)))
+    for cls in (FairRidge, FairGPRegressor):
+        for subspace in SUBSPACES:
+            est = problem.fit(cls, subspace=subspace)
+            note("fairness 0 = KernelRidge", _gap(est.at(0.0).predict(problem.new), twin))
+            note("fairness 1 = constrained ridge by KKT", _gap(est.predict(problem.new), fair))
+        line = problem.fit(cls, subspace="fair")
+        model = problem.fit(cls, subspace="model")
+        theta = float(line.angles_[0])
+        for fairness in DIAL:
+            a = (1.0 - fairness) * theta
+            found = line.at(fairness).predict(problem.new)
+            expected = fair + np.tan(a) / np.tan(theta) * (plain - fair)
+            note('subspace="fair": mean on the line, five dial values', _gap(found, expected))
+            factor = np.cos(theta - a) * np.cos(a) / np.cos(theta)
+            scaled = centre + factor * (found - centre)
+            note("scale to the model space", _gap(model.at(fairness).predict(problem.new), scaled))
+
+
+def _paths(problem: _Problem, note: Any) -> None:
+    levels = [problem.s == level for level in np.unique(problem.s)]
+    for subspace in SUBSPACES:
+        est = problem.fit(FairGPRegressor, subspace=subspace)
+        for prior in (False, True):
+            paths = est.sample_y(problem.X, 20, prior=prior)
+            spread = sum(
+                rows.mean() * (paths[rows].mean(0) - paths.mean(0)) ** 2 for rows in levels
+            )
+            name = f'sampled path, {"prior" if prior else "posterior"}, subspace="{subspace}"'
+            note(f"{name}: correlation ratio", float(np.sqrt(spread / paths.var(axis=0)).max()))
+
+
+def _classifier(problem: _Problem, note: Any) -> None:
+    for n_classes, y in ((2, problem.labels > 0), (3, problem.labels)):
+        for subspace in SUBSPACES:
+            est = problem.fit(FairRidgeClassifier, y=y, fairness=0.0, subspace=subspace)
+            psi = est.pilot_.features.coordinates
+            twin = RidgeClassifier(alpha=ALPHA).fit(psi(problem.X), y)
+            gap = _gap(est.decision_function(problem.new), twin.decision_function(psi(problem.new)))
+            note(f"fairness 0 = RidgeClassifier on psi, {n_classes} classes", gap)
+
+
+def suite_bars() -> Iterator[Bar]:
+    """The suite's own files on the models: failures, and how many tests ran."""
+    for name, paths, extra, minimum in (
+        ("golden EM", ["tests/golden/test_em.py"], [], 30),
+        ("evidence and posterior", ["tests/unit/test_gp.py"], [], 15),
+        ("estimator checks", ["tests/test_models.py"], ["-k", "check"], 25),
+        ("laws and contract of the models", ["tests/test_models.py"], ["-k", "not check"], 200),
+    ):
+        run = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *paths, *extra],
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        last = run.stdout.strip().splitlines()[-1] if run.stdout.strip() else ""
+        counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", last)}
+        failed = counts.get("failed", 0) + counts.get("error", 0) + (run.returncode not in (0, 1))
+        yield at_most(f"{name}: tests failed", failed, 0)
+        yield at_least(f"{name}: tests passed", counts.get("passed", 0), minimum)
+
+
+def coverage_bars() -> Iterator[Bar]:
+    """90 % predictive intervals on new rows, where the model is the true one (200 rows)."""
+    for subspace in SUBSPACES:
+        for fairness in (0.0, 1.0):
+            rate = 100.0 * coverage(subspace, fairness)
+            name = f'90 % intervals cover, %: subspace="{subspace}", fairness {fairness:g}'
+            yield between(name, rate, 88.0, 92.0)

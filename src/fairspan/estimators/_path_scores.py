@@ -1,0 +1,247 @@
+"""The models of a path: their predictions from one pass over the rows (METHOD 7); its rows and folds."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import _num_samples
+
+from fairspan._columns import as_frame, named_columns_of
+from fairspan._linalg import Array
+from fairspan._validation import Data, read_training_data
+from fairspan.codes import Codes
+from fairspan.estimators._base import FairKernelEstimator
+from fairspan.estimators._path_judge import Judge
+from fairspan.folds import FoldCounter
+from fairspan.metrics import correlation_noise
+
+# ------------------------------------------------------------------ predictions
+
+
+def move(est: Any, fairness: float) -> Any:
+    """The fit at a place on the angle scale, which may lie past 1: ``at`` without its check."""
+    out = copy.copy(est)
+    out.fairness, out.dial = float(fairness), "angle"
+    out._locate()
+    return out
+
+
+@dataclass(frozen=True)
+class Strand:
+    """Predictions of one fit at every dial value, kept as scores (2d numbers a row) and heads."""
+
+    rows: Codes  # places of these rows among all that are judged
+    scores: Array  # (n, m)
+    coef: Array  # (points, m, outputs)
+    intercept: Array  # (points, outputs)
+
+    def outputs(self, points: slice) -> Array:
+        """Fitted scores at some dial values, (n, outputs, points)."""
+        coef = np.moveaxis(self.coef[points], 0, 2)
+        flat = self.scores @ coef.reshape(coef.shape[0], -1)
+        return np.asarray(flat.reshape(-1, *coef.shape[1:]) + self.intercept[points].T)
+
+
+def gather(strands: list[Strand], points: slice) -> Array:
+    """Fitted scores of all rows, whichever fit predicts them: (n, outputs, points)."""
+    if len(strands) == 1:
+        return strands[0].outputs(points)
+    parts = [strand.outputs(points) for strand in strands]
+    out = np.empty((sum(map(len, parts)), *parts[0].shape[1:]))
+    for strand, part in zip(strands, parts, strict=True):
+        out[strand.rows] = part
+    return out
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The model at every dial value as coefficients on one basis; needs no rows."""
+
+    basis: Array  # (D, m), in psi coordinates
+    coef: Array
+    intercept: Array
+    supremum: Array  # the certificate's, (points,)
+
+    @classmethod
+    def of(cls, est: FairKernelEstimator, grid: Array) -> Heads:
+        """Move along the dial; a warning that every place repeats is given once."""
+        solution = est._solution
+        coef, weights, intercept, supremum = [], [], [], []
+        with _each_warning_once():
+            for fairness in grid:
+                if est.subspace == "fair":  # `_locate` also prices the evidence, O(D^3) a place
+                    at = copy.copy(est)
+                    at.fairness, at.dial = float(fairness), "angle"
+                    position = at._find_position()
+                    head, shift = position.coef, solution.target_mean
+                else:
+                    at = move(est, fairness)
+                    position, head, shift = at._position, at.score_coef_, at.score_intercept_
+                coef.append(position.blend @ head)
+                intercept.append(np.broadcast_to(shift, head.shape[1]))
+                supremum.append(position.certificate.supremum)
+                if hasattr(at, "_fair_space"):  # components of all of F: no blend of the basis
+                    weights.append(position.directions @ head)
+        basis, heads = solution.basis, coef
+        if weights:
+            basis = np.concatenate(weights, axis=1)
+            eye = np.eye(basis.shape[1])
+            heads = np.split(eye, np.cumsum([w.shape[1] for w in weights])[:-1], axis=1)
+        return cls(basis, np.array(heads), np.array(intercept), np.array(supremum))
+
+    def strand(self, est: Any, X: Array, rows: Codes, classes: np.ndarray | None) -> Strand:
+        """One pass over the kernel columns of clean rows X."""
+        scores = est.pilot_.features.scores(X, self.basis) - self.basis.T @ est._solution.mean
+        coef, intercept = self.coef, self.intercept
+        if classes is not None and coef.shape[2] < len(classes):
+            # A fold that never saw a class gives it the share 0.
+            known = np.searchsorted(classes, est.classes_)
+            coef = np.zeros((*self.coef.shape[:2], len(classes)))
+            intercept = np.zeros((len(self.coef), len(classes)))
+            coef[:, :, known], intercept[:, known] = self.coef, self.intercept
+        return Strand(rows, scores, coef, intercept)
+
+
+@contextmanager
+def _each_warning_once() -> Iterator[None]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for message in {(w.category, str(w.message)): w for w in caught}.values():
+        warnings.warn_explicit(message.message, message.category, message.filename, message.lineno)
+
+
+# ------------------------------------------------------------------ rows and folds
+
+
+def read_grid(est: Any, n_points: Any, max_fairness: Any) -> Array:
+    """Dial values from 0, after checking what cannot be."""
+    if not isinstance(est, FairKernelEstimator):
+        msg = (
+            f"A path is made of a fairspan estimator; got {type(est).__name__}. For a pipeline, pass its "
+            f"last step and the rows as the steps before transform them."
+        )
+        raise TypeError(msg)
+    if not isinstance(n_points, int | np.integer) or n_points < 2:
+        msg = f"n_points={n_points!r} is not allowed; give an integer of at least 2."
+        raise ValueError(msg)
+    if not isinstance(max_fairness, int | float | np.number) or not 0.0 < max_fairness <= 2.0:
+        msg = f"max_fairness={max_fairness!r} is not allowed; give a number above 0, at most 2."
+        raise ValueError(msg)
+    if max_fairness > 1.0 and est.subspace == "fair":
+        msg = "subspace='fair' ends at fairness 1, where its prior is on F alone; use subspace='model'."
+        raise ValueError(msg)
+    return np.linspace(0.0, float(max_fairness), int(n_points))
+
+
+def read_rows(est: Any, X: Any, y: Any, sensitive: Any, control: Any, weight: Any) -> Data:
+    """Clean rows to evaluate on, without those of weight zero."""
+    if y is None or est.pilot_.target is None:
+        msg = "A path needs y, both when the estimator is fitted and on the rows to evaluate on."
+        raise ValueError(msg)
+    reader = copy.copy(est)
+    if est.kernel == "precomputed":  # only training rows make a square matrix
+        reader.kernel = "linear"
+    data = read_training_data(reader, X, y, sensitive, control, weight, reset=False)
+    if data.n == 0:
+        msg = "sample_weight is zero for every row; nothing is left to evaluate on."
+        raise ValueError(msg)
+    return data
+
+
+def take(raw: Any, rows: Codes) -> Any:
+    """Some rows of whatever the user holds them in."""
+    if raw is None or isinstance(raw, int | float):  # one weight for all rows
+        return raw
+    if isinstance(raw, Mapping):
+        return {name: take(values, rows) for name, values in raw.items()}
+    if isinstance(raw, list | tuple):
+        return [raw[i] for i in rows]
+    native = nw.from_native(raw, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame | nw.Series):
+        return native[rows].to_native()
+    return raw[rows] if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)[rows]
+
+
+def split(est: Any, data: Data, n_rows: int, cv: Any) -> list[tuple[Codes, Codes]]:
+    """Training rows (of those given) and test rows (of those of positive weight), fold by fold.
+
+    A number of folds is balanced over y and S, as the estimator's own folds are.
+    """
+    places = np.arange(n_rows) if data.index is None else data.index
+    if isinstance(cv, int | np.integer):
+        if not 2 <= cv <= data.n:
+            msg = f"cv={cv} is not allowed for {data.n} rows; give 2 folds or more, at most one per row."
+            raise ValueError(msg)
+        counter = FoldCounter(int(cv), est.pilot_.fold_offset)
+        fold = counter.assign(est.pilot_.encode(data).strata)
+        found = [(places[fold != k], np.flatnonzero(fold == k)) for k in range(int(cv))]
+    else:
+        assert data.y is not None
+        labels = np.zeros(n_rows, dtype=data.y.values.dtype)
+        labels[places] = data.y.values
+        given = list(check_cv(cv).split(np.zeros((n_rows, 1)), labels))
+        tested = np.sort(np.concatenate([test for _, test in given]))
+        if not np.array_equal(tested, np.arange(n_rows)):
+            msg = "cv must put every row into exactly one test fold, as KFold does."
+            raise ValueError(msg)
+        found = [(train, np.flatnonzero(np.isin(places, test))) for train, test in given]
+    return [(train, test) for train, test in found if len(test)]
+
+
+def out_of_fold(
+    estimator: Any, grid: Array, cv: Any, X: Any, y: Any, sensitive: Any, control: Any, weight: Any
+) -> tuple[FairKernelEstimator, Judge, list[Strand], float]:
+    """The refit on all rows, its judge, each fold's predictions, and the share of rows trained on."""
+    square = estimator.kernel == "precomputed" and estimator.feature_map is None
+
+    n_rows, frame = _num_samples(X), as_frame(X, "X")
+
+    def fit(rows: Codes | None, part: str) -> Any:
+        if estimator.verbose:
+            print(f"[fairspan] fairness_path: {part}", flush=True)
+        some = [X, y, sensitive, control, weight]
+        if rows is not None:
+            named = [named_columns_of(frame, raw, "sensitive_features") for raw in some[2:4]]
+            some[:2] = take(X, rows), take(y, rows)
+            some[2:4] = [r if k else take(r, rows) for r, k in zip(some[2:4], named, strict=True)]
+            some[4] = take(weight, rows)
+            if square:
+                some[0] = np.asarray(some[0])[:, rows]
+        roles = ("X", "y", "sensitive_features", "control_features", "sample_weight")
+        return clone(estimator).fit(**dict(zip(roles, some, strict=True)))
+
+    final = fit(None, "all rows")
+    data = read_rows(final, X, y, sensitive, control, weight)
+    judge = Judge(final, data)
+    places = np.arange(n_rows) if data.index is None else data.index
+    folds = split(final, data, n_rows, cv)
+    strands = []
+    for k, (train, test) in enumerate(folds):
+        fold = fit(train, f"fold {k + 1} of {len(folds)}")
+        held_out = take(X, places[test])
+        checked = fold._read_new(np.asarray(held_out)[:, train] if square else held_out)
+        strands.append(Heads.of(fold, grid).strand(fold, checked, test, judge.classes))
+    share = float(np.mean([len(train) for train, _ in folds])) / n_rows
+    return final, judge, strands, share
+
+
+def sampling_noise(est: Any, judge: Judge, train_share: float = 1.0) -> float:
+    """Noise of a held-out correlation in the smallest cell of the criterion (METHOD 10)."""
+    worst = 0.0
+    for c, cell in enumerate(judge.cell_names):
+        w = judge.weight[judge.cells == c]
+        train = [r.n_rows for r in est._solution.reports if r.cell == cell]
+        if len(w):
+            n_train = max([*train, 1]) * train_share
+            worst = max(worst, correlation_noise(w.sum() ** 2 / (w @ w), n_train))
+    return worst

@@ -1,0 +1,115 @@
+"""Fair kernel ridge regression, and the classifier by least squares on one-hot labels."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from fairspan._linalg import Array
+from fairspan.estimators._docs import complete_parameters
+from fairspan.estimators._predictor import FairPredictor
+from fairspan.estimators.representation import FairRepresentation
+
+
+@complete_parameters(FairRepresentation)
+class FairRidge(RegressorMixin, FairPredictor):
+    """Fair kernel ridge regression, fitted from moments alone.
+
+    ``fairness=0`` is kernel ridge regression; ``fairness=1`` is kernel ridge regression constrained to
+    functions without covariance with the protected attributes, the least-squares optimum among them.
+    In between the prediction moves along the line from one to the other, and every point of it comes
+    from the same fit (:meth:`at`).
+
+    Parameters
+    ----------
+    n_predictive_directions : {"auto", "test"} or int, default="auto"
+        "auto": the ridge direction. An integer asks for that many sliced-inverse-regression
+        directions, with the ridge direction appended. Not used with ``subspace="fair"``.
+    subspace : {"model", "fair"}, default="model"
+        "model": ridge regression on the d functions of the model space. "fair": the posterior mean
+        under a Gaussian process prior on all of F; the same direction, shrunk differently between
+        the two ends, and equal at both.
+
+    Attributes
+    ----------
+    score_coef_, score_intercept_ : ndarray
+        Ridge head on the scores of the model space.
+    certificate_ : Certificate
+        See :class:`FairRepresentation` for this and all other fitted attributes.
+    """
+
+    _target_kind = "continuous"
+
+    def predict(self, X) -> Array:
+        """Predictions; no protected attribute is read."""
+        return self._outputs(X)[:, 0]
+
+
+@complete_parameters(FairRepresentation)
+class FairRidgeClassifier(ClassifierMixin, FairPredictor):
+    """Fair classifier by least squares on one-hot labels, the twin of ``RidgeClassifier``.
+
+    The paper's classifier, for two and more classes, fitted from moments alone.
+
+    Parameters
+    ----------
+    n_predictive_directions : {"auto", "test"} or int, default="auto"
+        "auto": all K - 1 canonical directions of the labels; or how many of them. Not used with
+        ``subspace="fair"``.
+    subspace : {"model", "fair"}, default="model"
+        "model": least squares on the functions of the model space. "fair": the posterior mean under
+        a Gaussian process prior on all of F, one angle per class; equal at both ends.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Labels.
+    certificate_ : Certificate
+        See :class:`FairRepresentation` for this and all other fitted attributes.
+    """
+
+    _target_kind = "categorical"
+
+    def partial_fit(
+        self, X, y=None, *, classes=None, sensitive_features=None, control_features=None,
+        sample_weight=None, solve=True,
+    ) -> Self:  # fmt: skip
+        """Add a block of rows.
+
+        As in :class:`FairRepresentation`: an estimator that was not prepared is prepared on this
+        first block, which must then show every class.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, control_features, sample_weight
+            As in :meth:`fit`.
+        classes : array-like, optional
+            All labels, as in scikit-learn; refused where they are not those of the prepared rows.
+        solve : bool, default=True
+            Solve for the model after adding.
+        """
+        if classes is not None:
+            seen = getattr(self, "classes_", None)
+            known = np.unique(y) if seen is None else seen
+            if not np.array_equal(np.unique(classes), known):
+                msg = (
+                    f"classes={list(classes)!r}, but the rows that the estimator is prepared on have "
+                    f"{list(known)!r}. Call `prepare` on rows that show every class."
+                )
+                raise ValueError(msg)
+        return super().partial_fit(
+            X, y, sensitive_features=sensitive_features, control_features=control_features,
+            sample_weight=sample_weight, solve=solve,
+        )  # fmt: skip
+
+    def decision_function(self, X) -> Array:
+        """Least-squares scores, -1 to 1: one column per class, or the larger label's for two."""
+        scores = 2.0 * self._outputs(X) - 1.0
+        return scores[:, 1] if scores.shape[1] == 2 else scores
+
+    def predict(self, X) -> np.ndarray:
+        """The class of the largest score."""
+        best = np.argmax(self._outputs(X), axis=1)
+        return np.asarray(self.classes_)[best]

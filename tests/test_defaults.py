@@ -1,0 +1,29 @@
+"""Every criterion with nothing but its name: what a newcomer writes first."""
+
+import pytest
+
+from fairspan import FairRepresentation
+
+CRITERIA = ("sp", "eo", "eop", "conditional_statistical_parity", "proxy_nondiscrimination")
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.NumericalWarning")
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("task", ["classes", "numbers"])
+def test_defaults_fit_every_criterion(criterion, task, rng):
+    n = 300
+    group = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 3)) + group[:, None] * [0.8, 0.0, 0.0]
+    y = X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.normal(size=n)
+    y = (y > 1).astype(int) if task == "classes" else y
+    extra = {}
+    if criterion == "conditional_statistical_parity":
+        extra = {"control_features": rng.choice(["own", "rent"], n)}
+    model = FairRepresentation(criterion=criterion, random_state=0)
+    if (criterion, task) == ("eop", "numbers"):
+        with pytest.raises(ValueError, match="equalized_odds"):
+            model.fit(X, y, sensitive_features=group)
+        return
+    model.fit(X, y, sensitive_features=group, **extra)
+    assert model.certificate_.supremum < 1e-9
+    assert len(model.certificate_.blocks) == len(model.cells_)
