@@ -88,7 +88,7 @@ format: .venv/.stamp ## apply ruff's format and its safe fixes
 
 .PHONY: bench
 bench: .venv/.stamp ## time and memory of the core, one BLAS thread
-	@$(ONE_THREAD) $(BIN)/python benchmarks/core.py
+	@$(ONE_THREAD) $(BIN)/python -m benchmarks.core
 
 bars-%: .venv/.stamp ## bars-core: `name measured limit pass` for one milestone; non-zero on a miss
 	@$(ONE_THREAD) $(BIN)/python -m benchmarks.bars $*

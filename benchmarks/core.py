@@ -1,7 +1,7 @@
 """Speed of the core, as ratios in one run: CPU time, one BLAS thread, interleaved repeats.
 
     make bench                      (all of it, a few minutes)
-    python benchmarks/core.py --quick   (n = 50k only)
+    python -m benchmarks.core --quick   (n = 50k only)
 
 Shared machines are noisy, so nothing here is a time: every figure is the median over repeats of a
 ratio of CPU times taken back to back.
