@@ -121,6 +121,8 @@ def _certificate_gap(model: FairRepresentation, X: np.ndarray, s: dict[str, np.n
     f = model.transform(X)[:, 0]
     gap = 0.0
     for block in model.certificate_.blocks:
+        if block.coding == "value":
+            continue  # a linear correlation, reported only
         values = s[block.attribute]
         means = np.array([f[values == v].mean() for v in np.unique(values)])
         share = np.array([(values == v).mean() for v in np.unique(values)])
