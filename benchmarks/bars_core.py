@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +14,7 @@ from tests.golden.cases import CASES, load_case
 from tests.statistical.null_rate import KINDS, null_rate
 
 from benchmarks import core
-from benchmarks.table import Bar, at_least, at_most, between
+from benchmarks.table import Bar, at_least, at_most, between, suite
 from fairspan import FairRepresentation
 
 ROOT = Path(__file__).parents[1]
@@ -154,15 +151,7 @@ def suite_bars() -> Iterator[Bar]:
         ("rest of the contract", [f"tests/test_{part}.py" for part in contract], 30),
         ("bad input, each one clear error", ["tests/test_errors.py"], 30),
     ):
-        run = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *paths],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        last = run.stdout.strip().splitlines()[-1] if run.stdout.strip() else ""
-        counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", last)}
-        failed = counts.get("failed", 0) + counts.get("error", 0) + (run.returncode not in (0, 1))
-        yield at_most(f"{name}: tests failed", failed, 0)
-        yield at_least(f"{name}: tests passed", counts.get("passed", 0), minimum)
+        yield from suite(name, paths, minimum)
 
 
 def statistical_bars() -> Iterator[Bar]:

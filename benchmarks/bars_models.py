@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +17,9 @@ from tests.golden.cases import CASES, load_case
 from tests.golden.compare import worst_ratio
 from tests.statistical.coverage import coverage
 
-from benchmarks.table import Bar, at_least, at_most, between
+from benchmarks.table import Bar, at_most, between, suite
 from fairspan import FairGPRegressor, FairRepresentation, FairRidge, FairRidgeClassifier
 
-ROOT = Path(__file__).parents[1]
 GAMMA, ALPHA = 0.2, 0.7
 FIXED: dict[str, Any] = {"gamma": GAMMA, "eta": 1e-3, "alpha": ALPHA}
 SUBSPACES = ("model", "fair")
@@ -205,15 +200,7 @@ def suite_bars() -> Iterator[Bar]:
         ("estimator checks", ["tests/test_models.py"], ["-k", "check"], 25),
         ("laws and contract of the models", ["tests/test_models.py"], ["-k", "not check"], 200),
     ):
-        run = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *paths, *extra],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        last = run.stdout.strip().splitlines()[-1] if run.stdout.strip() else ""
-        counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", last)}
-        failed = counts.get("failed", 0) + counts.get("error", 0) + (run.returncode not in (0, 1))
-        yield at_most(f"{name}: tests failed", failed, 0)
-        yield at_least(f"{name}: tests passed", counts.get("passed", 0), minimum)
+        yield from suite(name, [*paths, *extra], minimum)
 
 
 def coverage_bars() -> Iterator[Bar]:

@@ -211,12 +211,17 @@ class Moments:
             self._groups(slice(start, start + self.n_folds), self.n_folds)
             for start in range(0, len(self.weight), self.n_folds)
         ]
-        return parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
+        return self._together(parts)
 
     def over_folds(self) -> Moments:
         """The same rows with all folds as one: moments per cell."""
         parts = [self._groups(slice(fold, None, self.n_folds), 1) for fold in range(self.n_folds)]
-        return parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
+        return self._together(parts)
+
+    def _together(self, parts: list[Moments]) -> Moments:
+        """Their sum, with what belongs to all rows counted once."""
+        merged = parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
+        return replace(merged, sum_log_weight=self.sum_log_weight)
 
     def _groups(self, groups: slice, n_folds: int) -> Moments:
         """Some of the groups, as moments of their own."""

@@ -75,7 +75,8 @@ def quantile_slices(values: np.ndarray, n_slices: int, w: np.ndarray) -> np.ndar
         return np.searchsorted(distinct, values)
     below = np.array([w[values <= v].sum() for v in distinct]) / w.sum()
     cuts = {min(distinct[below >= i / n_slices - 1e-9]) for i in range(1, n_slices)}
-    edges = sorted(cuts - {distinct[0]})
+    # Nearly all weight on the smallest value: what lies above it is one slice.
+    edges = sorted(cuts - {distinct[0]}) or [distinct[1]]
     return np.array([sum(v >= edge for edge in edges) for v in values])
 
 

@@ -35,7 +35,8 @@ class Rows:
             accumulator.add(
                 self.K[part].copy(), groups[part], self.levels[part], self.values[part], w
             )
-        return accumulator.finish(0.0, int(rows[0]), self.K[rows[0]])
+        log_weight = float(np.log(self.w[rows]).sum()) if weights else 0.0
+        return accumulator.finish(log_weight, int(rows[0]), self.K[rows[0]])
 
 
 def check_pool(rows, chosen, pooled):
@@ -110,6 +111,19 @@ def test_the_lower_first_row_wins_on_either_side():
     for merged in (early + late, late + early):
         assert merged.first_index == 0
         np.testing.assert_array_equal(merged.first_row, rows.K[0])
+
+
+def test_bringing_groups_together_keeps_the_rows():
+    rows = Rows(7)
+    moments = rows.moments()
+    every = np.ones(40, bool)
+    check_pool(rows, every, moments.over_cells().pool())
+    check_pool(rows, every, moments.over_folds().pool())
+    mask = np.array([True, False, True])
+    check_pool(rows, mask[rows.fold], moments.over_cells().pool(folds=mask))
+    check_pool(rows, rows.cell == 1, moments.over_folds().pool(cell=1))
+    for part in (moments.over_cells(), moments.over_folds()):
+        assert part.sum_log_weight == pytest.approx(np.log(rows.w).sum())
 
 
 def test_projection_is_that_of_the_rows():
