@@ -149,6 +149,7 @@ def test_correlation_is_the_criterions_own(criterion, metric):
 
 
 def test_several_classes_take_the_worst_score():
+    pytest.importorskip("pandas")
     path, (X, _, s) = path_of(FairRidgeClassifier(**FIXED), "three")
     f = path.estimator.at(path.fairness[2]).decision_function(X)
     expected = statistical_parity_correlation(f, sensitive_features=s)
@@ -159,6 +160,7 @@ def test_several_classes_take_the_worst_score():
 
 
 def test_strata_and_missing_values_of_s():
+    pytest.importorskip("pandas")
     X, y, s = make()
     strata = (X[:, 2] > 0).astype(int)
     group = s["group"].astype(object)
@@ -460,6 +462,7 @@ def test_intervals_are_ordered_nested_and_repeat():
 
 
 def test_the_table_holds_the_curves():
+    pytest.importorskip("pandas")
     path, _ = path_of(FairRidgeClassifier(**FIXED), "two", n_points=11)
     table = path.table()
     np.testing.assert_array_equal(table["fairness"], path.fairness)
@@ -474,6 +477,7 @@ def test_the_table_holds_the_curves():
 
 
 def test_the_table_without_pandas(monkeypatch):
+    pytest.importorskip("pandas")
     path, _ = path_of(FairRidge(**FIXED), n_points=3)
     frame = path.table()
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
