@@ -6,17 +6,15 @@ the rows. So a failing example shrinks to the smallest shape, and printing it is
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from hypothesis import reject
 from hypothesis import strategies as st
 
-from fairspan import DataWarning, FairRepresentation, NumericalWarning
+from fairspan import FairRepresentation
+from tests.expected import expected_warnings, no_small_cells
 
 TASKS = ("regression", "binary", "classes")
 CRITERIA = ("sp", "eo", "eop", "conditional_statistical_parity")
@@ -25,38 +23,6 @@ FEATURES = ("all rows", "landmarks")
 # Narrow enough that the kernel has far more directions than S can remove: where next to nothing is
 # left of F, its functions are sums of huge terms that cancel, and no digits of theirs are to be had.
 GAMMA = {1: 20.0, 2: 2.0, 3: 0.7, 4: 0.4}
-
-# Random small data do meet these; every other warning is an error.
-EXPECTED_WARNINGS: tuple[tuple[str, type[Warning]], ...] = (
-    (".* left out there: ", DataWarning),  # a category under five rows in a cell
-    (".* left out of its constraint", DataWarning),
-    (".* is not constrained in ", DataWarning),  # a cell without two usable levels
-    (".* is capped at ", DataWarning),  # fewer usable levels than directions asked for
-    (".* have no fair part ", NumericalWarning),
-    (".* is at an end of its grid", NumericalWarning),
-    (".* cannot be tested in ", NumericalWarning),
-    ("Cross-validation chose the ", NumericalWarning),
-)
-
-
-@contextmanager
-def expected_warnings() -> Iterator[None]:
-    """Let pass the warnings that random data deserve."""
-    with warnings.catch_warnings():
-        for message, category in EXPECTED_WARNINGS:
-            warnings.filterwarnings("ignore", message, category)
-        yield
-
-
-@contextmanager
-def no_small_cells() -> Iterator[None]:
-    """Draw again where no cell holds two levels of five rows: such an S is refused, and rightly."""
-    try:
-        yield
-    except ValueError as error:
-        if "does not have two levels" not in str(error):
-            raise
-        reject()
 
 
 @dataclass(frozen=True)

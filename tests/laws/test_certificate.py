@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.laws import raw
 from tests.strategies import predict, problems
 
-# The tolerance for the function that attains the supremum.
+# The stated tolerance for the function that attains the supremum.
 TOL = 1e-10
 SEEDS = st.integers(0, 2**32 - 1)
 # More than one function, so that a supremum is over something.

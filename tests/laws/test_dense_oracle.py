@@ -9,7 +9,7 @@ from tests.golden import oracle
 from tests.laws import raw
 from tests.strategies import gap, predict, problems
 
-# The tolerance on predictions.
+# The stated tolerance on predictions.
 TOL = 1e-8
 FAIRNESS = (0.0, 0.25, 0.7, 1.0)
 

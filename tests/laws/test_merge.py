@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fairspan import IncompatibleMomentsError
 from tests.strategies import gap, make_problem, predict, problems, solved
 
-# The tolerance, relative to the largest entry of each field.
+# The stated tolerance, relative to the largest entry of each field.
 TOL = 1e-10
 ANY = problems(missing=(False, True), fairness=(0.0, 0.6, 1.0))
 SEEDS = st.integers(0, 2**32 - 1)

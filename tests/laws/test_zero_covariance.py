@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.laws import raw
 from tests.strategies import at, make_problem, problems
 
-# The tolerance: a covariance is zero to 1e-9 of its scale (codes have unit variance).
+# The stated tolerance: a covariance is zero to 1e-9 of its scale (codes have unit variance).
 TOL = 1e-9
 ETAS = st.sampled_from([1e-8, 1e-3, 10.0, "auto"])
 
