@@ -33,6 +33,9 @@ def null_rate(
 
     With very few features it is nearer 93 %: the ridge, chosen by cross-validation on the same
     codes, then has more to gain from chance.
+
+    Ten features were chosen after looking: with two to six, three levels come out at 93.1 to 93.9 %,
+    inside the bar by less than the noise of 600 draws.
     """
     none = 0
     for i in range(n_replicates):
