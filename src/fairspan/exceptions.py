@@ -5,6 +5,7 @@ import warnings
 
 __all__ = [
     "DataWarning",
+    "DatasetError",
     "FairspanWarning",
     "IncompatibleMomentsError",
     "NumericalWarning",
@@ -26,6 +27,10 @@ class NumericalWarning(FairspanWarning):
 
 class IncompatibleMomentsError(ValueError):
     """Moments taken with another pilot (landmarks, edges, levels, folds) cannot be merged."""
+
+
+class DatasetError(OSError):
+    """A data file is absent, damaged or out of reach; the message names it and where it belongs."""
 
 
 def warn_user(message: str, category: type[FairspanWarning]) -> None:

