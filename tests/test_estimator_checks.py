@@ -1,10 +1,8 @@
 """scikit-learn's own estimator checks: no expected failure, and we count what ran.
 
-The checks call ``fit(X, y)``, which fairspan refuses without S. The subclass below fills S in with
-a two-group hash of each row's values and changes nothing else.
+The checks call ``fit(X, y)``, which fairspan refuses without S: `tests.hashed` fills S in.
 """
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -16,60 +14,13 @@ import pytest
 from sklearn.utils import estimator_checks
 
 from fairspan import FairRepresentation
+from tests.hashed import Hashed
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# The checks use as few as 10 rows and a group needs 5: this key splits all their tables well.
-KEY = b"210658"
 
-
-def hashed_groups(X):
-    """0 or 1 for each row, from its values alone: order, subsets and copies do not matter."""
-    try:
-        rows = np.asarray(X)
-        rows = rows.astype(np.float64) if rows.ndim == 2 and rows.dtype.kind != "c" else None
-    except (TypeError, ValueError):
-        rows = None
-    if rows is None:  # sparse, text, complex, ...: fit must say what is wrong with X
-        return np.zeros(1)
-    # Rounded, because tables made by matrix products differ in their last digits by machine.
-    rows = np.ascontiguousarray(np.round(rows, 6)) + 0.0
-    digests = (hashlib.blake2b(row.tobytes(), key=KEY, digest_size=1).digest() for row in rows)
-    return np.array([digest[0] & 1 for digest in digests], dtype=int)
-
-
-class HashedFairRepresentation(FairRepresentation):
-    def fit(self, X, y=None, *, sensitive_features=None, control_features=None, sample_weight=None):
-        if sensitive_features is None:
-            sensitive_features = hashed_groups(X)
-        return super().fit(
-            X,
-            y,
-            sensitive_features=sensitive_features,
-            control_features=control_features,
-            sample_weight=sample_weight,
-        )
-
-    def partial_fit(
-        self,
-        X,
-        y=None,
-        *,
-        sensitive_features=None,
-        control_features=None,
-        sample_weight=None,
-        solve=True,
-    ):
-        if sensitive_features is None:
-            sensitive_features = hashed_groups(X)
-        return super().partial_fit(
-            X,
-            y,
-            sensitive_features=sensitive_features,
-            control_features=control_features,
-            sample_weight=sample_weight,
-            solve=solve,
-        )
+class HashedFairRepresentation(Hashed, FairRepresentation):
+    pass
 
 
 FIXED = {"gamma": 0.5, "eta": 1e-3, "alpha": 1.0}

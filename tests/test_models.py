@@ -1,9 +1,13 @@
-"""FairRidge, FairRidgeClassifier, FairGPRegressor: what they compute, and the contract they keep."""
+"""What the models compute, and the contract that every one of them keeps.
+
+What only the classifier with a likelihood does is in `test_gp_classifier`.
+"""
 
 import inspect
 import pickle
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,6 +26,7 @@ from sklearn.utils import estimator_checks
 
 from fairspan import (
     DataWarning,
+    FairGPClassifier,
     FairGPRegressor,
     FairRepresentation,
     FairRidge,
@@ -31,16 +36,20 @@ from fairspan import (
     save_model,
 )
 from tests.golden import oracle
+from tests.hashed import Hashed
 from tests.laws import raw
 from tests.laws.test_dense_oracle import brute_force, everywhere, exact, gram
 from tests.small import FIXED, table
 from tests.strategies import expected_warnings, gap, make_problem, no_small_cells
 from tests.test_docstrings import documented, taken
 from tests.test_errors import refused
-from tests.test_estimator_checks import ELSEWHERE, EQUIVALENCE, TINY, hashed_groups, run_checks
+from tests.test_estimator_checks import ELSEWHERE, EQUIVALENCE, TINY, run_checks
 
-MODELS = {cls.__name__: cls for cls in (FairRidge, FairRidgeClassifier, FairGPRegressor)}
+CLASSES = (FairRidge, FairRidgeClassifier, FairGPRegressor, FairGPClassifier)
+MODELS = {cls.__name__: cls for cls in CLASSES}
+MODELS["FairGPClassifier, gaussian"] = partial(FairGPClassifier, likelihood="gaussian")
 REGRESSORS = ["FairRidge", "FairGPRegressor"]
+CLASSIFIERS = [name for name in MODELS if name not in REGRESSORS]
 SUBSPACES = ["model", "fair"]
 FIVE = (0.0, 0.25, 0.5, 0.8, 1.0)
 TOL = 1e-8
@@ -57,7 +66,7 @@ def differences(function, theta, step=1e-5):
 
 
 def target(name):
-    return labels if name == "FairRidgeClassifier" else numbers
+    return labels if name in CLASSIFIERS else numbers
 
 
 def fitted(name, **params):
@@ -67,6 +76,14 @@ def fitted(name, **params):
 def outputs(est, rows):
     """Real-valued predictions."""
     return est.decision_function(rows) if is_classifier(est) else est.predict(rows)
+
+
+def constant(est, mean):
+    """Output of a model that knows no more than the mean of y, or the share of its larger label."""
+    if is_regressor(est):
+        return mean
+    logistic = getattr(est, "likelihood", None) == "logistic"
+    return np.log(mean / (1.0 - mean)) if logistic else 2.0 * mean - 1.0
 
 
 def model_of(problem, **changes):
@@ -434,10 +451,11 @@ LABELS = {
 
 @pytest.mark.parametrize("kind", LABELS)
 @pytest.mark.parametrize("criterion", ["sp", "eo", "eop"])
-def test_labels_of_any_type(kind, criterion):
-    plain = fitted("FairRidgeClassifier", criterion=criterion)
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_labels_of_any_type(name, kind, criterion):
+    plain = fitted(name, criterion=criterion)
     positive = LABELS[kind].tolist()[1] if criterion == "eop" else None
-    est = FairRidgeClassifier(criterion=criterion, pos_label=positive, **FIXED)
+    est = MODELS[name](criterion=criterion, pos_label=positive, **FIXED)
     est.fit(X, LABELS[kind][labels], sensitive_features=s)
     assert est.classes_.tolist() == LABELS[kind].tolist()
     np.testing.assert_allclose(est.decision_function(new), plain.decision_function(new), atol=1e-12)
@@ -445,6 +463,8 @@ def test_labels_of_any_type(kind, criterion):
     assert found.dtype == LABELS[kind].dtype
     assert found.tolist() == LABELS[kind][plain.predict(new)].tolist()
     assert 0.0 <= est.score(X, LABELS[kind][labels]) <= 1.0
+    if hasattr(est, "predict_proba"):
+        np.testing.assert_allclose(est.predict_proba(new), plain.predict_proba(new), atol=1e-12)
 
 
 def test_the_classifier_is_the_regressor_on_minus_one_and_one():
@@ -474,8 +494,7 @@ def test_a_target_that_is_s(name, subspace):
     assert "no fair part" in messages[0]
     assert "predicts the mean of y" in messages[0]
     out = outputs(est, new)
-    mean = s.mean() if is_regressor(est) else 2.0 * s.mean() - 1.0
-    np.testing.assert_allclose(out, mean, atol=1e-9)
+    np.testing.assert_allclose(out, constant(est, s.mean()), atol=1e-9)
     assert set(est.predict(X).tolist()) <= {s.mean(), 1}
     # At the other end it is the plain model, without a word.
     plain, messages = quiet(MODELS[name](subspace=subspace, fairness=0.0, **FIXED), s)
@@ -522,10 +541,16 @@ def test_s_without_any_part_in_x(name, subspace):
     rows, y = np.concatenate([X, X]), np.concatenate([target(name)] * 2)
     group = np.repeat([0, 1], len(X))
     params = {**FIXED, "subspace": subspace}
+    if name == "FairGPClassifier":  # the moments of one fold: Cov(psi, S) is 0 without rounding
+        params["calibrate"] = False
     est, messages = quiet(MODELS[name](**params), y, group, rows)
     assert messages == []
     plain = MODELS[name](**params, fairness=0.0).fit(rows, y, sensitive_features=group)
     np.testing.assert_allclose(outputs(est, new), outputs(plain, new), atol=1e-8)
+    if name == "FairGPClassifier":
+        probabilities = (e.predict_proba(new) for e in (est, plain))
+        np.testing.assert_allclose(*probabilities, atol=1e-8)
+        return
     twin = FairRidge(**FIXED, fairness=0.0).fit(rows, y, sensitive_features=group)
     scale = (lambda f: 2.0 * f - 1.0) if is_classifier(est) else (lambda f: f)
     np.testing.assert_allclose(outputs(est, new), scale(twin.predict(new)), atol=1e-8)
@@ -556,8 +581,9 @@ def test_a_constant_target(name, subspace, value, alpha):
         np.testing.assert_allclose(mean, value, rtol=1e-12)
 
 
-def test_one_class_is_refused():
-    refused(FairRidgeClassifier(**FIXED), "y holds one class only", y=np.ones(len(X)))
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_one_class_is_refused(name):
+    refused(MODELS[name](**FIXED), "y holds one class only", y=np.ones(len(X)))
 
 
 @pytest.mark.parametrize("subspace", SUBSPACES)
@@ -592,6 +618,8 @@ def test_blocks_and_merged_workers_give_the_fit(name, subspace):
     first.partial_fit(X[:30], y[:30], sensitive_features=s[:30], solve=False)
     second.partial_fit(X[30:], y[30:], sensitive_features=s[30:], solve=False)
     first.merge(second)
+    if name == "FairGPClassifier":
+        first.fit_head([(X[:30], y[:30], s[:30]), (X[30:], y[30:], s[30:])])
     np.testing.assert_allclose(outputs(first, new), outputs(whole, new), atol=1e-9)
     if name == "FairGPRegressor":
         for kind in ("return_std", "return_cov"):
@@ -664,7 +692,7 @@ def test_bad_parameters_of_the_process(params, says):
     refused(fitted("FairGPRegressor").set_params(**params), says, y=numbers)
 
 
-@pytest.mark.parametrize("name", ["FairRidge", "FairRidgeClassifier"])
+@pytest.mark.parametrize("name", ["FairRidge", "FairRidgeClassifier", "FairGPClassifier, gaussian"])
 def test_the_paper_has_no_prior_on_all_of_f(name):
     est = MODELS[name](subspace="fair", method="paper", gamma=0.5)
     refused(est, ("method='paper'", "subspace='model'"), y=target(name))
@@ -680,16 +708,19 @@ def test_regressors_need_numbers(name, y):
     refused(fitted(name), says, y=y)
 
 
-def test_classifiers_need_classes():
-    says = ("Unknown label type: continuous", "FairRidgeClassifier", "FairRidge,")
-    refused(FairRidgeClassifier(**FIXED), says, y=numbers)
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classifiers_need_classes(name):
+    est = MODELS[name](**FIXED)
+    says = ("Unknown label type: continuous", type(est).__name__, "FairRidge,")
+    refused(est, says, y=numbers)
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("subspace", SUBSPACES)
 def test_y_and_s_are_needed(name, subspace):
     est = MODELS[name](subspace=subspace, **FIXED)
-    refused(est, (f"{name} requires y to be passed", "target y is None"), y=None)
+    says = (f"{type(est).__name__} requires y to be passed", "target y is None")
+    refused(est, says, y=None)
     refused(est, "`sensitive_features` was not given", y=target(name), sensitive_features=None)
 
 
@@ -726,35 +757,16 @@ def test_the_papers_inference_has_no_evidence_and_no_prior():
 
 
 def test_nothing_works_before_fit():
-    for cls in MODELS.values():
-        for method in ("predict", "sample_y", "decision_function", "log_marginal_likelihood"):
-            if hasattr(cls, method):
+    methods = ["predict", "sample_y", "decision_function", "predict_proba", "predict_log_proba"]
+    for make in MODELS.values():
+        for method in [*methods, "log_marginal_likelihood"]:
+            if hasattr(make(), method):
                 given = () if method == "log_marginal_likelihood" else (new,)
                 with pytest.raises(sklearn.exceptions.NotFittedError):
-                    getattr(cls(), method)(*given)
+                    getattr(make(), method)(*given)
 
 
 # --------------------------------------------------------------------------- scikit-learn's checks
-
-
-class Hashed:
-    """Fills S in with a hash of each row, as the checks call ``fit(X, y)``."""
-
-    def fit(self, X, y=None, *, sensitive_features=None, control_features=None, sample_weight=None):
-        if sensitive_features is None:
-            sensitive_features = hashed_groups(X)
-        return super().fit(
-            X,
-            y,
-            sensitive_features=sensitive_features,
-            control_features=control_features,
-            sample_weight=sample_weight,
-        )
-
-    def partial_fit(self, X, y=None, *, sensitive_features=None, **given):
-        if sensitive_features is None:
-            sensitive_features = hashed_groups(X)
-        return super().partial_fit(X, y, sensitive_features=sensitive_features, **given)
 
 
 class HashedFairRidge(Hashed, FairRidge):
@@ -769,7 +781,17 @@ class HashedFairGPRegressor(Hashed, FairGPRegressor):
     pass
 
 
-HASHED = [HashedFairRidge, HashedFairRidgeClassifier, HashedFairGPRegressor]
+class HashedFairGPClassifier(Hashed, FairGPClassifier):
+    pass
+
+
+HASHED = {
+    "FairRidge": HashedFairRidge,
+    "FairRidgeClassifier": HashedFairRidgeClassifier,
+    "FairGPRegressor": HashedFairGPRegressor,
+    "FairGPClassifier": HashedFairGPClassifier,
+    "FairGPClassifier, gaussian": partial(HashedFairGPClassifier, likelihood="gaussian"),
+}
 VARIANTS = {
     "default": {},
     "fixed": FIXED,
@@ -777,20 +799,36 @@ VARIANTS = {
     "fair halfway": {**FIXED, "subspace": "fair", "fairness": 0.5},
 }
 CLASSIFIER_ROWS = "check_classifier_data_not_an_array"
+# Six rows, and two groups of 5 need 10: below.
+NOT_HERE = {name: {CLASSIFIER_ROWS} for name in CLASSIFIERS}
+# Moments alone, so there is nothing that weights of classes could weigh: it refuses them.
+NOT_HERE["FairGPClassifier, gaussian"] |= {"check_class_weight_classifiers"}
+# A variance on all of F: far from the rows the log odds may be larger and the probability smaller.
+WIDE = "check_decision_proba_consistency"
 AT_LEAST = {"check_fit_score_takes_y", "check_methods_subset_invariance", "check_estimators_pickle"}
 
 
+# The Gaussian likelihood is the ridge classifier but for its probabilities: two variants will do.
+CHECKED = [
+    (name, variant)
+    for name in HASHED
+    for variant in VARIANTS
+    if "gaussian" not in name or variant in ("default", "fair halfway")
+]
+
+
 @TINY
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("cls", HASHED, ids=lambda cls: cls.__name__)
-def test_every_check_passes(cls, variant):
-    outcome = run_checks(cls(**VARIANTS[variant]))
-    if cls is HashedFairRidgeClassifier:
-        outcome.pop(CLASSIFIER_ROWS)  # six rows, and two groups of 5 need 10: below
+@pytest.mark.parametrize(("name", "variant"), CHECKED)
+def test_every_check_passes(name, variant):
+    outcome = run_checks(HASHED[name](**VARIANTS[variant]))
+    for check in NOT_HERE.get(name, ()):
+        assert outcome.pop(check) is not None
+    if name.startswith("FairGPClassifier") and variant.startswith("fair"):
+        outcome.pop(WIDE)
     troubled = {name: error for name, error in outcome.items() if error is not None}
     assert not troubled  # neither failed nor skipped
     assert len(outcome) >= 50, f"scikit-learn ran {len(outcome)} checks only"
-    kind = "classifiers" if cls is HashedFairRidgeClassifier else "regressors"
+    kind = "classifiers" if name in CLASSIFIERS else "regressors"
     assert AT_LEAST | {f"check_{kind}_train"} <= set(outcome)
     assert set(ELSEWHERE).isdisjoint(outcome)
 
@@ -806,32 +844,37 @@ def single_rows(monkeypatch):
 @TINY
 @pytest.mark.usefixtures("single_rows")
 @pytest.mark.parametrize("variant", ["fixed", "fair", "fair halfway"])
-@pytest.mark.parametrize("cls", HASHED, ids=lambda cls: cls.__name__)
-def test_the_weight_equivalence_check_passes(cls, variant):
-    assert run_checks(cls(**VARIANTS[variant]), only=EQUIVALENCE) == {EQUIVALENCE: None}
+@pytest.mark.parametrize("name", [name for name in HASHED if "gaussian" not in name])
+def test_the_weight_equivalence_check_passes(name, variant):
+    """Not for the noise of a Gaussian likelihood: there a weight is a precision, not copies."""
+    estimator = HASHED[name](**VARIANTS[variant])
+    if name == "FairGPClassifier":
+        estimator.calibrate = False  # copies of a row fall into folds of their own
+    assert run_checks(estimator, only=EQUIVALENCE) == {EQUIVALENCE: None}
 
 
 @TINY
 @pytest.mark.usefixtures("single_rows")
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_check_with_six_rows_passes(variant):
-    estimator = HashedFairRidgeClassifier(**VARIANTS[variant])
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_the_check_with_six_rows_passes(name, variant):
+    estimator = HASHED[name](**VARIANTS[variant])
     assert run_checks(estimator, only=CLASSIFIER_ROWS) == {CLASSIFIER_ROWS: None}
 
 
 @pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names:UserWarning")
 @TINY
-@pytest.mark.parametrize("cls", HASHED, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("name", HASHED)
 @pytest.mark.parametrize(
     "check", ["check_dataframe_column_names_consistency", "check_inplace_ensure_writeable"]
 )
-def test_checks_that_scikit_learn_keeps_for_its_own(cls, check):
-    getattr(estimator_checks, check)(cls.__name__, cls(**FIXED))
+def test_checks_that_scikit_learn_keeps_for_its_own(name, check):
+    getattr(estimator_checks, check)(name, HASHED[name](**FIXED))
 
 
 def test_scikit_learn_knows_what_they_are():
-    assert is_classifier(FairRidgeClassifier())
-    assert not is_regressor(FairRidgeClassifier())
+    assert all(is_classifier(MODELS[name]()) for name in CLASSIFIERS)
+    assert not any(is_regressor(MODELS[name]()) for name in CLASSIFIERS)
     assert all(is_regressor(MODELS[name]()) for name in REGRESSORS)
 
 
@@ -842,7 +885,7 @@ def test_scikit_learn_knows_what_they_are():
 @pytest.mark.parametrize("routing", [True, False])
 def test_cross_validate_sends_s_to_every_fold(name, routing):
     rows, y, group = table(200)
-    if name != "FairRidgeClassifier":
+    if name in REGRESSORS:
         y = rows[:, 0] + rows[:, 2]
     with sklearn.config_context(enable_metadata_routing=routing):
         result = cross_validate(
@@ -858,7 +901,7 @@ def test_cross_validate_sends_s_to_every_fold(name, routing):
 @pytest.mark.parametrize("name", MODELS)
 def test_grid_search_over_the_dial_in_a_pipeline(name):
     model = make_pipeline(StandardScaler(), MODELS[name](**FIXED))
-    step = name.lower()
+    step = type(MODELS[name]()).__name__.lower()
     grid = {f"{step}__fairness": [0.0, 1.0], f"{step}__subspace": SUBSPACES}
     with sklearn.config_context(enable_metadata_routing=True):
         search = GridSearchCV(model, grid, cv=3, error_score="raise")
@@ -867,7 +910,7 @@ def test_grid_search_over_the_dial_in_a_pipeline(name):
     scaled = StandardScaler().fit_transform(X)
     alone = MODELS[name](**FIXED, **chosen).fit(scaled, target(name), sensitive_features=s)
     np.testing.assert_array_equal(search.predict(X), alone.predict(scaled))
-    if name != "FairRidgeClassifier":
+    if name in REGRESSORS:
         assert chosen["fairness"] == 0.0  # S shifts what predicts y, and only accuracy was asked
     with pytest.raises(ValueError, match="Three ways"):
         make_pipeline(StandardScaler(), MODELS[name](**FIXED)).fit(X, target(name))
@@ -932,6 +975,8 @@ def test_a_round_trip_keeps_the_model(name, kind, way, tmp_path):
     for one, other in ((est, loaded), (est.at(0.4), loaded.at(0.4))):
         np.testing.assert_array_equal(outputs(other, new), outputs(one, new))
         np.testing.assert_array_equal(other.predict(new), one.predict(new))
+        if hasattr(est, "predict_proba"):
+            np.testing.assert_array_equal(other.predict_proba(new), one.predict_proba(new))
         if name == "FairGPRegressor":
             for given in ({"return_std": True}, {"return_cov": True}):
                 np.testing.assert_array_equal(
@@ -950,7 +995,11 @@ def test_a_clone_fits_alike_and_holds_nothing(name, kind):
     assert not hasattr(copy, "pilot_")
     assert copy.get_params().keys() == est.get_params().keys()
     copy.fit(X, target(name), sensitive_features=s)
-    np.testing.assert_array_equal(outputs(copy, new), outputs(est, new))
+    if name == "FairGPClassifier":  # sums over rows, whose last digits are the machine's choice
+        np.testing.assert_allclose(outputs(copy, new), outputs(est, new), atol=1e-12)
+        np.testing.assert_allclose(copy.predict_proba(new), est.predict_proba(new), atol=1e-9)
+    else:
+        np.testing.assert_array_equal(outputs(copy, new), outputs(est, new))
 
 
 def test_at_leaves_the_estimator_as_it_is():
@@ -970,7 +1019,7 @@ def test_at_leaves_the_estimator_as_it_is():
 # --------------------------------------------------------------------------- docstrings
 
 
-@pytest.mark.parametrize("cls", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("cls", CLASSES)
 def test_docstrings_say_what_is_taken(cls):
     assert documented(cls.__doc__, "Parameters") == taken(cls)
     assert documented(cls.__doc__, "Attributes")

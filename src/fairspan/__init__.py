@@ -4,6 +4,7 @@ from fairspan import datasets, metrics, plotting
 from fairspan.certificates import Certificate
 from fairspan.encoding import table_encoder
 from fairspan.estimators import (
+    FairGPClassifier,
     FairGPRegressor,
     FairnessPath,
     FairRepresentation,
@@ -12,6 +13,7 @@ from fairspan.estimators import (
     fairness_path,
 )
 from fairspan.exceptions import (
+    DatasetError,
     DataWarning,
     FairspanWarning,
     IncompatibleMomentsError,
@@ -24,6 +26,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Certificate",
     "DataWarning",
+    "DatasetError",
+    "FairGPClassifier",
     "FairGPRegressor",
     "FairRepresentation",
     "FairRidge",

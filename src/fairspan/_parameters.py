@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import KERNEL_PARAMS
 
-from fairspan.features import GAMMA_KERNELS, kernel_names
+from fairspan.features import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
 
 __all__ = ["canonical_criterion", "check_parameters"]
 
@@ -113,10 +113,19 @@ def _check_kernel(est: Any) -> None:
             "made from the data. Give 'cv' (default), 'median', 'scale' or a positive number."
         )
         raise ValueError(msg)
+    words: tuple[str, ...] = ("cv", "median", "scale")
+    if hasattr(est, "log_marginal_likelihood"):
+        words = (*words, "evidence")
+    allowed = ", ".join(map(repr, words)) + " or a positive number"
+    if isinstance(gamma, str) and gamma not in words:
+        _refuse("gamma", gamma, allowed + (" (FairGPRegressor has it)" * (gamma == "evidence")))
     if isinstance(gamma, str):
-        _check_choice(est, "gamma", ("cv", "median", "scale"))
+        if gamma == "evidence" and (est.feature_map is not None or kernel not in WIDTH_KERNELS):
+            what = "feature_map" if est.feature_map is not None else f"kernel {kernel!r}"
+            msg = f"gamma='evidence' chooses a width, and the {what} has none. Leave gamma='cv'."
+            raise ValueError(msg)
     elif not (_is_number(gamma) and np.isfinite(gamma) and gamma > 0):
-        _refuse("gamma", gamma, "'cv', 'median', 'scale' or a positive number")
+        _refuse("gamma", gamma, allowed)
     elif est.feature_map is not None or kernel not in GAMMA_KERNELS:
         what = "feature_map" if est.feature_map is not None else f"kernel {kernel!r}"
         msg = (

@@ -8,7 +8,7 @@ after the pass (Nystrom), psi itself where it cannot (all rows as landmarks, use
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ WIDTH_KERNELS = ("rbf", "laplacian")
 GAMMA_KERNELS = (*WIDTH_KERNELS, "poly", "polynomial", "sigmoid", "chi2")
 
 NYSTROM_TOL = 1e-8
+# Prior standard deviation of each standardised slope of a trend, in units of the kernel's own.
+TREND_SCALE = 10.0
 _BLOCK_BYTES = 32 * 2**20
 # BLAS multiplies one or two rows by another route, with another rounding, which the whitening of
 # nearly dependent landmarks would raise above 1e-10: tiny blocks are filled up with copies.
@@ -57,9 +59,39 @@ class Kernel:
     params: dict[str, Any] = field(default_factory=dict)
     function: Callable[..., Any] | None = None
     rowwise: bool = False
+    # Features (x - centre) * slope on top: the linear mean of a Gaussian process.
+    centre: Array | None = None
+    slope: Array | None = None
 
     def __call__(self, X: Array, Z: Array) -> Array:
         """Gram matrix (n, m)."""
+        gram = self._base(X, Z)
+        return gram if self.slope is None else gram + self._trend(X) @ self._trend(Z).T
+
+    def _trend(self, X: Array) -> Array:
+        assert self.centre is not None
+        assert self.slope is not None
+        return np.asarray((X - self.centre) * self.slope)
+
+    def trend_diagonal(self, X: Array) -> Array:
+        """The trend's part of ``kappa(x, x)``."""
+        return np.zeros(len(X)) if self.slope is None else (self._trend(X) ** 2).sum(axis=1)
+
+    @property
+    def trend_decades(self) -> float:
+        """Decades by which the trend lifts the total variance above the kernel's own."""
+        return (
+            0.0 if self.slope is None else float(np.log10(1.0 + TREND_SCALE**2 * len(self.slope)))
+        )
+
+    def with_trend(self, X: Array) -> Kernel:
+        """The kernel plus a linear one whose slopes have a next to flat prior."""
+        # By range: the standard deviation of a constant may be rounding.
+        spread, varies = X.std(axis=0), np.ptp(X, axis=0) > 0.0
+        slope = np.divide(TREND_SCALE, spread, out=np.zeros_like(spread), where=varies)
+        return replace(self, centre=X.mean(axis=0), slope=slope)
+
+    def _base(self, X: Array, Z: Array) -> Array:
         if self.function is not None:
             if self.rowwise:
                 return np.asarray(pairwise_kernels(X, Z, metric=self.function, **self.params))
@@ -72,7 +104,7 @@ class Kernel:
     def diagonal(self, X: Array) -> Array:
         """``kappa(x, x)`` row by row."""
         if self.function is None and self.name in (*WIDTH_KERNELS, "cosine", "chi2"):
-            return np.ones(len(X))
+            return np.ones(len(X)) + self.trend_diagonal(X)
         return np.array([self(row[None], row[None])[0, 0] for row in X], dtype=np.float64)
 
     @classmethod
@@ -187,6 +219,11 @@ class LandmarkMap:
         return cls(kernel, landmarks, whitening, exact, exact, dropped)
 
     @property
+    def trend_decades(self) -> float:
+        """See :attr:`Kernel.trend_decades`."""
+        return self.kernel.trend_decades
+
+    @property
     def rank(self) -> int:
         """Number of coordinates of psi."""
         return int(self.whitening.shape[1])
@@ -234,14 +271,18 @@ class LandmarkMap:
         return out
 
     def residual(self, X: Array) -> Array:
-        """``1 - |psi(x)|^2 / kappa(x, x)``: the share of x the landmarks cannot see."""
+        """``1 - |psi(x)|^2 / kappa(x, x)``: the share of x the landmarks cannot see.
+
+        What is missing of a kernel with a trend is set against the kernel's own part.
+        """
         if self.kernel.name == "precomputed":
             msg = "the diagonal kappa(x, x) of new rows is not part of a precomputed kernel"
             raise ValueError(msg)
         psi = self.coordinates(X)
         diagonal = self.kernel.diagonal(X)
         seen = np.einsum("ij,ij->i", psi, psi)
-        return np.asarray(np.clip(1.0 - seen / np.where(diagonal > 0.0, diagonal, 1.0), 0.0, 1.0))
+        own = diagonal - self.kernel.trend_diagonal(X)
+        return np.asarray(np.clip((diagonal - seen) / np.where(own > 0.0, own, 1.0), 0.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -254,6 +295,7 @@ class TransformerMap:
     exact: bool = True
     dropped_mass: float = 0.0
     pending: None = None
+    trend_decades: float = 0.0
 
     @property
     def n_columns(self) -> int:

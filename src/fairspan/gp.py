@@ -52,6 +52,8 @@ def log_evidence(
     ``-2 log p = (n-1) log(2 pi s2) + log T - sum log w + log det(I + Lambda Mm/s2)
     + (v - b'(Mm + s2 Lambda^-1)^-1 b)/s2``. The gradient is for a *diagonal* prior precision.
     """
+    if len(stats.gram) == 0:  # nothing left to predict by: LAPACK refuses matrices of size 0
+        return _flat_evidence(stats, noise, gradient=gradient)
     A = stats.gram / noise + prior_precision
     factor = scipy.linalg.cholesky(A, lower=True)
     prior_factor = scipy.linalg.cholesky(prior_precision, lower=True)
@@ -78,6 +80,13 @@ def log_evidence(
     return value, -0.5 * np.append(d_precision, d_noise)
 
 
+def _flat_evidence(stats: Evidence, noise: float, *, gradient: bool) -> tuple[float, Array | None]:
+    minus_two = (stats.n - 1) * np.log(2.0 * np.pi * noise) + stats.square / noise
+    minus_two += np.log(stats.weight) - stats.sum_log_weight
+    slope = np.array([-0.5 * ((stats.n - 1) - stats.square / noise)]) if gradient else None
+    return -0.5 * float(minus_two), slope
+
+
 @dataclass(frozen=True)
 class Posterior:
     """Coefficients b given the data: mean and covariance."""
@@ -88,31 +97,48 @@ class Posterior:
 
 def posterior(stats: Evidence, prior_precision: Array, noise: float) -> Posterior:
     """``N((Mm + s2 Lambda^-1)^-1 b, (Mm/s2 + Lambda^-1)^-1)``."""
+    if len(stats.gram) == 0:
+        return Posterior(np.zeros(0), np.zeros((0, 0)))
     factor = scipy.linalg.cho_factor(stats.gram / noise + prior_precision, lower=True)
     cov = scipy.linalg.cho_solve(factor, np.eye(len(stats.gram)))
     return Posterior(scipy.linalg.cho_solve(factor, stats.cross / noise), (cov + cov.T) / 2.0)
 
 
-def evidence_ridge(
-    cov: Array, cross: Array, variance: float, n: int, weight: float
-) -> tuple[float, float, bool]:
-    """eta_y and s2 by evidence of the unconstrained GP, and whether eta_y is at an end of its grid.
+@dataclass(frozen=True)
+class EvidenceRidge:
+    """eta_y, the noise of each output, and -2 log evidence up to a constant."""
 
+    eta: float
+    noise: Array
+    minus_two: float
+    at_end: bool
+
+
+def evidence_ridge(
+    cov: Array, cross: Array, variance: Array, n: int, weight: float, *, deeper: float = 0.0
+) -> EvidenceRidge:
+    """eta_y and s2 by evidence of the unconstrained GP.
+
+    ``cross`` is (D, outputs) and ``variance`` (outputs,): independent outputs share eta_y and have a
+    noise each.
     With E = I and ``lam = T eta_y / s2`` the noise has a closed form,
     ``s2 = (v - b'(Mm + T eta_y I)^-1 b)/(n-1)``, so the evidence is a function of eta_y alone.
     """
     tri = Tridiagonal.of(cov)
     spectrum = tri.eigenvalues()
-    rotated = tri.rotate(cross[:, None])
-    grid = ridge_grid(float(spectrum.sum()))
-    minus_two, noises = np.empty(len(grid)), np.empty(len(grid))
+    rotated = tri.rotate(cross)
+    grid = ridge_grid(float(spectrum.sum()), deeper=deeper)
+    minus_two, noises = np.empty(len(grid)), np.empty((len(grid), len(variance)))
     for i, eta in enumerate(grid):
-        fitted = float((rotated * tri.solve_rotated(rotated, eta)).sum())
+        fitted = (rotated * tri.solve_rotated(rotated, eta)).sum(axis=0)
         # y may be fitted to rounding: a floor keeps log(s2) finite.
-        noises[i] = weight * max(variance - fitted, 1e-12 * max(variance, 1e-300)) / (n - 1)
-        minus_two[i] = (n - 1) * np.log(noises[i]) + np.log1p(spectrum / eta).sum()
+        left = np.maximum(variance - fitted, 1e-12 * np.maximum(variance, 1e-300))
+        noises[i] = weight * left / (n - 1)
+        minus_two[i] = (n - 1) * np.log(noises[i]).sum()
+        minus_two[i] += len(variance) * np.log1p(spectrum / eta).sum()
     best = int(np.argmin(minus_two))
-    return float(grid[best]), float(noises[best]), best in (0, len(grid) - 1)
+    at_end = best in (0, len(grid) - 1)
+    return EvidenceRidge(float(grid[best]), noises[best], float(minus_two[best]), at_end)
 
 
 def ard_prior(stats: Evidence, start: Array, noise: float) -> tuple[Array, float]:

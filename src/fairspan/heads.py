@@ -66,16 +66,21 @@ def multiple_correlation(cov: Array, delta: Array, w: Array) -> float:
 
 
 def correlation_dial(
-    path: PathMoments, pair: PrincipalPair, eta_y: float, blocks: list[int], limit: float
+    path: PathMoments,
+    pair: PrincipalPair,
+    head: Callable[[Array], Array],
+    blocks: list[int],
+    limit: float,
 ) -> tuple[float, float]:
     """Place on the angle scale whose score keeps ``limit``, and its ``R = max_{c,j} R_cj``.
 
-    (``sin a = v/rho`` is wrong: asked .05, it gave .086.)
+    ``head`` gives the fitted score's coefficients on the columns of C. (``sin a = v/rho`` is wrong:
+    asked .05, it gave .086.)
     """
 
     def worst(fairness: float) -> float:
         C = blend(pair, dial_angles(pair, fairness, "angle"))
-        w = C @ ridge_head(path, C, eta_y)
+        w = C @ head(C)
         return max(
             (multiple_correlation(path.block_cov[i], path.block_delta[i], w) for i in blocks),
             default=0.0,
@@ -87,19 +92,26 @@ def correlation_dial(
 def line_head(path: PathMoments, d: int, fairness: float) -> Array:
     """Posterior mean under METHOD 9's prior on all of F: coefficients on B, (2d, outputs).
 
-    ``P_F g + (1-t)(I-P_F) g`` with ``1-t = tan((1-fairness) theta)/tan(theta)``, one theta per output:
-    the angle of g to F. B is orthonormal in the correlation geometry, so ``B'Cov(psi, y)`` are the
-    coordinates of g there.
+    ``P_F g + (1-t)(I-P_F) g``, one t per output. B is orthonormal in the correlation geometry, so
+    ``B'Cov(psi, y)`` are the coordinates of g there.
     """
     g = path.cov_target.copy()
     fair, removed = np.linalg.norm(g[:d], axis=0), np.linalg.norm(g[d:], axis=0)
+    g[d:] *= line_keep(fair, removed, fairness)
+    return g
+
+
+def line_keep(fair: Array, removed: Array, fairness: float) -> Array:
+    """``1 - t = tan((1-fairness) theta)/tan(theta)``, theta the angle of functions to F.
+
+    Given by the lengths of their fair and their removed parts.
+    """
     theta = np.arctan2(removed, fair)
     keep = np.full(len(theta), 1.0 - fairness)
     wide = theta >= 1e-8
     keep[wide] = np.tan((1.0 - fairness) * theta[wide]) / np.tan(theta[wide])
     keep[np.cos(theta) <= 1e-7] = float(fairness == 0.0)  # no fair part: all or nothing
-    g[d:] *= keep
-    return g
+    return keep
 
 
 def smallest_fairness(

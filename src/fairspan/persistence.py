@@ -19,6 +19,7 @@ FORMAT = 1
 
 # Our own classes and what numpy needs; scikit-learn's estimators are on skops's own list.
 TRUSTED = (
+    "fairspan.calibration.Link",
     "fairspan.certificates.BlockCertificate",
     "fairspan.certificates.Certificate",
     "fairspan.codes.Cells",
@@ -27,11 +28,14 @@ TRUSTED = (
     "fairspan.estimators._blocks.BlockReport",
     "fairspan.estimators._dial.Position",
     "fairspan.estimators._fair_space.FairSpace",
+    "fairspan.estimators._held_out.HeldOut",
     "fairspan.estimators._path_select.Selection",
     "fairspan.estimators._pilot.Pilot",
     "fairspan.estimators._solve.FairGeometry",
     "fairspan.estimators._solve.Solution",
+    "fairspan.estimators._training_rows.TrainingRows",
     "fairspan.estimators.gaussian_process.FairGPRegressor",
+    "fairspan.estimators.gp_classifier.FairGPClassifier",
     "fairspan.estimators.representation.FairRepresentation",
     "fairspan.estimators.ridge.FairRidge",
     "fairspan.estimators.ridge.FairRidgeClassifier",
@@ -41,6 +45,7 @@ TRUSTED = (
     "fairspan.gp.Posterior",
     "fairspan.folds.FoldCounter",
     "fairspan.heads.PathMoments",
+    "fairspan.laplace.Laplace",
     "fairspan.moments.Moments",
     "fairspan.subspaces.PrincipalPair",
 )
@@ -77,7 +82,9 @@ def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool =
     -------
     Path
     """
-    if not isinstance(model, FairKernelEstimator) or not model.__sklearn_is_fitted__():
+    # A worker's moments are worth keeping before there is a model.
+    has = any(hasattr(model, name) for name in ("_solution", "moments_"))
+    if not isinstance(model, FairKernelEstimator) or not has:
         msg = f"save_model takes a fitted fairspan estimator; got {type(model).__name__}."
         raise ValueError(msg)
     io = _skops()
@@ -85,7 +92,8 @@ def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool =
     if isinstance(model.random_state, np.random.RandomState):
         model.random_state = None  # a generator's state is no part of a fitted model
     if not keep_moments:
-        del model.moments_, model._counter
+        for name in ("moments_", "_counter"):
+            model.__dict__.pop(name, None)
     target = Path(path)
     payload = {"format": FORMAT, "fairspan": _version(), "model": model}
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

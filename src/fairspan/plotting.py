@@ -14,7 +14,8 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
-def _pyplot() -> Any:
+def require_pyplot() -> Any:
+    """Matplotlib, or how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -64,7 +65,7 @@ class TradeoffDisplay:
     def plot(self, ax: Any = None, *, title: str | None = None) -> TradeoffDisplay:
         """Draw on ``ax`` (a new figure if None)."""
         if ax is None:
-            _, ax = _pyplot().subplots(figsize=(5.4, 4.0), layout="constrained")
+            _, ax = require_pyplot().subplots(figsize=(5.4, 4.0), layout="constrained")
         if self.noise is not None:
             ax.axvspan(0.0, self.noise, color="0.92", zorder=0, lw=0, label="within sampling noise")
         for i, (name, values) in enumerate(self.parity.items()):

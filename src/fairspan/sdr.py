@@ -173,9 +173,10 @@ def within_cov(pooled: Pooled, stats: LevelStats) -> Array:
     return np.asarray(pooled.cov - spread.T @ spread)
 
 
-def ridge_grid(trace: float) -> Array:
-    """``tr(Sig) 10^-7 .. 10^0`` in quarter decades."""
+def ridge_grid(trace: float, *, deeper: float = 0.0) -> Array:
+    """``tr(Sig) 10^-7 .. 10^0`` in quarter decades; ``deeper`` starts that many decades lower."""
     low, high = _GRID_DECADES
+    low -= np.ceil(deeper / _GRID_STEP) * _GRID_STEP
     return trace * 10.0 ** np.arange(low, high + _GRID_STEP / 2, _GRID_STEP)
 
 

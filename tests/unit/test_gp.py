@@ -197,15 +197,18 @@ def test_the_evidence_ridge_is_the_best_of_its_grid(seed, weighted):
     """Against the evidence itself, the prior being isotropic and the noise at its closed form."""
     scores = Scores(seed, n=40, d=4, weighted=weighted)
     stats, T = scores.stats, scores.T
-    eta, noise, _ = evidence_ridge(stats.gram / T, stats.cross / T, stats.square / T, scores.n, T)
+    found = evidence_ridge(
+        stats.gram / T, stats.cross[:, None] / T, np.array([stats.square / T]), scores.n, T
+    )
 
     def best(eta):
         fitted = stats.cross @ np.linalg.solve(stats.gram + T * eta * np.eye(4), stats.cross)
         s2 = (stats.square - fitted) / (scores.n - 1)
         return log_evidence(stats, T * eta / s2 * np.eye(4), s2)[0], s2
 
+    eta = found.eta
     here, s2 = best(eta)
-    assert noise == pytest.approx(s2, rel=1e-9)
+    assert found.noise == pytest.approx([s2], rel=1e-9)
     # The grid is coarser than the curve's top; a few grid steps away it must be worse.
     assert all(best(eta * factor)[0] <= here + 1e-9 for factor in (1e-2, 1e2))
 
@@ -214,9 +217,13 @@ def test_a_target_without_any_noise_keeps_the_ridge_finite():
     scores = Scores(3)
     y = scores.Pi @ [1.0, -1.0, 2.0]
     n = float(scores.n)
-    eta, noise, edge = evidence_ridge(
-        scores.Pi.T @ scores.Pi / n, scores.Pi.T @ y / n, float(y @ y) / n, scores.n, n
+    found = evidence_ridge(
+        scores.Pi.T @ scores.Pi / n,
+        (scores.Pi.T @ y / n)[:, None],
+        np.array([y @ y / n]),
+        scores.n,
+        n,
     )
-    assert edge
-    assert eta > 0.0
-    assert noise > 0.0
+    assert found.at_end
+    assert found.eta > 0.0
+    assert found.noise[0] > 0.0

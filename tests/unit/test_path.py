@@ -355,9 +355,9 @@ def test_progress_is_shown_on_request(capsys):
         fairness_path(
             FairRidge(**FIXED, verbose=verbose), X, y, sensitive_features=s, cv=2, n_points=3
         )
-        lines = [li for li in capsys.readouterr().out.splitlines() if "fairness_path" in li]
-        expected = ["all rows", "fold 1 of 2", "fold 2 of 2"] if verbose else []
-        assert [line.partition(": ")[2] for line in lines] == expected
+        said = [line for line in capsys.readouterr().err.splitlines() if "folds" in line]
+        expected = [f"[fairspan] folds of the path: {k} of 2" for k in (1, 2)] if verbose else []
+        assert said == expected
 
 
 # ------------------------------------------------------------------ choosing

@@ -1,11 +1,13 @@
 """Scikit-learn estimators on top of the moments."""
 
 from fairspan.estimators.gaussian_process import FairGPRegressor
+from fairspan.estimators.gp_classifier import FairGPClassifier
 from fairspan.estimators.path import FairnessPath, fairness_path
 from fairspan.estimators.representation import FairRepresentation
 from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
 
 __all__ = [
+    "FairGPClassifier",
     "FairGPRegressor",
     "FairRepresentation",
     "FairRidge",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -124,7 +124,7 @@ class FairKernelEstimator(BaseEstimator):
             data = self._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
             self._prepare(data)
             self._absorb(data)
-            self._solve()
+            self._solve(data)
         return self
 
     def prepare(
@@ -202,6 +202,8 @@ class FairKernelEstimator(BaseEstimator):
     def solve(self) -> Self:
         """Solve for the model from the moments gathered so far."""
         with self._unchanged_on_error():
+            if hasattr(self, "_solution"):
+                self._need_moments("solve")
             if not hasattr(self, "moments_") or self.moments_.n_rows == 0:
                 msg = (
                     f"This {type(self).__name__} has seen no rows yet; call `fit` or `partial_fit`."
@@ -213,7 +215,7 @@ class FairKernelEstimator(BaseEstimator):
     # ------------------------------------------------------------------ the dial
 
     def at(self, fairness=None, *, dial=None, max_correlation=None) -> Self:
-        """The same fit at another dial value: a new estimator, no pass over the data.
+        """The same fit at another dial value: a new estimator, without the data.
 
         Parameters
         ----------
@@ -230,7 +232,7 @@ class FairKernelEstimator(BaseEstimator):
         estimator
             Fitted, sharing the moments; ``get_params()`` shows the new dial.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         if (fairness is None) == (max_correlation is None):
             msg = (
                 "at() takes either `fairness` or `max_correlation`, e.g. at(0.7) or "
@@ -282,19 +284,32 @@ class FairKernelEstimator(BaseEstimator):
         self.moments_ = accumulate(self.pilot_, self.moments_, counter, data, verbose=self.verbose)
         self._counter = counter
 
-    def _solve(self) -> None:
+    def _solve(self, data: Data | None = None) -> None:
+        """From moments to a model; ``data`` is at hand where all the rows are in memory."""
         self._solution = solve(self.moments_, self.pilot_, self)
+        self._look_at_rows(data)
         self._locate()
         self._publish()
+
+    def _look_at_rows(self, data: Data | None) -> None:
+        """For heads that moments do not suffice for."""
 
     def _locate(self) -> None:
         self.__dict__.pop("selection_", None)  # it spoke of another place on the path
         self._position = self._find_position()
         self.certificate_ = self._position.certificate
         self.score_coef_ = self._position.coef
-        self.score_intercept_ = self._solution.target_mean
+        self.score_intercept_ = self._position.intercept
         self.fairness_ = self._position.fairness
         self._n_features_out = self._position.directions.shape[1]
+
+    def _follow(self, earlier: list[Any]) -> None:
+        """Start from the models before this one on a path."""
+
+    def _path_head(self) -> tuple[Position, Array, Array]:
+        """Place on the dial, coefficients and intercepts: what a path needs, no more."""
+        position = self._find_position()
+        return position, position.coef, position.intercept
 
     def _find_position(self) -> Position:
         return locate(self._solution, self, canonical_criterion(self.criterion))
@@ -345,8 +360,11 @@ class FairKernelEstimator(BaseEstimator):
             msg = f"{what} needs the moments, which this model was saved without (keep_moments=False)."
             raise ValueError(msg)
 
-    def _read_new(self, X) -> Array:
+    def _check_fitted(self) -> None:
         check_is_fitted(self)
+
+    def _read_new(self, X) -> Array:
+        self._check_fitted()
         return read_features(self, X, reset=False)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -374,6 +392,7 @@ class FairKernelEstimator(BaseEstimator):
 _PRIVATE_STATE = frozenset(
     (
         *("_counter", "_solution", "_position", "_fair_space", "_sensitive_columns"),
-        *("_n_features_out", "_posterior", "_prior"),
+        *("_n_features_out", "_posterior", "_prior", "_rows", "_laplace", "_link"),
+        *("_functions", "_merged", "_start"),
     )
 )

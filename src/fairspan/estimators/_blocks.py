@@ -27,6 +27,8 @@ from fairspan.sdr import (
 )
 
 PAPER_ETA = 1e-4
+# Covariance with a whitened code that is rounding, in units of psi's standard deviation.
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -226,4 +228,8 @@ def _exact_covectors(
         report, n_directions=min(m, len(found.lam)), eta=eta, eta_at_end=at_end, eigenvalues=found.lam,
         p_values=tuple(p_values),
     )  # fmt: skip
-    return report, code.delta @ found.codes[:, :m]
+    covectors = code.delta @ found.codes[:, :m]
+    # An attribute that X says nothing about leaves rounding, which is no direction to remove.
+    noise = _ROUNDING * np.sqrt(float(np.trace(cov)))
+    covectors[:, np.linalg.norm(covectors, axis=0) <= noise] = 0.0
+    return report, covectors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,18 +31,33 @@ class Position:
     fairness: float  # on the angle scale
     directions: Array  # E in psi coordinates, (D, d')
     offset: Array  # E'mu
-    coef: Array  # ridge head on the scores, (d', outputs)
+    coef: Array  # head on the scores, (d', outputs)
+    intercept: Array  # (outputs,)
     blend: Array  # C with E = B C, (2d, d')
     certificate: Certificate
 
 
-def locate(solution: Solution, est: Any, criterion: str) -> Position:
-    """The model at the estimator's dial value."""
+# From functions, as columns of coefficients on the basis B, to coefficients on them and intercepts.
+Head = Callable[[Array], tuple[Array, Array]]
+
+
+def ridge_of(solution: Solution) -> Head:
+    """The head of METHOD 9 that needs no rows: penalised least squares."""
+
+    def head(C: Array) -> tuple[Array, Array]:
+        return ridge_head(solution.path, C, solution.eta_y), solution.target_mean
+
+    return head
+
+
+def locate(solution: Solution, est: Any, criterion: str, head: Head | None = None) -> Position:
+    """The model at the estimator's dial value, with the ridge head unless another is given."""
     fairness, dial = float(est.fairness), est.dial
+    head = ridge_of(solution) if head is None else head
     constrained = [i for i, r in enumerate(solution.reports) if r.constrained]
     if dial == "correlation":
         fairness, reached = correlation_dial(
-            solution.path, solution.pair, solution.eta_y, constrained, 1.0 - fairness
+            solution.path, solution.pair, lambda C: head(C)[0], constrained, 1.0 - fairness
         )
         warn_unreachable(1.0 - est.fairness, reached)
         dial = "angle"
@@ -53,14 +69,16 @@ def locate(solution: Solution, est: Any, criterion: str) -> Position:
         warn_lost_directions(solution.pair, angles)
     C = blend(solution.pair, angles)
     C = C * _signs(solution.path, C, paper=est.method == "paper")
-    coef = ridge_head(solution.path, C, solution.eta_y)
+    coef, intercept = head(C)
     kept = angles[alive_directions(solution.pair, angles)]
     certificate = Certificate(
         criterion, float(est.fairness), est.dial, certify(solution.path, solution.reports, C, coef),
         solution.pair.cosines, kept, containment_gap(kept), accuracy_gap(solution.pair, angles),
         C.shape[1],
     )  # fmt: skip
-    return Position(fairness, solution.basis @ C, C.T @ solution.centre, coef, C, certificate)
+    return Position(
+        fairness, solution.basis @ C, C.T @ solution.centre, coef, intercept, C, certificate
+    )
 
 
 def warn_unreachable(limit: float, reached: float) -> None:

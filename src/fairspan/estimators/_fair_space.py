@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from fairspan._linalg import Array, psd_eigh
+from fairspan._linalg import Array, orthonormal_columns, psd_eigh
 from fairspan.certificates import Certificate, supremum
 from fairspan.estimators._dial import Position, certify, warn_unreachable
 from fairspan.estimators._solve import Solution, path_moments
 from fairspan.heads import PathMoments, multiple_correlation, ridge_head, smallest_fairness
-from fairspan.subspaces import blend
+from fairspan.subspaces import Metric, blend
 
 # Components of the fair subspace that "auto" keeps, as a share of its variance.
 FAIR_VARIANCE = 0.99
 # Places tried for dial="correlation": each costs an eigendecomposition here.
 _N_SCAN = 41
+# Rows whose coordinates are held at once: 16 MiB at D = 1000.
+_BLOCK_ROWS = 2048
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,10 @@ def locate_fair(solution: Solution, est: Any, criterion: str) -> tuple[Position,
         criterion, float(est.fairness), est.dial, claims, solution.pair.cosines, angles,
         *_gaps(solution, E, fairness, rkhs=est.method == "paper"), k,
     )  # fmt: skip
-    return Position(fairness, E, E.T @ solution.mean, coef, np.eye(k), certificate), space
+    place = Position(
+        fairness, E, E.T @ solution.mean, coef, solution.target_mean, np.eye(k), certificate
+    )
+    return place, space
 
 
 def _components(
@@ -53,7 +58,7 @@ def _components(
     fair = solution.fair
     assert fair is not None
     cov, N = fair.cov, fair.removed
-    t = _shrinkage(solution, est, fairness)
+    t = shrinkage(solution, est, fairness)
     space = FairSpace(N, fair_root(fair.inner, t, solution.eta_y))
 
     def root(columns: Array) -> Array:
@@ -129,7 +134,31 @@ def _angle_scale(solution: Solution, est: Any) -> float:
     return place
 
 
-def _shrinkage(solution: Solution, est: Any, fairness: float) -> float:
+def fair_metric(solution: Solution) -> tuple[Array, Array]:
+    """L of ``R = LL'``, and an orthonormal basis Q of ``L^-1 N``: what the posterior's root needs."""
+    fair = solution.fair
+    assert fair is not None
+    metric = Metric.correlation(fair.cov, solution.eta_y)
+    assert metric.factor is not None
+    return metric.factor, orthonormal_columns(metric.covectors(fair.removed))
+
+
+def squared_lengths(est: Any, X: Array) -> Array:
+    """``|u|^2`` and ``|Q'u|^2`` of ``u = L^-1 (psi - mu)``, (n, 2).
+
+    The posterior variance on all of F is ``(|u|^2 - t |Q'u|^2)/T`` in units of the noise.
+    """
+    factor, Q = fair_metric(est._solution)
+    out = np.empty((len(X), 2))
+    for start in range(0, len(X), _BLOCK_ROWS):
+        rows = slice(start, start + _BLOCK_ROWS)
+        u = scipy.linalg.solve_triangular(factor, est._coordinates(X[rows]).T, lower=True).T
+        out[rows, 0] = np.einsum("ij,ij->i", u, u)
+        out[rows, 1] = ((u @ Q) ** 2).sum(axis=1)
+    return out
+
+
+def shrinkage(solution: Solution, est: Any, fairness: float) -> float:
     """Shrinkage t of the prior that stands for a place on the angle scale."""
     if fairness >= 1.0:
         return 1.0

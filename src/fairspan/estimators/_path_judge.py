@@ -108,6 +108,7 @@ class Judge:
             raise ValueError(msg)
         codes = pilot.target.codes({"y": data.y})
         self.target = data.y.values.astype(np.float64) if self.classes is None else codes
+        self.unseen: set[int] = set()  # classes that some fold could not know
         self.cell_names = list(pilot.cells.names)
         self.one_cell = pilot.cells.rule == "all"
         self.cells = pilot.cells.assign(codes, data.control, self.n)
@@ -157,9 +158,8 @@ class Judge:
             return out
         # Two classes mirror each other.
         first = 1 if self.classes is not None and outputs.shape[1] == 2 else 0
-        standard = [
-            _standardize(outputs[:, k], self.weight) for k in range(first, outputs.shape[1])
-        ]
+        columns = [k for k in range(first, outputs.shape[1]) if k not in self.unseen]
+        standard = [_standardize(outputs[:, k], self.weight) for k in columns]
         out["correlation"], out["correlation_ratio"] = self._dependence("cells", standard, W)
         if self.one_cell:
             out["statistical_parity_correlation"] = out["correlation"]

@@ -17,6 +17,7 @@ from sklearn.utils.validation import _num_samples
 
 from fairspan._columns import as_frame, named_columns_of
 from fairspan._linalg import Array
+from fairspan._progress import track
 from fairspan._validation import Data, read_training_data
 from fairspan.codes import Codes
 from fairspan.estimators._base import FairKernelEstimator
@@ -33,6 +34,10 @@ def move(est: Any, fairness: float) -> Any:
     out.fairness, out.dial = float(fairness), "angle"
     out._locate()
     return out
+
+
+# Log odds below any that a likelihood gives.
+_NEVER = -1e3
 
 
 @dataclass(frozen=True)
@@ -76,16 +81,14 @@ class Heads:
         """Move along the dial; a warning that every place repeats is given once."""
         solution = est._solution
         coef, weights, intercept, supremum = [], [], [], []
+        earlier: list[Any] = []
         with _each_warning_once():
             for fairness in grid:
-                if est.subspace == "fair":  # `_locate` also prices the evidence, O(D^3) a place
-                    at = copy.copy(est)
-                    at.fairness, at.dial = float(fairness), "angle"
-                    position = at._find_position()
-                    head, shift = position.coef, solution.target_mean
-                else:
-                    at = move(est, fairness)
-                    position, head, shift = at._position, at.score_coef_, at.score_intercept_
+                at = copy.copy(est)
+                at.fairness, at.dial = float(fairness), "angle"
+                at._follow(earlier)
+                earlier = [*earlier[-1:], at]
+                position, head, shift = at._path_head()
                 coef.append(position.blend @ head)
                 intercept.append(np.broadcast_to(shift, head.shape[1]))
                 supremum.append(position.certificate.supremum)
@@ -102,12 +105,18 @@ class Heads:
         """One pass over the kernel columns of clean rows X."""
         scores = est.pilot_.features.scores(X, self.basis) - self.basis.T @ est._solution.mean
         coef, intercept = self.coef, self.intercept
-        if classes is not None and coef.shape[2] < len(classes):
-            # A fold that never saw a class gives it the share 0.
+        if classes is not None and len(est.classes_) < len(classes):
+            if coef.shape[2] == 1:  # log odds of two classes
+                coef, intercept = (
+                    np.concatenate([-v, v], axis=-1) / 2.0 for v in (coef, intercept)
+                )
+            # A fold that never saw a class gives it the share 0, or a latent of "never".
+            never = _NEVER if getattr(est, "likelihood", None) == "logistic" else 0.0
             known = np.searchsorted(classes, est.classes_)
-            coef = np.zeros((*self.coef.shape[:2], len(classes)))
-            intercept = np.zeros((len(self.coef), len(classes)))
-            coef[:, :, known], intercept[:, known] = self.coef, self.intercept
+            seen, shift = coef, intercept
+            coef = np.zeros((*seen.shape[:2], len(classes)))
+            intercept = np.full((len(seen), len(classes)), never)
+            coef[:, :, known], intercept[:, known] = seen, shift
         return Strand(rows, scores, coef, intercept)
 
 
@@ -206,9 +215,7 @@ def out_of_fold(
 
     n_rows, frame = _num_samples(X), as_frame(X, "X")
 
-    def fit(rows: Codes | None, part: str) -> Any:
-        if estimator.verbose:
-            print(f"[fairspan] fairness_path: {part}", flush=True)
+    def fit(rows: Codes | None) -> Any:
         some = [X, y, sensitive, control, weight]
         if rows is not None:
             named = [named_columns_of(frame, raw, "sensitive_features") for raw in some[2:4]]
@@ -218,18 +225,23 @@ def out_of_fold(
             if square:
                 some[0] = np.asarray(some[0])[:, rows]
         roles = ("X", "y", "sensitive_features", "control_features", "sample_weight")
-        return clone(estimator).fit(**dict(zip(roles, some, strict=True)))
+        one = clone(estimator)
+        if rows is not None:
+            one.verbose = 0  # the folds have a bar of their own
+        return one.fit(**dict(zip(roles, some, strict=True)))
 
-    final = fit(None, "all rows")
+    final = fit(None)
     data = read_rows(final, X, y, sensitive, control, weight)
     judge = Judge(final, data)
     places = np.arange(n_rows) if data.index is None else data.index
     folds = split(final, data, n_rows, cv)
     strands = []
-    for k, (train, test) in enumerate(folds):
-        fold = fit(train, f"fold {k + 1} of {len(folds)}")
+    for train, test in track(folds, len(folds), "folds of the path", verbose=estimator.verbose):
+        fold = fit(train)
         held_out = take(X, places[test])
         checked = fold._read_new(np.asarray(held_out)[:, train] if square else held_out)
+        if judge.classes is not None:  # such a class's scores would tell folds apart
+            judge.unseen.update(np.flatnonzero(~np.isin(judge.classes, fold.classes_)).tolist())
         strands.append(Heads.of(fold, grid).strand(fold, checked, test, judge.classes))
     share = float(np.mean([len(train) for train, _ in folds])) / n_rows
     return final, judge, strands, share

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairspan._linalg import Array
+from fairspan._progress import track
 from fairspan._validation import Data
 from fairspan.codes import Attribute, Cells, Coder, Codes, CrossedCoder
 from fairspan.features import LandmarkMap, TransformerMap
@@ -133,7 +134,9 @@ def accumulate(
     # Sorting X (p columns) puts each group's rows side by side before the D kernel columns exist.
     order = np.argsort(groups, kind="stable")
     accumulator = Accumulator(moments)
-    for start in range(0, data.n, _BLOCK_ROWS):
+    starts = range(0, data.n, _BLOCK_ROWS)
+    label = f"moments of {data.n:,} rows"
+    for start in track(starts, len(starts), label, verbose=verbose):
         rows = order[start : start + _BLOCK_ROWS]
         accumulator.add(
             pilot.features.columns(data.X[rows]),
@@ -142,8 +145,5 @@ def accumulate(
             encoded.values[rows],
             None if data.weights is None else data.weights[rows],
         )
-        if verbose and (start // _BLOCK_ROWS) % 25 == 24:
-            done = min(start + _BLOCK_ROWS, data.n)
-            print(f"[fairspan] moments: {done:,} of {data.n:,} rows", flush=True)
     log_weight = 0.0 if data.weights is None else float(np.log(data.weights).sum())
     return accumulator.finish(log_weight, moments.n_rows, pilot.features.columns(data.X[:1])[0])

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 
+from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion
 from fairspan.certificates import Certificate
 from fairspan.estimators._base import FairKernelEstimator
-from fairspan.estimators._dial import Position, certify, warn_unreachable
+from fairspan.estimators._dial import Head, Position, certify, locate, warn_unreachable
 from fairspan.estimators._solve import Solution
 from fairspan.heads import line_head, multiple_correlation, smallest_fairness
 from fairspan.subspaces import accuracy_gap, containment_gap, warn_lost_directions
 
+# From a place on the angle scale to coefficients on the basis B and intercepts.
+LineHead = Callable[[float], tuple[Array, Array]]
 
-def locate_line(solution: Solution, est: Any, criterion: str) -> Position:
+
+def locate_line(
+    solution: Solution, est: Any, criterion: str, head: LineHead | None = None
+) -> Position:
     """``subspace="fair"``: the fitted function between kernel ridge and its fair projection.
 
-    The model space of the certificate is the span of the fitted functions, one per output.
+    Another likelihood than the Gaussian brings its own head. The model space of the certificate is
+    the span of the fitted functions, one per output.
     """
     if est.method == "paper":
         msg = "method='paper' has no prior on all of F; use subspace='model', or another method."
@@ -27,8 +35,13 @@ def locate_line(solution: Solution, est: Any, criterion: str) -> Position:
     path = solution.path
     constrained = [i for i, report in enumerate(solution.reports) if report.constrained]
 
+    def fitted(fairness: float) -> tuple[Array, Array]:
+        if head is not None:
+            return head(fairness)
+        return line_head(path, d, fairness), solution.target_mean
+
     def worst(fairness: float) -> float:
-        w = line_head(path, d, fairness)
+        w, _ = fitted(fairness)
         return max(
             (multiple_correlation(path.block_cov[i], path.block_delta[i], w) for i in constrained),
             default=0.0,
@@ -41,7 +54,7 @@ def locate_line(solution: Solution, est: Any, criterion: str) -> Position:
     elif est.dial == "cosine" and d:
         theta = float(solution.pair.angles.max())
         fairness = 1.0 - min(theta, float(np.arccos(fairness))) / theta if theta > 0.0 else 1.0
-    coef = line_head(path, d, fairness)
+    coef, intercept = fitted(fairness)
     angles = (1.0 - fairness) * solution.pair.angles
     warn_lost_directions(solution.pair, angles)
     certificate = Certificate(
@@ -50,13 +63,62 @@ def locate_line(solution: Solution, est: Any, criterion: str) -> Position:
         solution.pair.cosines, angles, containment_gap(angles), accuracy_gap(solution.pair, angles),
         coef.shape[1],
     )  # fmt: skip
-    return Position(fairness, solution.basis, solution.centre, coef, np.eye(2 * d), certificate)
+    return Position(
+        fairness, solution.basis, solution.centre, coef, intercept, np.eye(2 * d), certificate
+    )
 
 
 class FairPredictor(FairKernelEstimator):
     """An estimator that predicts from the scores by its head."""
 
     def _find_position(self) -> Position:
+        criterion = canonical_criterion(self.criterion)
         if self.subspace == "fair":
-            return locate_line(self._solution, self, canonical_criterion(self.criterion))
-        return super()._find_position()
+            return locate_line(self._solution, self, criterion, self._line_head())
+        return locate(self._solution, self, criterion, self._head())
+
+    def _head(self) -> Head | None:
+        """None is the ridge head."""
+        return None
+
+    def _line_head(self) -> LineHead | None:
+        """None is the posterior mean of the Gaussian likelihood on all of F."""
+        return None
+
+
+class FairClassifier(FairPredictor):
+    """A predictor of labels."""
+
+    _target_kind = "categorical"
+
+    def partial_fit(
+        self, X, y=None, *, classes=None, sensitive_features=None, control_features=None,
+        sample_weight=None, solve=True,
+    ) -> Self:  # fmt: skip
+        """Add a block of rows.
+
+        As in :class:`FairRepresentation`: an estimator that was not prepared is prepared on this
+        first block, which must then show every class.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, control_features, sample_weight
+            As in :meth:`fit`.
+        classes : array-like, optional
+            All labels, as in scikit-learn; refused where they are not those of the prepared rows.
+        solve : bool, default=True
+            Solve for the model after adding.
+        """
+        if classes is not None:
+            seen = getattr(self, "classes_", None)
+            known = np.unique(y) if seen is None else seen
+            if not np.array_equal(np.unique(classes), known):
+                msg = (
+                    f"classes={list(classes)!r}, but the rows that the estimator is prepared on have "
+                    f"{list(known)!r}. Call `prepare` on rows that show every class."
+                )
+                raise ValueError(msg)
+        return super().partial_fit(
+            X, y, sensitive_features=sensitive_features, control_features=control_features,
+            sample_weight=sample_weight, solve=solve,
+        )  # fmt: skip

@@ -31,6 +31,7 @@ def build_pilot(est: Any, data: Data) -> Pilot:
         or (est.n_predictive_directions != "auto" and est.subspace == "model")
     )
     by_folds = est.alpha == "auto" and getattr(est, "_ridge_rule", "kfold") == "kfold"
+    by_folds = by_folds or getattr(est, "_cross_fit", False)
     wants_folds = target is not None and by_folds and est.method != "paper"
     pilot = Pilot(
         TransformerMap(None, data.X.shape[1]), None, tuple(coders), target, code_target, cells,

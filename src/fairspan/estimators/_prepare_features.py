@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,28 +10,21 @@ from sklearn.base import clone
 
 from fairspan._linalg import Array
 from fairspan._validation import Data
-from fairspan.codes import Attribute, Cells, Coder, Codes, CrossedCoder, code_slices, slice_edges
-from fairspan.estimators._pilot import N_FOLDS, Pilot, accumulate
+from fairspan.codes import Attribute, Coder, Codes, CrossedCoder, code_slices, slice_edges
+from fairspan.estimators._pilot import N_FOLDS, Pilot
+from fairspan.estimators._prepare_gamma import choose_gamma
 from fairspan.features import (
     GAMMA_KERNELS,
-    WIDTH_KERNELS,
     Kernel,
     LandmarkMap,
     TransformerMap,
     group_means,
-    median_distance,
     pivoted_cholesky_landmarks,
     stratified_landmarks,
-    width_to_gamma,
 )
 from fairspan.moments import Moments
-from fairspan.sdr import kfold_errors, ridge_grid
 
 AUTO_COMPONENTS = 1000
-MEDIAN_WIDTH = 1.5
-CV_WIDTHS = (0.7, 1.5, 3.0)
-_MEDIAN_ROWS = 1000
-_CV_ROWS, _CV_LANDMARKS = 1500, 200
 _RESIDUAL_ROWS, _RESIDUAL_GROUP = 500, 50
 _LANDMARK_POOL = 20_000
 _LANDMARK_SLICES = 4
@@ -61,9 +53,11 @@ def build_features(
         kernel = Kernel.from_callable(est.kernel, params, data.X)
     else:
         if est.kernel in GAMMA_KERNELS:
-            gamma = _choose_gamma(est, data, pilot, rng)
+            gamma = choose_gamma(est, data, pilot, rng)
             params["gamma"] = gamma
         kernel = Kernel(str(est.kernel), params)
+    if getattr(est, "mean", "constant") == "linear":
+        kernel = kernel.with_trend(data.X)
     if est.kernel == "precomputed":
         rows, exact = _landmark_rows(est, data, pilot, kernel, rng)
         columns = rows if data.index is None else data.index[rows]  # zero-weight rows are gone
@@ -115,8 +109,8 @@ def _check_memory(pilot: Pilot, est: Any, n_columns: int, n_landmarks: int) -> N
         msg = (
             f"{n_columns} feature columns in {pilot.cells.n_groups} cells and {pilot.n_folds} folds would "
             f"take {need / 2**30:.1f} GiB, more than a quarter of this machine's {ram / 2**30:.1f} GiB. "
-            f"Lower n_components, use fewer strata or n_slices, or fix alpha (one fold instead of "
-            f"{N_FOLDS})."
+            f"Lower n_components, use fewer strata or n_slices, or do without folds (one instead of "
+            f"{N_FOLDS}): fix alpha, and calibrate=False for a classifier with probabilities."
         )
         raise ValueError(msg)
 
@@ -165,41 +159,6 @@ def _coarse(coder: Coder, attribute: Attribute, weights: Array | None) -> Codes:
     edges = slice_edges(values, _LANDMARK_SLICES, None if weights is None else weights[present])
     out[present] = code_slices(values, edges)
     return out
-
-
-def _choose_gamma(est: Any, data: Data, pilot: Pilot, rng: np.random.Generator) -> float:
-    if not isinstance(est.gamma, str):
-        return float(est.gamma)
-    variance = float(data.X.var())
-    scale = 1.0 / (data.X.shape[1] * variance) if variance > 0 else 1.0
-    if est.gamma == "scale" or est.kernel not in WIDTH_KERNELS:
-        return 1.0 if est.kernel == "chi2" else scale
-    rows = rng.choice(data.n, size=min(data.n, _MEDIAN_ROWS), replace=False)
-    median = median_distance(data.X[rows], est.kernel)
-    if est.gamma == "median" or data.y is None:
-        return width_to_gamma(MEDIAN_WIDTH * median, est.kernel)
-    sample = data.take(rng.choice(data.n, size=min(data.n, _CV_ROWS), replace=False))
-    candidates = [width_to_gamma(m * median, est.kernel) for m in CV_WIDTHS]
-    errors = [_cv_error(est, sample, pilot, gamma) for gamma in candidates]
-    return candidates[int(np.argmin(errors))]
-
-
-def _cv_error(est: Any, sample: Data, pilot: Pilot, gamma: float) -> float:
-    """Smallest 5-fold error of kernel ridge over the ridge grid, on a subsample."""
-    kernel = Kernel(str(est.kernel), {**dict(est.kernel_params or {}), "gamma": gamma})
-    landmarks = np.unique(sample.X[:_CV_LANDMARKS], axis=0)
-    features = LandmarkMap.build(kernel, landmarks, None, exact=False)
-    # Only the target's moments are needed: no attributes, one cell.
-    small = replace(
-        pilot, coders=(), features=features, n_folds=N_FOLDS, cells=Cells("all", ("all rows",)),
-        code_target=not pilot.target_is_numeric,
-    )  # fmt: skip
-    moments = accumulate(
-        small, small.empty_moments(), small.counter(), replace(sample, sensitive={}, control={})
-    )
-    moments = moments.project(features.whitening)
-    grid = ridge_grid(float(np.trace(moments.pool().cov)))
-    return float(kfold_errors(moments, small.target_position(), grid).min())
 
 
 def group_residual(

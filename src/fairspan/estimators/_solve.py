@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan._linalg import Array, Tridiagonal, orthonormal_columns
 from fairspan.estimators._blocks import PAPER_ETA, BlockReport, build_blocks
+from fairspan.estimators._held_out import HeldOut, held_out_bases
 from fairspan.estimators._pilot import Pilot
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
 from fairspan.gp import evidence_ridge
@@ -56,6 +57,7 @@ class Solution:
     weight: float
     sum_log_weight: float
     fair: FairGeometry | None  # only for subspace="fair"
+    held_out: HeldOut | None  # only where a head looks at rows
 
 
 def solve(moments: Moments, pilot: Pilot, est: Any) -> Solution:
@@ -107,10 +109,16 @@ def solve(moments: Moments, pilot: Pilot, est: Any) -> Solution:
     if est.subspace == "fair":
         N = orthonormal_columns(np.concatenate(covectors, axis=1))
         fair = FairGeometry(N, N.T @ ridge.solve(N), cov, cross, block_cov, block_delta)
+    held_out = None
+    if getattr(est, "_cross_fit", False) and est.method != "paper" and pilot.target is not None:
+        held_out = held_out_bases(
+            moments, lambda pooled: target_covariance(pooled, _target(pooled, pilot))[0], covectors,
+            eta_y, basis, rkhs=not optimal,
+        )  # fmt: skip
     return Solution(
         basis, total.mean, basis.T @ total.mean, pair, path, tuple(b.report for b in blocks),
         0.0 if est.method == "paper" else eta_y, mean, variance, int(removed.shape[1]),
-        total.rows, total.weight, moments.sum_log_weight, fair,
+        total.rows, total.weight, moments.sum_log_weight, fair, held_out,
     )  # fmt: skip
 
 
@@ -157,16 +165,18 @@ def _is_constant(pilot: Pilot, total: Pooled) -> bool:
 
 def _evidence_ridge(pilot: Pilot, total: Pooled) -> float:
     cross, _, variance = target_covariance(total, _target(total, pilot))
-    found, _, edge = evidence_ridge(
-        total.cov, cross[:, 0], float(variance[0]), total.rows, total.weight
+    if len(variance) == 2:  # two classes mirror each other
+        cross, variance = cross[:, 1:], variance[1:]
+    found = evidence_ridge(
+        total.cov, cross, variance, total.rows, total.weight, deeper=pilot.features.trend_decades
     )
-    if edge:
+    if found.at_end:
         warn_user(
-            f"The evidence chose a ridge at an end of its grid (alpha={found * total.weight:.3g}). "
+            f"The evidence chose a ridge at an end of its grid (alpha={found.eta * total.weight:.3g}). "
             f"Pass `alpha` to decide yourself.",
             NumericalWarning,
         )
-    return found
+    return found.eta
 
 
 def _predictive(

@@ -10,9 +10,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from fairspan._linalg import Array, orthonormal_columns
+from fairspan._linalg import Array
+from fairspan.estimators._dial import Position
 from fairspan.estimators._docs import complete_parameters
-from fairspan.estimators._fair_space import fair_root
+from fairspan.estimators._fair_space import fair_metric, fair_root, squared_lengths
 from fairspan.estimators._predictor import FairPredictor
 from fairspan.estimators.representation import FairRepresentation
 from fairspan.gp import (
@@ -24,7 +25,6 @@ from fairspan.gp import (
     paper_em,
     posterior,
 )
-from fairspan.subspaces import Metric
 
 
 @complete_parameters(FairRepresentation)
@@ -37,6 +37,9 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
     the suprema of ``certificate_`` at any dial value. At ``fairness=0`` with ``subspace="fair"`` it is
     the plain Gaussian process.
 
+    ``sample_weight`` is a precision: a row of weight w has the noise variance ``noise_ / w``, and
+    intervals are those of a row of weight 1. Let weights average 1.
+
     Parameters
     ----------
     prior : {"isotropic", "ard"} or array, default="isotropic"
@@ -44,6 +47,13 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         as d variances or a (d, d) matrix. Only "isotropic" for ``subspace="fair"``.
     inference : {"evidence", "em-paper"}, default="evidence"
         "em-paper" reproduces the variances of the authors' EM with ``method="paper"``.
+    mean : {"constant", "linear"}, default="constant"
+        "linear" adds a linear trend in X with a next to flat prior (each standardised slope has ten
+        times the kernel's prior standard deviation). It is part of psi, so it is made fair with the
+        rest.
+    gamma : {"cv", "median", "scale", "evidence"} or float, default="cv"
+        Width of the kernel. "evidence": maximum evidence on at most 500 rows, noise and prior precision
+        at their best for each width, searched from five starts. The others as everywhere.
     n_predictive_directions : {"auto", "test"} or int, default="auto"
         "auto": the ridge direction. An integer asks for that many sliced-inverse-regression
         directions, with the ridge direction appended. Not used with ``subspace="fair"``.
@@ -73,7 +83,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
     _ridge_rule = "evidence"
 
     def __init__(
-        self, kernel="rbf", *, prior="isotropic", inference="evidence", gamma="cv",
+        self, kernel="rbf", *, prior="isotropic", inference="evidence", mean="constant", gamma="cv",
         kernel_params=None, feature_map=None, n_components="auto", landmarks="stratified",
         criterion="statistical_parity", fairness=1.0, dial="angle", sensitive_kind="auto",
         dependence="mean", n_slices=10, intersectional=False, pos_label=None,
@@ -92,6 +102,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         )  # fmt: skip
         self.prior = prior
         self.inference = inference
+        self.mean = mean
 
     # ------------------------------------------------------------------ fitting
 
@@ -101,6 +112,15 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
             raise ValueError(msg)
         if isinstance(self.prior, str) and self.prior not in ("isotropic", "ard"):
             msg = f"prior={self.prior!r} is not allowed; give 'isotropic', 'ard' or an array."
+            raise ValueError(msg)
+        if self.mean not in ("constant", "linear"):
+            msg = f"mean={self.mean!r} is not allowed; give 'constant' or 'linear'."
+            raise ValueError(msg)
+        if self.mean == "linear" and (
+            self.feature_map is not None or self.kernel in ("linear", "precomputed")
+        ):
+            what = "a feature_map" if self.feature_map is not None else f"kernel={self.kernel!r}"
+            msg = f"mean='linear' adds a trend to a kernel on X; with {what} it has no meaning."
             raise ValueError(msg)
         if (self.inference == "em-paper") != (self.method == "paper"):
             msg = (
@@ -133,6 +153,12 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         self.noise_ = solution.weight * left / (solution.n_rows - 1)
         self.prior_precision_ = solution.weight * solution.eta_y / self.noise_
         self._set_posterior()
+
+    def _path_head(self) -> tuple[Position, Array, Array]:
+        if self.subspace == "fair" or (isinstance(self.prior, str) and self.prior == "isotropic"):
+            return super()._path_head()  # the posterior mean is the ridge head
+        self._locate()
+        return self._position, self.score_coef_, self.score_intercept_
 
     def _paper_eta(self) -> float:
         return float(next(r.eta for r in self._solution.reports if r.constrained))
@@ -219,33 +245,37 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         mean = self._mean(checked)
         if not (return_std or return_cov):
             return mean
-        common = self.noise_ / self._solution.weight if self.inference == "evidence" else 0.0
-        root = self._latent_root(checked)
+        common = self._intercept_variance()
         if return_std:
-            return mean, np.sqrt(np.einsum("ij,ij->i", root, root) + common + self.noise_)
+            return mean, np.sqrt(self._latent_variance(checked) + common + self.noise_)
+        root = self._latent_root(checked)
         return mean, root @ root.T + common + self.noise_ * np.eye(len(mean))
+
+    def _intercept_variance(self) -> float:
+        """Of b0, which the authors' EM takes as known."""
+        return self.noise_ / self._solution.weight if self.inference == "evidence" else 0.0
 
     def _mean(self, X: Array) -> Array:
         return (self._scores(X) @ self.score_coef_ + self.score_intercept_)[:, 0]
 
+    def _latent_variance(self, X: Array) -> Array:
+        """Variance of the latent function without b0, in blocks: no n x D array."""
+        if self.subspace == "model":
+            scores = self._scores(X)
+            return np.einsum("ij,ij->i", scores @ self._posterior.cov, scores)
+        lengths = squared_lengths(self, X)
+        spread = lengths[:, 0] - self._fair_shrinkage() * lengths[:, 1]
+        return self.noise_ / self._solution.weight * spread
+
     def _latent_root(self, X: Array) -> Array:
         """Rows r(x) with ``Cov(f(x), f(z)) = r(x).r(z)`` for the latent function without b0."""
         if self.subspace == "model":
-            factor = scipy.linalg.cholesky(self._posterior.cov, lower=True)
-            return self._scores(X) @ factor
-        white, Q, keep = self._fair_metric()
+            return self._scores(X) @ _lower(self._posterior.cov)
+        white, Q = fair_metric(self._solution)
+        keep = float(np.sqrt(max(1.0 - self._fair_shrinkage(), 0.0)))
         u = scipy.linalg.solve_triangular(white, self._coordinates(X).T, lower=True).T
         u -= (1.0 - keep) * (u @ Q) @ Q.T
         return np.sqrt(self.noise_ / self._solution.weight) * u
-
-    def _fair_metric(self) -> tuple[Array, Array, float]:
-        """L of ``R = LL'``, orthonormal ``L^-1 N``, and sqrt(1 - t): the posterior's root."""
-        fair = self._solution.fair
-        assert fair is not None
-        metric = Metric.correlation(fair.cov, self._solution.eta_y)
-        assert metric.factor is not None
-        Q = orthonormal_columns(metric.covectors(fair.removed))
-        return metric.factor, Q, float(np.sqrt(max(1.0 - self._fair_shrinkage(), 0.0)))
 
     def sample_y(self, X, n_samples=1, random_state=0, *, prior=False) -> Array:
         """Sample paths of the latent function: every one is a member of the model space.
@@ -267,17 +297,17 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         if not prior:
             root = self._latent_root(checked)
             noise = rng.standard_normal((root.shape[1], n_samples))
-            shift = rng.standard_normal(n_samples) * np.sqrt(self.noise_ / self._solution.weight)
+            shift = rng.standard_normal(n_samples) * np.sqrt(self._intercept_variance())
             return self._mean(checked)[:, None] + root @ noise + shift
         if self.inference == "em-paper":
             msg = "inference='em-paper' has no usable prior (its EM degenerates); use 'evidence'."
             raise ValueError(msg)
         if self.subspace == "model":
-            factor = scipy.linalg.cholesky(self._prior, lower=True)
+            factor = _lower(self._prior)
             z = rng.standard_normal((len(factor), n_samples))
-            paths = self._scores(checked) @ scipy.linalg.solve_triangular(
-                factor, z, lower=True, trans="T"
-            )
+            if len(factor):
+                z = scipy.linalg.solve_triangular(factor, z, lower=True, trans="T")
+            paths = self._scores(checked) @ z
         else:
             fair = self._solution.fair
             assert fair is not None
@@ -318,17 +348,19 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         else:
             fitted = np.log([self.prior_precision_, self.noise_])
             # In coordinates where E'E = I the isotropic prior is diagonal.
-            scale = scipy.linalg.cholesky(C.T @ self._solution.path.gram @ C, lower=True)
+            scale = _lower(C.T @ self._solution.path.gram @ C)
         theta = fitted if theta is None else np.asarray(theta, dtype=np.float64)
         if theta.shape != fitted.shape:
             msg = f"theta has shape {theta.shape}; {fitted.shape} is needed: log precisions, then log noise."
             raise ValueError(msg)
-        inner = scipy.linalg.solve_triangular(scale, stats.gram, lower=True)
-        white = replace(
-            stats,
-            gram=scipy.linalg.solve_triangular(scale, inner.T, lower=True),
-            cross=scipy.linalg.solve_triangular(scale, stats.cross, lower=True),
-        )
+        white = stats
+        if len(scale):
+            inner = scipy.linalg.solve_triangular(scale, stats.gram, lower=True)
+            white = replace(
+                stats,
+                gram=scipy.linalg.solve_triangular(scale, inner.T, lower=True),
+                cross=scipy.linalg.solve_triangular(scale, stats.cross, lower=True),
+            )
         precision = np.broadcast_to(np.exp(theta[:-1]), len(stats.gram))
         value, slope = log_evidence(
             white, np.diag(precision), float(np.exp(theta[-1])), gradient=True
@@ -337,6 +369,11 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         if self.prior == "isotropic":
             slope = np.array([slope[:-1].sum(), slope[-1]])
         return (value, slope) if eval_gradient else value
+
+
+def _lower(matrix: Array) -> Array:
+    """Cholesky factor, also of nothing, which older LAPACK wrappers refuse."""
+    return np.asarray(scipy.linalg.cholesky(matrix, lower=True)) if len(matrix) else matrix
 
 
 def _given_precision(prior, d: int) -> Array:

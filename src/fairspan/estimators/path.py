@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from fairspan._linalg import Array
+from fairspan._progress import track
 from fairspan.estimators._base import FairKernelEstimator
 from fairspan.estimators._path_judge import Judge
 from fairspan.estimators._path_scores import (
@@ -90,7 +90,7 @@ class FairnessPath:
 
         Parameters
         ----------
-        fitted : FairRidge, FairRidgeClassifier, FairGPRegressor or FairRepresentation
+        fitted : fairspan estimator
             Fitted with y; a FairRepresentation predicts by its ridge head.
         X, y, sensitive_features, control_features, sample_weight
             Rows to evaluate on, as in ``fit``; held-out ones for honest numbers.
@@ -102,7 +102,7 @@ class FairnessPath:
             of use up to ``90 degrees / theta``, where the fitted slope changes its sign.
         """
         grid = read_grid(fitted, n_points, max_fairness)
-        check_is_fitted(fitted)
+        fitted._check_fitted()
         data = read_rows(fitted, X, y, sensitive_features, control_features, sample_weight)
         judge, heads = Judge(fitted, data), Heads.of(fitted, grid)
         strand = heads.strand(fitted, data.X, np.arange(data.n), judge.classes)
@@ -167,7 +167,8 @@ class FairnessPath:
         what = None if callable(metric) else judge.check_curve(metric)
         draws = np.empty((len(self), n_boot))
         for batch, rows, W in judge.resamples(n_boot, check_random_state(random_state)):
-            for i in range(len(self)):
+            points = range(len(self))
+            for i in track(points, len(self), "resamples", verbose=self.estimator.verbose):
                 if what is None:
                     p = self.predictions(i)
                     draws[i, batch] = [judge.call(metric, attribute, p, r) for r in rows]

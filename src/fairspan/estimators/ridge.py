@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from fairspan._linalg import Array
 from fairspan.estimators._docs import complete_parameters
-from fairspan.estimators._predictor import FairPredictor
+from fairspan.estimators._predictor import FairClassifier, FairPredictor
 from fairspan.estimators.representation import FairRepresentation
 
 
@@ -48,7 +46,7 @@ class FairRidge(RegressorMixin, FairPredictor):
 
 
 @complete_parameters(FairRepresentation)
-class FairRidgeClassifier(ClassifierMixin, FairPredictor):
+class FairRidgeClassifier(ClassifierMixin, FairClassifier):
     """Fair classifier by least squares on one-hot labels, the twin of ``RidgeClassifier``.
 
     The paper's classifier, for two and more classes, fitted from moments alone.
@@ -69,40 +67,6 @@ class FairRidgeClassifier(ClassifierMixin, FairPredictor):
     certificate_ : Certificate
         See :class:`FairRepresentation` for this and all other fitted attributes.
     """
-
-    _target_kind = "categorical"
-
-    def partial_fit(
-        self, X, y=None, *, classes=None, sensitive_features=None, control_features=None,
-        sample_weight=None, solve=True,
-    ) -> Self:  # fmt: skip
-        """Add a block of rows.
-
-        As in :class:`FairRepresentation`: an estimator that was not prepared is prepared on this
-        first block, which must then show every class.
-
-        Parameters
-        ----------
-        X, y, sensitive_features, control_features, sample_weight
-            As in :meth:`fit`.
-        classes : array-like, optional
-            All labels, as in scikit-learn; refused where they are not those of the prepared rows.
-        solve : bool, default=True
-            Solve for the model after adding.
-        """
-        if classes is not None:
-            seen = getattr(self, "classes_", None)
-            known = np.unique(y) if seen is None else seen
-            if not np.array_equal(np.unique(classes), known):
-                msg = (
-                    f"classes={list(classes)!r}, but the rows that the estimator is prepared on have "
-                    f"{list(known)!r}. Call `prepare` on rows that show every class."
-                )
-                raise ValueError(msg)
-        return super().partial_fit(
-            X, y, sensitive_features=sensitive_features, control_features=control_features,
-            sample_weight=sample_weight, solve=solve,
-        )  # fmt: skip
 
     def decision_function(self, X) -> Array:
         """Least-squares scores, -1 to 1: one column per class, or the larger label's for two."""

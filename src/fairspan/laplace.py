@@ -1,0 +1,214 @@
+"""Logistic and softmax heads by Laplace's approximation, on few scores (METHOD 9): pure functions.
+
+Every class k has a latent function ``b0_k + Pi(x) b_k`` with a flat ``b0_k`` and independent priors
+``b_k ~ N(0, P^-1)``. Only contrasts matter, so class 0 is held at zero: the other K - 1 then have the
+prior precision ``(I - 11'/K) (x) P``, and two classes are the logistic model with precision ``P/2``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from fairspan._linalg import Array
+from fairspan.codes import Codes
+from fairspan.exceptions import NumericalWarning, warn_user
+
+__all__ = ["Laplace", "ScoreBlock", "class_curvature", "fit_laplace", "moderate", "softmax"]
+
+# Newton squares its decrement: after a step of this one, rounding is left.
+_DECREMENT = 1e-5
+_MAX_STEPS = 100
+_MAX_HALVINGS = 40
+
+
+@dataclass(frozen=True)
+class ScoreBlock:
+    """Some rows, laid out for Newton's sums: every array has one column per row."""
+
+    design: Array  # (1 + d, m): ones, then scores
+    products: Array  # (pairs, m): design_i * design_j for i <= j
+    counted: Array  # (K - 1, 1 + d): sum of the design over the rows of each class but the first
+    weight: Array | None
+
+    @classmethod
+    def of(cls, scores: Array, codes: Codes, weight: Array | None, n_classes: int) -> ScoreBlock:
+        """From scores (m, d) and class numbers."""
+        design = np.concatenate([np.ones((1, len(scores))), scores.T])
+        first, second = np.triu_indices(len(design))
+        hit = (codes == np.arange(1, n_classes)[:, None]).astype(np.float64)
+        hit = hit if weight is None else hit * weight
+        return cls(design, design[first] * design[second], hit @ design.T, weight)
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Mode and curvature of the posterior of K - 1 free latents; class 0 is zero."""
+
+    coef: Array  # (d, K - 1)
+    intercept: Array  # (K - 1,)
+    cov: Array  # of (intercept_1, coef_1, intercept_2, ...)
+    log_evidence: float
+    n_steps: int
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self.intercept) + 1
+
+    def variance(self, scores: Array) -> Array:
+        """Variance of a class's latent against the mean of the others, averaged over classes."""
+        K, size = self.n_classes, 1 + len(self.coef)
+        # f_k - mean of the others = K/(K-1) (f_k - mean of all); its mean square over k, in the
+        # free latents, is the form (K/(K-1))^2 (I - 11'/K) / K.
+        form = (K / (K - 1)) ** 2 / K * _coupling(K)
+        blocks = self.cov.reshape(K - 1, size, K - 1, size)
+        middle = np.einsum("kl,kilj->ij", form, blocks)
+        A = np.concatenate([np.ones((len(scores), 1)), scores], axis=1)
+        return np.asarray(np.einsum("ni,ij,nj->n", A, middle, A, optimize=True))
+
+
+def _newton(
+    blocks: Callable[[], Iterable[ScoreBlock]], theta: Array, prior: Array
+) -> tuple[Array, float, Array, int]:
+    """Mode, log posterior, curvature, number of steps."""
+    K = theta.shape[1] + 1
+
+    def objective(theta: Array) -> tuple[float, Array, Array]:
+        value, slope, curvature = _pass(blocks(), theta, K)
+        flat = theta.T.ravel()
+        return (
+            value - 0.5 * float(flat @ prior @ flat),
+            slope.T.ravel() - prior @ flat,
+            curvature + prior,
+        )
+
+    value, slope, curvature = objective(theta)
+    n_steps = 0
+    while True:
+        step = _solve(curvature, slope)
+        decrement = float(np.sqrt(max(float(slope @ step), 0.0)))
+        if decrement <= _DECREMENT:
+            theta = theta + step.reshape(K - 1, -1).T
+            return theta, value, curvature, n_steps
+        if n_steps == _MAX_STEPS:
+            _warn_separated(decrement)
+            return theta, value, curvature, n_steps
+        n_steps += 1
+        length = 1.0
+        for _ in range(_MAX_HALVINGS):
+            candidate = theta + length * step.reshape(K - 1, -1).T
+            found = objective(candidate)
+            # An increase lost in rounding still counts: the last steps are there.
+            if found[0] >= value - 1e-12 * abs(value):
+                break
+            length /= 2.0
+        theta, (value, slope, curvature) = candidate, found
+
+
+def class_curvature(shares: Array) -> float:
+    """Curvature of the softmax likelihood per class and row, at the class shares p.
+
+    ``(1 - sum p^2)/(K - 1)``: 1/K for balanced classes, 2 p (1 - p) for two. Least squares on one-hot
+    labels with penalty alpha is, to second order, this likelihood with prior precision alpha times it.
+    """
+    return float((1.0 - shares @ shares) / (len(shares) - 1))
+
+
+def fit_laplace(
+    blocks: Callable[[], Iterable[ScoreBlock]], precision: Array, start: Array
+) -> Laplace:
+    """Newton's method on the log posterior: one pass over the blocks per step.
+
+    Parameters
+    ----------
+    blocks : callable
+        Gives the rows, block by block, as often as it is called.
+    precision : ndarray of shape (d, d)
+        P, prior precision of each class's coefficients.
+    start : ndarray of shape (1 + d, K - 1)
+        Intercepts and coefficients to start from.
+    """
+    K, d = start.shape[1] + 1, len(precision)
+    each = np.zeros((1 + d, 1 + d))
+    each[1:, 1:] = precision
+    prior = np.asarray(np.kron(_coupling(K), each), dtype=np.float64)
+    theta, value, curvature, n_steps = _newton(blocks, start, prior)
+    cov = _solve(curvature, np.eye(len(curvature)))
+    # log Z = log p(y, mode) + log det(P)/2 - log det(H)/2, and (2 pi)^1/2 for each flat intercept.
+    evidence = value + 0.5 * (K - 1) * np.log(2.0 * np.pi)
+    evidence -= 0.5 * float(np.linalg.slogdet(curvature)[1])
+    if d:
+        evidence += 0.5 * float(np.linalg.slogdet(np.kron(_coupling(K), precision))[1])
+    return Laplace(theta[1:], theta[0], (cov + cov.T) / 2.0, float(evidence), n_steps)
+
+
+def _warn_separated(decrement: float) -> None:
+    warn_user(
+        f"Newton's method for the labels stopped after {_MAX_STEPS} steps at a decrement of "
+        f"{decrement:.2g}: the classes are all but separated. Probabilities near 0 and 1 are not to be "
+        f"trusted; a larger alpha helps.",
+        NumericalWarning,
+    )
+
+
+def moderate(latents: Array, variance: Array) -> Array:
+    """Latents shrunk for their uncertainty (MacKay 1992), ``f / (1 + pi v / 8)^1/2``.
+
+    One factor per row, so the most probable class stays the same.
+    """
+    return np.asarray(latents / np.sqrt(1.0 + np.pi / 8.0 * variance)[:, None])
+
+
+def softmax(latents: Array) -> Array:
+    """Class probabilities of (n, K) latents."""
+    out = np.exp(latents - latents.max(axis=1, keepdims=True))
+    return np.asarray(out / out.sum(axis=1, keepdims=True))
+
+
+def _coupling(n_classes: int) -> Array:
+    """``I - 11'/K`` on the K - 1 free classes: what is left of K independent priors."""
+    return np.eye(n_classes - 1) - 1.0 / n_classes
+
+
+def _pass(rows: Iterable[ScoreBlock], theta: Array, K: int) -> tuple[float, Array, Array]:
+    """Log likelihood, its gradient (1 + d, K - 1), and minus its Hessian."""
+    size = len(theta)
+    first, second = np.tril_indices(K - 1)
+    value, slope = 0.0, np.zeros((K - 1, size))
+    sums = np.zeros((len(first), size * (size + 1) // 2))
+    for block in rows:
+        free = theta.T @ block.design
+        top = np.maximum(free.max(axis=0), 0.0)  # class 0 has 0
+        p = np.exp(free - top)
+        total = p.sum(axis=0) + np.exp(-top)
+        p /= total
+        bend = np.array([p[k] * (float(k == m) - p[m]) for k, m in zip(first, second, strict=True)])
+        logs = top + np.log(total)
+        if block.weight is not None:
+            logs, p, bend = logs * block.weight, p * block.weight, bend * block.weight
+        value += float((theta.T * block.counted).sum() - logs.sum())
+        slope += block.counted - p @ block.design.T
+        sums += bend @ block.products.T
+    curvature = np.empty((K - 1, K - 1, size, size))
+    i, j = np.triu_indices(size)
+    for k, m, one in zip(first, second, sums, strict=True):
+        curvature[k, m, i, j] = curvature[k, m, j, i] = one
+        curvature[m, k] = curvature[k, m]
+    flat = curvature.transpose(0, 2, 1, 3).reshape((K - 1) * size, (K - 1) * size)
+    return value, slope.T, flat
+
+
+def _solve(curvature: Array, right: Array) -> Array:
+    """Scaled first: scores of very different length must not cost digits."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(curvature), 1e-300))
+    unit = curvature * scale[:, None] * scale
+    right = (right.T * scale).T
+    try:
+        found = scipy.linalg.cho_solve(scipy.linalg.cho_factor(unit, lower=True), right)
+    except np.linalg.LinAlgError:  # separated classes: no curvature is left to rounding
+        found = scipy.linalg.lstsq(unit, right, cond=1e-12)[0]
+    return np.asarray((found.T * scale).T)
