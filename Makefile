@@ -93,6 +93,9 @@ bench: .venv/.stamp ## time and memory of the core, one BLAS thread
 bars-%: .venv/.stamp ## bars-core: `name measured limit pass` for one milestone; non-zero on a miss
 	@$(ONE_THREAD) $(BIN)/python -m benchmarks.bars $*
 
+# LAFTR is trained where torch is.
+bars-experiments: .venv-torch/.stamp
+
 # --- upkeep -------------------------------------------------------------------------------------
 
 # Resolved, not installed. torch stays at the pin already in the file: other builds of it bring

@@ -1,0 +1,149 @@
+"""The command line: `fairspan reproduce`, `fairspan data`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+try:
+    import typer
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+except ImportError as error:  # pragma: no cover - the message is all there is
+    msg = 'The command line needs typer and rich: pip install "fairspan[cli]".'
+    raise SystemExit(msg) from error
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    help="Fair kernel models: reproduce the paper, fetch its data.",
+)  # fmt: skip
+data_app = typer.Typer(no_args_is_help=True, help="The data sets: list them, or fetch one.")
+app.add_typer(data_app, name="data")
+
+# Names only: importing scikit-learn takes seconds that `--help` should not.
+SETS = {
+    "adult": "fetch_adult",
+    "compas": "fetch_compas",
+    "communities_crime": "fetch_communities_crime",
+    "nlsy79": "fetch_nlsy79",
+    "law_school": "fetch_law_school",
+    "loans": "load_loans",
+    "diabetes": "load_diabetes",
+}
+METHOD_NAMES = ("fairspan", "fgp", "gp", "linear-ferm", "ferm", "laftr-gp", "ncfr")
+_errors = Console(stderr=True)
+
+DataHome = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the data files; $FAIRSPAN_DATA or the cache if absent."),
+]
+
+
+def main() -> None:
+    """Entry point: one red line and exit code 2 where a user can act, never a traceback."""
+    try:
+        app()
+    except (ValueError, OSError, ImportError) as error:
+        if os.environ.get("FAIRSPAN_DEBUG"):
+            raise
+        _errors.print(f"[bold red]Error:[/] {_inert(error)}", highlight=False)
+        raise SystemExit(2) from error
+
+
+def _inert(error: BaseException) -> str:
+    """Text of an error without markup or control characters of its own."""
+    text = "".join(c if c.isprintable() or c == " " else " " for c in str(error))
+    return text.replace("[", "\\[")
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"fairspan {metadata.version('fairspan')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("reproduce")
+def reproduce_command(
+    figure: Annotated[str, typer.Argument(help="figure1, figure2 or all.")] = "all",
+    splits: Annotated[int, typer.Option(help="Random splits beside the paper's own.")] = 0,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(help=f"One of {', '.join(METHOD_NAMES)}; repeat for several."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for figures, tables and finished cells.")
+    ] = Path("reproduction"),
+    data_home: DataHome = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Under two minutes, and rough.")] = False,
+) -> None:
+    """Reproduce the paper's figures; a stopped run goes on where it was."""
+    from fairspan.experiments import reproduce
+
+    written = reproduce(
+        figure, splits=splits, methods=methods, out=out, data_home=data_home, quick=quick,
+        track=_track, say=lambda text: _errors.print(text, highlight=False),
+    )  # fmt: skip
+    for path in written:
+        typer.echo(str(path))
+
+
+def _track(cells: Sequence[Any]) -> Iterable[Any]:
+    """A bar that names the cell at work; nothing where there is no terminal."""
+    columns = (
+        BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )  # fmt: skip
+    with Progress(*columns, console=_errors, disable=not _errors.is_terminal) as progress:
+        task = progress.add_task("", total=len(cells))
+        for cell in cells:
+            progress.update(task, description=cell.title)
+            yield cell
+            progress.advance(task)
+
+
+@data_app.command("list")
+def list_data() -> None:
+    """Names of the data sets, with what they are."""
+    from fairspan import datasets
+
+    for name, loader in SETS.items():
+        what = (getattr(datasets, loader).__doc__ or "").strip().splitlines()[0]
+        typer.echo(f"{name:<18} {what}")
+
+
+@data_app.command("fetch")
+def fetch_data(
+    name: Annotated[str, typer.Argument(help="A name from `fairspan data list`.")],
+    data_home: DataHome = None,
+) -> None:
+    """Find a data set, download it if need be, and say where it is."""
+    if name not in SETS:
+        msg = f"Data set {name!r} is unknown. Known: {', '.join(SETS)}."
+        raise ValueError(msg)
+    from fairspan import datasets
+
+    load: Any = getattr(datasets, SETS[name])
+    if name in ("loans", "diabetes"):
+        table = load()
+        typer.echo(f"{name}: {len(table.data)} rows, comes with an installed package")
+        return
+    table = load(data_home=data_home)
+    typer.echo(f"{name}: {len(table.data)} rows, {table.filename}")
