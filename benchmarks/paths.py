@@ -1,7 +1,7 @@
 """What a whole path costs over the fit it comes from: ``python -m benchmarks.paths``.
 
-CPU time of one BLAS thread, repeats interleaved: 100 dial values evaluated on held-out rows, a tenth
-as many as were trained on, over the fit.
+CPU time of one BLAS thread, the quickest of interleaved repeats: 100 dial values evaluated on held-out
+rows, a tenth as many as were trained on, over the fit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fairspan import (
 )
 
 N_ROWS, N_HELD_OUT, N_COMPONENTS, N_POINTS = 50_000, 5_000, 1000, 100
-REPEATS = 3
+REPEATS = 4
 
 
 def make(n: int = N_ROWS + N_HELD_OUT, seed: int = 0) -> tuple[Any, Any, Any]:
@@ -54,16 +54,18 @@ def path_over_fit(repeats: int = REPEATS) -> dict[str, float]:
         "FairGPClassifier, two classes": (FairGPClassifier, two),
         "FairGPClassifier, three classes": (FairGPClassifier, three),
     }
-    fits, paths = dict.fromkeys(heads, 0.0), dict.fromkeys(heads, 0.0)
+    fits, paths = dict.fromkeys(heads, np.inf), dict.fromkeys(heads, np.inf)
     train, test = slice(0, N_ROWS), slice(N_ROWS, None)
     for _ in range(repeats):
         for name, (cls, target) in heads.items():
             model = cls(n_components=N_COMPONENTS, random_state=0)
-            fits[name] += cpu(model.fit, X[train], target[train], sensitive_features=s[train])
-            paths[name] += cpu(
+            fit = cpu(model.fit, X[train], target[train], sensitive_features=s[train])
+            path = cpu(
                 FairnessPath.from_estimator, model, X[test], target[test],
                 sensitive_features=s[test], n_points=N_POINTS,
             )  # fmt: skip
+            # The quickest of each: what others do on the machine only ever adds.
+            fits[name], paths[name] = min(fits[name], fit), min(paths[name], path)
     return {name: 1.0 + paths[name] / fits[name] for name in heads}
 
 
