@@ -55,7 +55,7 @@ def main() -> None:
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("FAIRSPAN_DEBUG"):
             raise
-        _errors.print(f"[bold red]Error:[/] {_inert(error)}", highlight=False)
+        _errors.print(f"[bold red]Error:[/] {_inert(error)}", highlight=False, soft_wrap=True)
         raise SystemExit(2) from error
 
 
@@ -99,7 +99,7 @@ def reproduce_command(
 
     written = reproduce(
         figure, splits=splits, methods=methods, out=out, data_home=data_home, quick=quick,
-        track=_track, say=lambda text: _errors.print(text, highlight=False),
+        track=_track, say=lambda text: _errors.print(text, highlight=False, soft_wrap=True),
     )  # fmt: skip
     for path in written:
         typer.echo(str(path))

@@ -54,10 +54,11 @@ class NCFR(BaselineRegressor):
 
     Solved in closed form, or by one root in one dimension: no solver is needed.
 
-    Limits: **it reads S when it predicts**. The bound is on the total share, so that
+    Limits: **it reads S when it predicts**. The bound is on the total share, so that with ``ridge=0``
     ``|corr(prediction, S_j)| <= sqrt(eta)`` on training rows for each attribute, without a trade
-    between them. ``features="kernel"`` does not remove S even at ``eta=0``: a kernel of linear
-    residuals still carries it.
+    between them. A ridge leaves part of S in the residuals, which the bound does not see: use a small
+    one. ``features="kernel"`` does not remove S even at ``eta=0``: a kernel of linear residuals still
+    carries it.
 
     Parameters
     ----------
@@ -92,8 +93,9 @@ class NCFR(BaselineRegressor):
     intercept_ : float
         Mean of y.
     explained_share_ : float
-        Share of the prediction's variance that S explains on the training rows; for "kernel" the
-        ratio of the two penalised squares that the method bounds instead.
+        Share of the prediction's variance that comes from S on the training rows, as the method counts
+        it: residuals are taken to be free of S, which they are for ``ridge=0``. For "kernel" the ratio
+        of the two penalised squares that it bounds instead.
 
     Examples
     --------

@@ -4,6 +4,7 @@ A file is trusted for its content: what is checked is the sha256 of the text ins
 because the same text packed by another version of zlib is another file.
 """
 
+import contextlib
 import gzip
 import hashlib
 import importlib
@@ -130,7 +131,19 @@ def _download(file: DataFile, folder: Path, pooch: ModuleType) -> None:
     """
     assert file.convert is not None
     bar = importlib.util.find_spec("tqdm") is not None  # what pooch draws it with
+    made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
+    try:
+        _download_into(file, folder, pooch, bar)
+    except BaseException:
+        if made:  # a mistyped folder is not left behind
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _download_into(file: DataFile, folder: Path, pooch: ModuleType, bar: bool) -> None:
+    assert file.convert is not None
     with tempfile.TemporaryDirectory(dir=folder, prefix=f".{file.name}.") as aside:
         parts = []
         for source in file.sources:

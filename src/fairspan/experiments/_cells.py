@@ -9,6 +9,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ import numpy as np
 
 from fairspan._linalg import Array
 from fairspan.experiments._methods import METHODS, Task
-from fairspan.experiments._problems import CRITERIA, FIGURES, Problem, split
+from fairspan.experiments._problems import CRITERIA, FIGURES, Problem, settings_of, split
 
-__all__ = ["COLUMNS", "Cell", "plan", "run"]
+__all__ = ["COLUMNS", "Cell", "finished", "plan", "run", "write_whole"]
 
-# Raise when a method or a setting changes: kept cells of another version are run again.
-VERSION = 1
+# Raise when a method changes: kept cells of another version are run again.
+VERSION = 2
 COLUMNS = (
     *("figure", "data", "protocol", "split", "method", "reads_sensitive", "criterion"),
     *("parameter", "value", "error", "measure", "parity", "noise", "n_test"),
@@ -46,12 +47,22 @@ class Cell:
     @property
     def title(self) -> str:
         """For a progress bar."""
-        where = "paper's split" if self.seed is None else f"split {self.seed}"
+        where = "fixed split" if self.seed is None else f"random split {self.seed}"
         return f"{self.data}, {METHODS[self.method].label}, {self.criterion}, {where}"
+
+    @property
+    def place(self) -> tuple[str, str, int, int, str]:
+        """Its place among the rows of a table."""
+        seed = -1 if self.seed is None else self.seed
+        return self.figure, self.data, seed, list(METHODS).index(self.method), self.criterion
+
+    def made_by(self) -> str:
+        """What its rows depend on besides its own fields."""
+        return f"{VERSION} {metadata.version('fairspan')} {settings_of(self.data)}"
 
     def file(self, folder: Path) -> Path:
         """Where its rows are kept."""
-        text = json.dumps([VERSION, *vars(self).values()])
+        text = json.dumps([self.made_by(), *vars(self).values()])
         return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
@@ -73,14 +84,48 @@ def plan(
 def run(cell: Cell, problem: Problem, folder: Path) -> list[Row]:
     """Rows of a cell: from its file if it was finished before, else computed and kept."""
     path = cell.file(folder)
-    if path.exists():
-        return list(json.loads(path.read_text(encoding="utf-8")))
+    kept = _read(path)
+    if kept is not None:
+        return list(kept["rows"])
     rows = list(_compute(cell, problem))
-    handle, name = tempfile.mkstemp(dir=folder, prefix=".cell-")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump(rows, stream)
-    os.replace(name, path)
+    made = {"made_by": cell.made_by(), "cell": vars(cell), "rows": rows}
+    write_whole(path, json.dumps(made))
     return rows
+
+
+def finished(folder: Path, *, quick: bool) -> list[Row]:
+    """Rows of every cell in the folder that this version would compute alike."""
+    found = []
+    for path in folder.glob("*.json"):
+        kept = _read(path)
+        if kept is not None and kept["cell"]["quick"] == quick:
+            cell = Cell(**kept["cell"])
+            if kept["made_by"] == cell.made_by():
+                found.append((cell.place, kept["rows"]))
+    found.sort(key=lambda one: one[0])
+    return [row for _, rows in found for row in rows]
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A kept cell; None where there is none, or only part of one."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    whole = isinstance(kept, dict) and {"made_by", "cell", "rows"} <= set(kept)
+    return kept if whole and kept["cell"]["method"] in METHODS else None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Under its name a file is whole, whoever else writes it or dies meanwhile."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def _compute(cell: Cell, problem: Problem) -> Iterator[Row]:
@@ -93,7 +138,11 @@ def _compute(cell: Cell, problem: Problem) -> Iterator[Row]:
         # The published settings ask for what warns: m beyond the levels, slices of one row.
         warnings.simplefilter("ignore")
         for value, scores in method.run(task):
-            error, measures = judge(part, scores, y)
+            judged = [judge(part, one, y) for one in np.atleast_2d(scores)]
+            error = float(np.mean([error for error, _ in judged]))
+            measures = {
+                name: float(np.mean([found[name] for _, found in judged])) for name in judged[0][1]
+            }
             noise = _noise(part)
             for measure, parity in measures.items():
                 yield {

@@ -26,10 +26,9 @@ _STYLES = {
     "laftr-gp": ("#CC79A7", "D"),
     "ncfr": ("#E69F00", "P"),
 }
+# Settings of these are separate trainings, which no line should join.
+_NO_CURVE = ("laftr-gp",)
 _MEASURES = {"figure1": ("SP", "EOP", "EO")}
-_ATTRIBUTE_NAMES = {
-    "racepctblack": "race", "PctForeignBorn": "origin", "black": "race", "female": "gender",
-}  # fmt: skip
 
 Row = dict[str, Any]
 
@@ -46,7 +45,7 @@ def curves(rows: Iterable[Row], data: str, measure: str, protocol: str) -> dict[
     return {method: np.array(list(splits.values())) for method, splits in found.items()}
 
 
-def draw(rows: list[Row], figure: str, protocol: str, folder: Path) -> list[Path]:
+def draw(rows: list[Row], figure: str, protocol: str, folder: Path, suffix: str = "") -> list[Path]:
     """PNG and SVG of one figure under one protocol; what was written."""
     plt = require_pyplot()
     panels = _layout(rows, figure)
@@ -63,6 +62,8 @@ def draw(rows: list[Row], figure: str, protocol: str, folder: Path) -> list[Path
     order = [method for method in METHODS if method in handles]
     names = [METHODS[method].name for method in order]
     title = "grey: within sampling noise"
+    if protocol == "random":
+        title += ";  bars: one standard error over the splits, which share rows"
     if any(METHODS[method].reads_sensitive for method in order):
         title += ";  † reads the protected attribute at prediction time"
     fig.legend(
@@ -71,7 +72,7 @@ def draw(rows: list[Row], figure: str, protocol: str, folder: Path) -> list[Path
     )  # fmt: skip
     written = []
     for kind in ("png", "svg"):
-        path = folder / f"{figure}-{protocol}.{kind}"
+        path = folder / f"{figure}-{protocol}{suffix}.{kind}"
         fig.savefig(path, dpi=160)
         written.append(path)
     plt.close(fig)
@@ -97,6 +98,8 @@ def _panel(ax: Any, found: dict[str, Array], handles: dict[str, Any]) -> None:
         style = {"color": colour, "marker": marker, "ms": 9 if marker == "*" else 4, "lw": 1.2}
         if METHODS[method].reads_sensitive:
             style |= {"mfc": "white", "ls": "--"}
+        if method in _NO_CURVE:
+            style |= {"ls": "none"}
         line = ax.plot(error, parity, **style, zorder=4 if method == "gp" else 3)[0]
         handles.setdefault(method, line)
         if len(points) > 1:
@@ -113,10 +116,11 @@ def _label(ax: Any, rows: list[Row], figure: str, data: str, measure: str) -> No
     shown = measure
     if figure == "figure2":
         attribute = measure.removeprefix("SP ")
-        shown = f"SP, {_ATTRIBUTE_NAMES.get(attribute, attribute)}"
+        shown = f"SP, {attribute}"
     ax.set_title(f"{data}: {shown}", fontsize=9, loc="left")
     ax.set_xlabel("prediction error" if figure == "figure1" else "RMSE", fontsize=8)
     ax.set_ylabel(f"|corr|, {shown}", fontsize=8)
     ax.set_ylim(bottom=0.0)
+    ax.locator_params(axis="x", nbins=5)
     ax.tick_params(labelsize=7)
     ax.spines[["top", "right"]].set_visible(False)

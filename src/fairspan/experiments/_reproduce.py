@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairspan.experiments._cells import COLUMNS, Cell, plan, run
+from fairspan.experiments._cells import COLUMNS, Cell, finished, plan, run, write_whole
 from fairspan.experiments._figures import draw
 from fairspan.experiments._methods import METHODS
 from fairspan.experiments._problems import FIGURES, load
 from fairspan.experiments._report import markdown
+from fairspan.plotting import require_pyplot
 
 __all__ = ["reproduce"]
 
@@ -57,29 +59,38 @@ def reproduce(
     -------
     list of Path
         Files written: ``results.csv``, ``reproduction.md``, one PNG and one SVG per figure and
-        protocol.
+        protocol, with everything that is finished in the folder. Those of ``quick`` have it in their
+        names.
     """
     figures, wanted = _check(figure, splits, methods)
-    folder = Path(out)
-    cache = folder / "cells"
-    cache.mkdir(parents=True, exist_ok=True)
     present = [key for key in wanted if METHODS[key].missing is None]
     left_out = [key for key in wanted if key not in present]
     for key in left_out:
         say(f"{METHODS[key].label} is left out: it needs {METHODS[key].missing}.")
-    problems = {name: load(name, data_home) for part in figures for name in FIGURES[part]}
     cells = list(plan(figures, present, [None, *range(splits)], quick=quick))
-    rows: list[dict[str, Any]] = []
+    if not cells:
+        msg = f"Nothing to run: none of the methods {', '.join(wanted)} belongs to {figure} and is here."
+        raise ValueError(msg)
+    require_pyplot()  # before any work
+    problems = {name: load(name, data_home) for name in dict.fromkeys(c.data for c in cells)}
+    folder = Path(out)
+    cache = folder / "cells"
+    cache.mkdir(parents=True, exist_ok=True)
     for cell in cells if track is None else track(cells):
-        rows += run(cell, problems[cell.data], cache)
-    protocols = ["paper", "random"] if splits else ["paper"]
-    written = [_write_csv(rows, folder / "results.csv")]
+        run(cell, problems[cell.data], cache)
+    # Everything that is finished in this folder, not only what this call asked for.
+    rows = finished(cache, quick=quick)
+    suffix = "-quick" if quick else ""
+    written = [_write_csv(rows, folder / f"results{suffix}.csv")]
+    figures = [part for part in FIGURES if any(r["figure"] == part for r in rows)]
+    protocols = [p for p in ("paper", "random") if any(r["protocol"] == p for r in rows)]
     for part in figures:
         for protocol in protocols:
             own = [r for r in rows if r["figure"] == part and r["protocol"] == protocol]
-            written += draw(own, part, protocol, folder)
-    page = folder / "reproduction.md"
-    page.write_text(markdown(rows, figures, protocols, _note(quick, left_out)), encoding="utf-8")
+            if own:
+                written += draw(own, part, protocol, folder, suffix)
+    page = folder / f"reproduction{suffix}.md"
+    write_whole(page, markdown(rows, figures, protocols, _note(quick, left_out), claims=not quick))
     return [*written, page]
 
 
@@ -95,21 +106,25 @@ def _check(figure: str, splits: int, methods: Sequence[str] | None) -> tuple[lis
         if key not in METHODS:
             msg = f"Method {key!r} is unknown. Allowed: {', '.join(METHODS)}."
             raise ValueError(msg)
-    return list(FIGURES) if figure == "all" else [figure], wanted
+    return list(FIGURES) if figure == "all" else [figure], list(dict.fromkeys(wanted))
 
 
 def _note(quick: bool, left_out: list[str]) -> str:
     text = "Written by `fairspan reproduce`."
     if quick:
-        text += " With `--quick`: at most 1,000 training rows and 400 landmarks, so rough."
+        text += (
+            " With `--quick`: at most 1,000 training rows and 400 landmarks, so rough; the paper's claims "
+            "are judged by full runs only."
+        )
     for key in left_out:
         text += f" {METHODS[key].label} was left out: {METHODS[key].missing} is not installed."
     return text
 
 
 def _write_csv(rows: list[dict[str, Any]], path: Path) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, COLUMNS)
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue())
     return path
