@@ -46,6 +46,12 @@ PINS := constraints.txt
 demo: .venv/.stamp ## fit on real data, print the trade-off table, save the plot
 	@$(BIN)/python examples/demo.py
 
+# The data files beside the project are used where they are; otherwise the library looks for them.
+.PHONY: reproduce
+reproduce: .venv/.stamp ## both figures of the paper, the quick way, in reproduction/
+	@$(if $(wildcard ../shared/data),FAIRSPAN_DATA=$${FAIRSPAN_DATA:-../shared/data}) \
+		$(BIN)/fairspan reproduce all --quick $(ARGS)
+
 # A torch that slipped in as someone's dependency would hide a core that needs it.
 .PHONY: test
 test: .venv/.stamp ## the suite, without torch

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from fairspan.experiments._cells import COLUMNS, Cell, finished, plan, run, write_whole
 from fairspan.experiments._figures import draw
 from fairspan.experiments._methods import METHODS
@@ -76,8 +78,10 @@ def reproduce(
     folder = Path(out)
     cache = folder / "cells"
     cache.mkdir(parents=True, exist_ok=True)
-    for cell in cells if track is None else track(cells):
-        run(cell, problems[cell.data], cache)
+    # On few rows threads wait for each other more than they compute.
+    with threadpool_limits(limits=1 if quick else None):
+        for cell in cells if track is None else track(cells):
+            run(cell, problems[cell.data], cache)
     # Everything that is finished in this folder, not only what this call asked for.
     rows = finished(cache, quick=quick)
     suffix = "-quick" if quick else ""
