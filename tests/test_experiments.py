@@ -304,6 +304,24 @@ def test_claims_are_judged_by_the_numbers():
     assert verdicts(0.19, 0.001) == [False, False]
 
 
+def test_the_lowest_eo_is_sought_among_all_of_the_papers_methods():
+    found = {
+        name: np.array([[error, parity]])
+        for name, error, parity in (
+            ("gp", 0.20, 0.30),
+            ("fairspan", 0.20, 0.01),
+            ("laftr-gp", 0.25, 0.10),
+            ("linear-ferm", 0.28, 0.05),
+        )
+    }
+    noise = dict.fromkeys(("SP", "EOP", "EO"), 0.03)
+    for rival, holds in ((0.05, False), (0.20, True)):
+        found["linear-ferm"][0, 1] = rival
+        *_, (claim, _, verdict) = _report._classification({"SP": {}, "EO": found}, 1000, noise)
+        assert "lowest EO" in claim
+        assert verdict == holds
+
+
 @pytest.mark.parametrize("name", [data for sets in FIGURES.values() for data in sets])
 def test_the_real_problems_are_the_papers(shared, name):
     problem = load(name, shared / "data")
