@@ -1,11 +1,10 @@
-"""What the rivals share: base classes, clean X, y and S, kernels and feature coordinates."""
+"""What the rivals share: base classes, parameters, clean X and y."""
 
 from __future__ import annotations
 
 import importlib
 import numbers
-from collections.abc import Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,27 +20,10 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from fairspan._columns import as_frame, named_columns_of, read_attributes
 from fairspan._linalg import Array
 from fairspan._validation import read_features
-from fairspan.codes import MAX_INTEGER_CATEGORIES, Attribute, Coder, infer_kind
-from fairspan.features import (
-    GAMMA_KERNELS,
-    WIDTH_KERNELS,
-    Kernel,
-    LandmarkMap,
-    TransformerMap,
-    kernel_names,
-    median_distance,
-    width_to_gamma,
-)
 
 Labels = NDArray[Any]
-FeatureMap = LandmarkMap | TransformerMap
-
-AUTO_LANDMARKS = 1000
-_MEDIAN_ROWS = 1000
-_BLOCK_ROWS = 2048
 
 
 # --------------------------------------------------------------------------- base classes
@@ -68,7 +50,7 @@ class BaselineRegressor(RegressorMixin, Baseline):  # type: ignore[misc]
     """A rival that predicts numbers."""
 
 
-class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
+class BaselineClassifier(ClassifierMixin, Baseline, ABC):  # type: ignore[misc]
     """A rival for two classes: the sign of `decision_function` decides."""
 
     classes_: Labels
@@ -78,9 +60,9 @@ class BaselineClassifier(ClassifierMixin, Baseline):  # type: ignore[misc]
         tags.classifier_tags.multi_class = False
         return tags
 
+    @abstractmethod
     def decision_function(self, X: Any) -> Array:
         """The real-valued score; positive means ``classes_[1]``."""
-        raise NotImplementedError
 
     def predict(self, X: Any) -> Labels:
         """The class on whose side the score lies; no protected attribute is read."""
@@ -203,203 +185,3 @@ def positive_rows(signs: Array, classes: Labels, pos_label: object) -> NDArray[n
     if not any(match):
         raise refuse("pos_label", pos_label, f"one of the labels {classes.tolist()}, or None")
     return np.asarray(signs > 0.0 if match[1] else signs < 0.0)
-
-
-# --------------------------------------------------------------------------- S
-
-
-_FIT_NEEDS_S = """\
-{name}.fit needs the protected attributes: `sensitive_features` was not given. Pass values, one per \
-row of X: fit(X, y, sensitive_features=s); in a pipeline, stepname__sensitive_features=s, or route \
-it (sklearn.set_config(enable_metadata_routing=True))."""
-
-_PREDICT_NEEDS_S = """\
-{name} reads the protected attributes when it predicts: `sensitive_features` was not given. Call \
-{method}(X, sensitive_features=s) with the same attributes as in fit. Where S is not known at \
-prediction time this method cannot be used."""
-
-
-def read_sensitive(
-    est: Baseline, X: Any, sensitive_features: Any, n: int, method: str = "fit"
-) -> dict[str, Attribute]:
-    """Clean attributes by name, without gaps."""
-    if sensitive_features is None:
-        text = _FIT_NEEDS_S if method == "fit" else _PREDICT_NEEDS_S
-        raise ValueError(text.format(name=type(est).__name__, method=method))
-    if named_columns_of(as_frame(X, "X"), sensitive_features, "sensitive_features") is not None:
-        msg = (
-            f"sensitive_features={sensitive_features!r} names columns of X. {type(est).__name__} "
-            f"takes the values, one per row, and X without them."
-        )
-        raise ValueError(msg)
-    attributes = read_attributes(sensitive_features, n, "sensitive_features", "sensitive_feature")
-    for attribute in attributes.values():
-        if attribute.missing.any():
-            msg = (
-                f"sensitive_features {attribute.name!r} is missing (NaN or None) in "
-                f"{int(attribute.missing.sum())} rows. Drop those rows, or give them a category of "
-                f"their own."
-            )
-            raise ValueError(msg)
-        if method == "fit" and len(np.unique(attribute.values)) < 2:
-            msg = (
-                f"sensitive_features {attribute.name!r} has one value only, "
-                f"{attribute.values[0]!r}: there is nothing to be fair about. Leave it out."
-            )
-            raise ValueError(msg)
-    return attributes
-
-
-def align(attributes: dict[str, Attribute], names: tuple[str, ...]) -> dict[str, Attribute]:
-    """The attributes of `predict` under the names of `fit`: by name, or an array's by position."""
-    if set(attributes) == set(names):
-        return {name: attributes[name] for name in names}
-    unnamed = all(name.startswith("sensitive_feature_") for name in attributes)
-    if unnamed and len(attributes) == len(names):
-        return dict(zip(names, attributes.values(), strict=True))
-    msg = (
-        f"sensitive_features has the attributes {', '.join(map(repr, attributes))}; fit had "
-        f"{', '.join(map(repr, names))}. Give the same ones."
-    )
-    raise ValueError(msg)
-
-
-def read_two_groups(
-    est: Baseline, attributes: Mapping[str, Attribute]
-) -> tuple[NDArray[np.bool_], Labels]:
-    """Membership of the second of two groups, and the two values."""
-    if len(attributes) != 1:
-        msg = (
-            f"{type(est).__name__} handles one protected attribute; sensitive_features has "
-            f"{len(attributes)}: {', '.join(map(repr, attributes))}. Give one of them."
-        )
-        raise ValueError(msg)
-    attribute = next(iter(attributes.values()))
-    values, codes = np.unique(attribute.values, return_inverse=True)
-    if len(values) != 2:
-        msg = (
-            f"{type(est).__name__} handles two groups; sensitive_features {attribute.name!r} has "
-            f"{len(values)} distinct value{'s' if len(values) != 1 else ''}. Make it binary first, e.g. one "
-            f"group against the rest."
-        )
-        raise ValueError(msg)
-    return codes == 1, values
-
-
-@dataclass(frozen=True)
-class SensitiveCoding:
-    """Frozen rule that turns attributes into numeric columns.
-
-    ``numbers`` are used as they are, the ``coders``' levels as 0/1 indicators (without the first
-    level if ``drop_first``).
-    """
-
-    names: tuple[str, ...]
-    coders: tuple[Coder, ...]
-    drop_first: bool
-
-    @classmethod
-    def learn(
-        cls, attributes: Mapping[str, Attribute], coding: str, *, drop_first: bool = False
-    ) -> SensitiveCoding:
-        """``linear``: numbers stay; ``one-hot``: levels of all; ``auto``: numbers with many values stay."""
-        coders = tuple(
-            Coder.learn(attribute, "categorical", None)
-            for attribute in attributes.values()
-            if not _stays_a_number(attribute, coding)
-        )
-        return cls(tuple(attributes), coders, drop_first)
-
-    def columns(self, attributes: Mapping[str, Attribute]) -> Array:
-        """One column per number, one per level, in the order of the attributes."""
-        coders = {coder.name: coder for coder in self.coders}
-        blocks = []
-        for name in self.names:
-            if name not in coders:
-                blocks.append(attributes[name].values.astype(np.float64)[:, None])
-                continue
-            codes = coders[name].codes(attributes)
-            levels = np.arange(int(self.drop_first), coders[name].n_levels)
-            blocks.append((codes[:, None] == levels).astype(np.float64))
-        return np.concatenate(blocks, axis=1)
-
-    def is_number(self) -> NDArray[np.bool_]:
-        """Which columns are numbers rather than indicators."""
-        sizes = {coder.name: coder.n_levels - int(self.drop_first) for coder in self.coders}
-        parts = [np.full(sizes.get(name, 1), name not in sizes) for name in self.names]
-        return np.concatenate(parts)
-
-
-def _stays_a_number(attribute: Attribute, coding: str) -> bool:
-    if attribute.values.dtype.kind != "f":
-        return False
-    if coding == "auto":
-        return infer_kind(attribute) == "continuous"
-    if coding == "linear":
-        return True
-    if (size := len(np.unique(attribute.values))) > MAX_INTEGER_CATEGORIES:
-        msg = (
-            f"sensitive_features {attribute.name!r} has {size} distinct values, too many for "
-            f"indicators ({MAX_INTEGER_CATEGORIES} at most). Use 'linear' or 'rbf', or make groups."
-        )
-        raise ValueError(msg)
-    return False
-
-
-# --------------------------------------------------------------------------- kernels
-
-
-def make_kernel(
-    kernel: Any, gamma: Any, kernel_params: Any, X: Array, rng: np.random.Generator
-) -> Kernel:
-    """The kernel of an estimator's parameters, with gamma resolved on the training rows."""
-    params = dict(kernel_params or {})
-    if callable(kernel):
-        return Kernel.from_callable(kernel, params, X)
-    names = tuple(name for name in kernel_names() if name != "precomputed")
-    if not isinstance(kernel, str) or kernel not in names:
-        raise refuse("kernel", kernel, f"one of {', '.join(map(repr, names))}, or a callable")
-    if kernel in GAMMA_KERNELS:
-        params["gamma"] = choose_gamma(kernel, gamma, X, rng)
-    return Kernel(kernel, params)
-
-
-def choose_gamma(kernel: str, gamma: Any, X: Array, rng: np.random.Generator) -> float:
-    """A number as it is; "scale" as in scikit-learn; "median": the width is the median distance."""
-    if not isinstance(gamma, str):
-        return check_number("gamma", gamma, open_low=True)
-    check_choice("gamma", gamma, ("scale", "median"))
-    if gamma == "median" and kernel in WIDTH_KERNELS:
-        rows = rng.permutation(len(X))[:_MEDIAN_ROWS]
-        return width_to_gamma(median_distance(X[rows], kernel), kernel)
-    variance = float(X.var())
-    return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
-
-
-def check_landmarks(name: str, value: object) -> None:
-    """Refuse anything but "auto", "all", or a number of rows."""
-    if not (isinstance(value, str) and value in ("auto", "all")):
-        try:
-            check_count(name, value)
-        except ValueError:
-            raise refuse(name, value, "'auto', 'all' or a whole number of at least 1") from None
-
-
-def feature_map(kernel: Kernel, X: Array, size: Any, rng: np.random.Generator) -> FeatureMap:
-    """Coordinates psi with ``k(x, z) = psi(x).psi(z)``: exact, or Nystrom on ``size`` random rows."""
-    if kernel.name == "linear" and kernel.function is None:
-        return TransformerMap(None, X.shape[1])
-    n = len(X)
-    size = n if size == "all" else min(n, AUTO_LANDMARKS if size == "auto" else int(size))
-    rows = X if size == n else X[rng.permutation(n)[:size]]
-    # Sorted distinct rows: with all of them the map does not depend on the order of the data.
-    return LandmarkMap.build(kernel, np.unique(rows, axis=0), None, exact=size == n)
-
-
-def kernel_scores(kernel: Kernel, X: Array, rows: Array, coef: Array) -> Array:
-    """``sum_i coef_i k(x_i, x)`` for each x, in blocks that keep the Gram matrix small."""
-    out = np.empty((len(X), *coef.shape[1:]))
-    for start in range(0, len(X), _BLOCK_ROWS):
-        block = slice(start, start + _BLOCK_ROWS)
-        out[block] = kernel(X[block], rows) @ coef
-    return out

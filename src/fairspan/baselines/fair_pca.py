@@ -14,18 +14,15 @@ from fairspan._linalg import Array, orthonormal_columns, psd_eigh
 from fairspan._parameters import canonical_criterion
 from fairspan.baselines._common import (
     BaselineTransformer,
-    SensitiveCoding,
     check_count,
-    check_landmarks,
-    feature_map,
     generator,
-    make_kernel,
     positive_rows,
     read_rows,
-    read_sensitive,
     read_two_classes,
     refuse,
 )
+from fairspan.baselines._kernels import check_landmarks, feature_map, make_kernel
+from fairspan.baselines._sensitive import SensitiveCoding, read_sensitive
 
 __all__ = ["FairPCA"]
 

@@ -20,15 +20,13 @@ from fairspan.baselines._common import (
     check_choice,
     check_number,
     generator,
-    kernel_scores,
-    make_kernel,
     need,
     positive_rows,
     read_rows,
-    read_sensitive,
     read_two_classes,
-    read_two_groups,
 )
+from fairspan.baselines._kernels import kernel_scores, make_kernel
+from fairspan.baselines._sensitive import read_sensitive, read_two_groups
 
 __all__ = ["FERM", "LinearFERM"]
 

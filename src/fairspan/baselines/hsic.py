@@ -17,21 +17,22 @@ from fairspan.baselines._common import (
     Baseline,
     BaselineClassifier,
     BaselineRegressor,
-    FeatureMap,
-    SensitiveCoding,
     check_choice,
     check_count,
-    check_landmarks,
     check_number,
-    choose_gamma,
-    feature_map,
     generator,
-    make_kernel,
     read_numbers,
     read_rows,
-    read_sensitive,
     read_two_classes,
 )
+from fairspan.baselines._kernels import (
+    FeatureMap,
+    check_landmarks,
+    choose_gamma,
+    feature_map,
+    make_kernel,
+)
+from fairspan.baselines._sensitive import SensitiveCoding, read_sensitive
 from fairspan.codes import Attribute
 from fairspan.features import Kernel
 

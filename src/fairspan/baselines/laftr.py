@@ -6,6 +6,7 @@ representations", International Conference on Machine Learning 35.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any, ClassVar, Self, TypeVar
@@ -22,18 +23,16 @@ from fairspan._parameters import canonical_criterion
 from fairspan.baselines._common import (
     BaselineClassifier,
     Labels,
-    align,
     check_choice,
     check_count,
     check_number,
     positive_rows,
     read_rows,
-    read_sensitive,
     read_two_classes,
-    read_two_groups,
     refuse,
 )
 from fairspan.baselines._laftr_networks import Networks, Schedule, Setting, fit_many
+from fairspan.baselines._sensitive import align, read_sensitive, read_two_groups
 from fairspan.baselines.standard_gp import StandardGP
 from fairspan.exceptions import DataWarning, warn_user
 
@@ -60,9 +59,9 @@ class _ReadsSensitive(BaselineClassifier):
         """Whether prediction needs ``sensitive_features``: iff ``use_sensitive``."""
         return bool(self.use_sensitive)
 
+    @abstractmethod
     def decision_function(self, X: Any, sensitive_features: Any = None) -> Array:
         """The real-valued score; positive means ``classes_[1]``."""
-        raise NotImplementedError
 
     def predict(self, X: Any, sensitive_features: Any = None) -> Labels:
         """The class on whose side the score lies.

@@ -19,16 +19,14 @@ from sklearn.utils.validation import check_is_fitted
 from fairspan._linalg import Array, psd_eigh
 from fairspan.baselines._common import (
     BaselineRegressor,
-    SensitiveCoding,
-    align,
     check_choice,
     check_count,
     check_number,
-    kernel_scores,
     read_numbers,
     read_rows,
-    read_sensitive,
 )
+from fairspan.baselines._kernels import kernel_scores
+from fairspan.baselines._sensitive import SensitiveCoding, align, read_sensitive
 from fairspan.features import Kernel
 
 __all__ = ["NCFR"]
