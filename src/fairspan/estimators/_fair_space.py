@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from fairspan._linalg import Array, orthonormal_columns, psd_eigh
+from fairspan._linalg import Array, psd_eigh
 from fairspan.certificates import Certificate, supremum
 from fairspan.estimators._dial import Position, certify, warn_unreachable
 from fairspan.estimators._solve import Solution, path_moments
 from fairspan.heads import PathMoments, multiple_correlation, ridge_head, smallest_fairness
-from fairspan.subspaces import Metric, blend
+from fairspan.subspaces import blend
 
 # Components of the fair subspace that "auto" keeps, as a share of its variance.
 FAIR_VARIANCE = 0.99
@@ -134,27 +134,18 @@ def _angle_scale(solution: Solution, est: Any) -> float:
     return place
 
 
-def fair_metric(solution: Solution) -> tuple[Array, Array]:
-    """L of ``R = LL'``, and an orthonormal basis Q of ``L^-1 N``: what the posterior's root needs."""
-    fair = solution.fair
-    assert fair is not None
-    metric = Metric.correlation(fair.cov, solution.eta_y)
-    assert metric.factor is not None
-    return metric.factor, orthonormal_columns(metric.covectors(fair.removed))
-
-
 def squared_lengths(est: Any, X: Array) -> Array:
-    """``|u|^2`` and ``|Q'u|^2`` of ``u = L^-1 (psi - mu)``, (n, 2).
+    """``|u|^2`` and ``|Q'u|^2`` of ``u = L^-1 (psi - mu)``, (n, 2); Q is ``outside``.
 
     The posterior variance on all of F is ``(|u|^2 - t |Q'u|^2)/T`` in units of the noise.
     """
-    factor, Q = fair_metric(est._solution)
+    fair = est._solution.fair
     out = np.empty((len(X), 2))
     for start in range(0, len(X), _BLOCK_ROWS):
         rows = slice(start, start + _BLOCK_ROWS)
-        u = scipy.linalg.solve_triangular(factor, est._coordinates(X[rows]).T, lower=True).T
+        u = scipy.linalg.solve_triangular(fair.factor, est._coordinates(X[rows]).T, lower=True).T
         out[rows, 0] = np.einsum("ij,ij->i", u, u)
-        out[rows, 1] = ((u @ Q) ** 2).sum(axis=1)
+        out[rows, 1] = ((u @ fair.outside) ** 2).sum(axis=1)
     return out
 
 

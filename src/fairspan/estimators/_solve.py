@@ -37,6 +37,8 @@ class FairGeometry:
     cross: Array  # Cov(psi, y)
     block_cov: tuple[Array, ...]
     block_delta: tuple[Array, ...]
+    factor: Array  # L of R = LL', which every variance needs
+    outside: Array  # orthonormal basis of L^-1 N
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,11 @@ def solve(moments: Moments, pilot: Pilot, est: Any) -> Solution:
     fair = None
     if est.subspace == "fair":
         N = orthonormal_columns(np.concatenate(covectors, axis=1))
-        fair = FairGeometry(N, N.T @ ridge.solve(N), cov, cross, block_cov, block_delta)
+        assert ridge.factor is not None
+        fair = FairGeometry(
+            N, N.T @ ridge.solve(N), cov, cross, block_cov, block_delta, ridge.factor,
+            orthonormal_columns(ridge.covectors(N)),
+        )  # fmt: skip
     held_out = None
     if getattr(est, "_cross_fit", False) and est.method != "paper" and pilot.target is not None:
         held_out = held_out_bases(

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairspan._linalg import Array
 from fairspan.estimators._dial import Position
 from fairspan.estimators._docs import complete_parameters
-from fairspan.estimators._fair_space import fair_metric, fair_root, squared_lengths
+from fairspan.estimators._fair_space import fair_root, squared_lengths
 from fairspan.estimators._predictor import FairPredictor
 from fairspan.estimators.representation import FairRepresentation
 from fairspan.gp import (
@@ -271,10 +271,11 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         """Rows r(x) with ``Cov(f(x), f(z)) = r(x).r(z)`` for the latent function without b0."""
         if self.subspace == "model":
             return self._scores(X) @ _lower(self._posterior.cov)
-        white, Q = fair_metric(self._solution)
+        fair = self._solution.fair
+        assert fair is not None
         keep = float(np.sqrt(max(1.0 - self._fair_shrinkage(), 0.0)))
-        u = scipy.linalg.solve_triangular(white, self._coordinates(X).T, lower=True).T
-        u -= (1.0 - keep) * (u @ Q) @ Q.T
+        u = scipy.linalg.solve_triangular(fair.factor, self._coordinates(X).T, lower=True).T
+        u -= (1.0 - keep) * (u @ fair.outside) @ fair.outside.T
         return np.sqrt(self.noise_ / self._solution.weight) * u
 
     def sample_y(self, X, n_samples=1, random_state=0, *, prior=False) -> Array:
