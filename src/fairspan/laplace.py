@@ -17,7 +17,18 @@ from fairspan._linalg import Array
 from fairspan.codes import Codes
 from fairspan.exceptions import NumericalWarning, warn_user
 
-__all__ = ["Laplace", "ScoreBlock", "class_curvature", "fit_laplace", "moderate", "softmax"]
+__all__ = [
+    "Laplace",
+    "ScoreBlock",
+    "class_curvature",
+    "fit_laplace",
+    "moderate",
+    "row_curvature",
+    "softmax",
+]
+
+# Probabilities of least squares are not to be believed beyond 5 and 95 percent.
+_LEAST_CURVATURE = 2.0 * 0.05 * 0.95
 
 # Newton squares its decrement: after a step of this one, rounding is left.
 _DECREMENT = 1e-5
@@ -116,6 +127,15 @@ def class_curvature(shares: Array) -> float:
     labels with penalty alpha is, to second order, this likelihood with prior precision alpha times it.
     """
     return float((1.0 - shares @ shares) / (len(shares) - 1))
+
+
+def row_curvature(p: Array) -> Array:
+    """``1 - sum p^2`` of each row's class probabilities, (n, K): ``2 p (1 - p)`` for two classes.
+
+    Up to a factor the curvature of the softmax likelihood there, averaged over classes. Probabilities
+    may be those of a regression, which leave [0, 1]; no row counts for less than one at 95 percent.
+    """
+    return np.asarray(np.maximum(1.0 - np.einsum("ik,ik->i", p, p), _LEAST_CURVATURE))
 
 
 def fit_laplace(

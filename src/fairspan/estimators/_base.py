@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion, check_parameters
 from fairspan._validation import Data, check_rows, read_features, read_training_data
+from fairspan.estimators._curvature import RowCurvature
 from fairspan.estimators._dial import Position, locate
 from fairspan.estimators._pilot import Pilot, accumulate
 from fairspan.estimators._prepare import build_pilot
@@ -286,10 +287,14 @@ class FairKernelEstimator(BaseEstimator):
 
     def _solve(self, data: Data | None = None) -> None:
         """From moments to a model; ``data`` is at hand where all the rows are in memory."""
-        self._solution = solve(self.moments_, self.pilot_, self)
+        self._solution = solve(self.moments_, self.pilot_, self, self._row_curvature(data))
         self._look_at_rows(data)
         self._locate()
         self._publish()
+
+    def _row_curvature(self, data: Data | None) -> RowCurvature | None:  # noqa: ARG002
+        """The geometry of a likelihood that needs the rows; None is that of the moments."""
+        return None
 
     def _look_at_rows(self, data: Data | None) -> None:
         """For heads that moments do not suffice for."""

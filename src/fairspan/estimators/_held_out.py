@@ -30,14 +30,14 @@ def held_out_bases(
     covectors: list[Array],
     eta_y: float,
     basis: Array,
-    *,
-    rkhs: bool,
+    metric: Metric | None,
 ) -> HeldOut | None:
     """``B_k = [P_F g_k, (I - P_F) g_k]`` in the scale of B; None where B is not made of g alone.
 
     With all rows ``P_F g`` is B's fair half times some matrix, and so is the rest; the same matrices
     turn the ridge functions g_k of a fold into columns that the head's coefficients fit. F stays
     that of all rows: it knows S, and of the labels only what the criterion's cells are made of.
+    ``metric`` None is the correlation geometry, of each fold's own rows.
     """
     d = basis.shape[1] // 2
     if moments.n_folds < 2 or d == 0:
@@ -46,9 +46,9 @@ def held_out_bases(
     def halves(pooled: Pooled) -> tuple[Array, Array]:
         ridge = Metric.correlation(pooled.cov, eta_y)
         g = ridge.solve(target(pooled))
-        metric = Metric.rkhs() if rkhs else ridge
-        Q, u = removed_basis(metric, covectors), metric.functions(g)
-        outside = metric.back(Q @ (Q.T @ u))
+        coordinates = ridge if metric is None else metric
+        Q, u = removed_basis(coordinates, covectors), coordinates.functions(g)
+        outside = coordinates.back(Q @ (Q.T @ u))
         return g - outside, outside
 
     unmix, parts = [], halves(moments.pool())

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan._linalg import Array, Tridiagonal, orthonormal_columns
 from fairspan.estimators._blocks import PAPER_ETA, BlockReport, build_blocks
+from fairspan.estimators._curvature import RowCurvature
 from fairspan.estimators._held_out import HeldOut, held_out_bases
 from fairspan.estimators._pilot import Pilot
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
@@ -60,10 +61,16 @@ class Solution:
     sum_log_weight: float
     fair: FairGeometry | None  # only for subspace="fair"
     held_out: HeldOut | None  # only where a head looks at rows
+    bent: bool = False  # the geometry is that of a likelihood
 
 
-def solve(moments: Moments, pilot: Pilot, est: Any) -> Solution:
-    """Blocks, removed covectors, predictive directions, principal pair, path moments."""
+def solve(
+    moments: Moments, pilot: Pilot, est: Any, curvature: RowCurvature | None = None
+) -> Solution:
+    """Blocks, removed covectors, predictive directions, principal pair, path moments.
+
+    ``curvature`` looks at rows and gives the geometry of a likelihood instead of least squares'.
+    """
     # Whitening is cubic in D per matrix, so groups are brought together first: once per fold, and
     # once per cell, instead of once per both.
     by_cell = moments.over_folds() if pilot.cells.n_groups > 1 else None
@@ -81,6 +88,7 @@ def solve(moments: Moments, pilot: Pilot, est: Any) -> Solution:
     # All of F as a prior is derived in the correlation geometry (METHOD 9), whatever the method.
     optimal = est.method == "optimal" or (est.method == "rkhs" and est.subspace == "fair")
     metric = ridge if optimal else Metric.rkhs()
+    own_metric = None if optimal else metric  # None: made of moments, so a fold has its own
     removed = removed_basis(metric, covectors)
     if removed.shape[1] >= len(cov):
         warn_user(
@@ -103,6 +111,14 @@ def solve(moments: Moments, pilot: Pilot, est: Any) -> Solution:
         cross, mean, variance = target_covariance(total, _target(total, pilot))
         predictive = _predictive(total, pilot, est, cov, cross, eta_y, ridge)
     pair = principal_pair(removed, metric.functions(predictive))
+    # Of a direction that is a function of S alone another geometry would leave noise.
+    bent = curvature is not None and bool(pair.has_fair_partner.all())
+    if curvature is not None and bent:
+        metric = own_metric = Metric.correlation(
+            curvature(total.mean, ridge.solve(cross), mean), eta_y
+        )
+        removed = removed_basis(metric, covectors)
+        pair = principal_pair(removed, metric.functions(predictive))
     basis = np.concatenate([metric.back(pair.fair), metric.back(pair.removed)], axis=1)
     block_cov = tuple(block.cov for block in blocks)
     block_delta = tuple(block.delta for block in blocks)
@@ -119,12 +135,12 @@ def solve(moments: Moments, pilot: Pilot, est: Any) -> Solution:
     if getattr(est, "_cross_fit", False) and est.method != "paper" and pilot.target is not None:
         held_out = held_out_bases(
             moments, lambda pooled: target_covariance(pooled, _target(pooled, pilot))[0], covectors,
-            eta_y, basis, rkhs=not optimal,
+            eta_y, basis, own_metric,
         )  # fmt: skip
     return Solution(
         basis, total.mean, basis.T @ total.mean, pair, path, tuple(b.report for b in blocks),
         0.0 if est.method == "paper" else eta_y, mean, variance, int(removed.shape[1]),
-        total.rows, total.weight, moments.sum_log_weight, fair, held_out,
+        total.rows, total.weight, moments.sum_log_weight, fair, held_out, bent,
     )  # fmt: skip
 
 

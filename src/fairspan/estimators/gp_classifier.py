@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -16,10 +16,12 @@ from sklearn.utils.class_weight import compute_class_weight
 from fairspan._linalg import Array
 from fairspan._validation import Data
 from fairspan.calibration import Link, fit_link
+from fairspan.estimators._curvature import RowCurvature, weighted_cov
 from fairspan.estimators._dial import Head
 from fairspan.estimators._docs import complete_parameters
 from fairspan.estimators._fair_space import squared_lengths
 from fairspan.estimators._predictor import FairClassifier, LineHead
+from fairspan.estimators._solve import solve
 from fairspan.estimators._training_rows import TrainingRows, same_folds
 from fairspan.estimators.representation import FairRepresentation
 from fairspan.exceptions import DataWarning, warn_user
@@ -58,6 +60,13 @@ class FairGPClassifier(ClassifierMixin, FairClassifier):
     calibrate : bool, default=True
         Pass the log odds through a monotone link, fitted on scores of rows by functions that did not
         see them. Only for ``likelihood="logistic"``; decisions do not change.
+    curvature : {"likelihood", "constant"}, default="likelihood"
+        In which measure the fair function is the nearest one. "likelihood": rows count by the
+        likelihood's curvature there, p (1 - p), so that the score gives way where it decides
+        nothing; parity of *scores* is then cheapest. "constant": all rows alike, as in least squares;
+        cheaper for parity of *decisions* on the path past fairness 1. Both have covariance 0
+        with the codes at fairness 1. Only for ``likelihood="logistic"``, ``method="optimal"`` and
+        ``subspace="model"``; elsewhere it is constant. It takes one more pass over the rows.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the likelihood, of which only the ratios count. The fair subspace and
         the certificate stay those of the rows as they are.
@@ -79,6 +88,8 @@ class FairGPClassifier(ClassifierMixin, FairClassifier):
         Labels.
     log_marginal_likelihood_value_ : float
         Laplace's approximation of the evidence (only for ``likelihood="logistic"``).
+    curvature_ : {"likelihood", "constant"}
+        The measure that was used: constant too where a direction is a function of S alone.
     calibration_ : {"held-out", "training", None}
         Rows the link was fitted on: by functions that did not see them, or, where those cannot be had
         (merged workers, fewer directions than classes), the training scores themselves.
@@ -87,8 +98,9 @@ class FairGPClassifier(ClassifierMixin, FairClassifier):
     """
 
     def __init__(
-        self, kernel="rbf", *, likelihood="logistic", calibrate=True, class_weight=None, gamma="cv",
-        kernel_params=None, feature_map=None, n_components="auto", landmarks="stratified",
+        self, kernel="rbf", *, likelihood="logistic", calibrate=True, curvature="likelihood",
+        class_weight=None, gamma="cv", kernel_params=None, feature_map=None, n_components="auto",
+        landmarks="stratified",
         criterion="statistical_parity", fairness=1.0, dial="angle", sensitive_kind="auto",
         dependence="mean", n_slices=10, intersectional=False, pos_label=None,
         n_sensitive_directions="auto", n_predictive_directions="auto", eta="auto", alpha="auto",
@@ -106,6 +118,7 @@ class FairGPClassifier(ClassifierMixin, FairClassifier):
         )  # fmt: skip
         self.likelihood = likelihood
         self.calibrate = calibrate
+        self.curvature = curvature
         self.class_weight = class_weight
 
     classes_: np.ndarray
@@ -134,7 +147,9 @@ class FairGPClassifier(ClassifierMixin, FairClassifier):
             Rows again, as ``(X, y, sensitive_features)`` or as dicts of the arguments of :meth:`fit`. In
             the order of :meth:`partial_fit`, the link can be fitted on scores by functions that did
             not see them; other rows or another order warn, and the link is fitted on the scores as
-            they are. Merged workers have no common order and take the latter way.
+            they are. Merged workers have no common order and take the latter way. The default
+            ``curvature="likelihood"`` reads them twice, so pass a list or another iterable that
+            starts anew, not a generator.
         """
         with self._unchanged_on_error():
             if not hasattr(self, "_solution"):
@@ -145,6 +160,10 @@ class FairGPClassifier(ClassifierMixin, FairClassifier):
             if self.likelihood == "gaussian":
                 msg = "likelihood='gaussian' is fitted from moments alone; fit_head has nothing to do."
                 raise ValueError(msg)
+            if self._bends:
+                self._need_moments("fit_head")
+                _check_starts_anew(blocks)
+                self._solution = solve(self.moments_, self.pilot_, self, self._curved_by(blocks))
             counter, rows = self.pilot_.counter(), None
             sums = np.zeros((self.pilot_.n_folds, 1 + self._solution.basis.shape[1]))
             for block in blocks:
@@ -157,7 +176,31 @@ class FairGPClassifier(ClassifierMixin, FairClassifier):
                 raise ValueError(msg)
             self._rows = self._checked(rows, sums)
             self._locate()
+            self._publish()
         return self
+
+    @property
+    def _bends(self) -> bool:
+        """The geometry is that of the likelihood, not of least squares."""
+        wanted = self.curvature == "likelihood" and self.likelihood == "logistic"
+        return wanted and self.method == "optimal" and self.subspace == "model"
+
+    def _publish(self) -> None:
+        super()._publish()
+        self.curvature_ = "likelihood" if self._solution.bent else "constant"
+
+    def _row_curvature(self, data: Data | None) -> RowCurvature | None:
+        if data is None or not self._bends:
+            return None
+        return weighted_cov(self.pilot_.features, lambda: [(data.X, data.weights)])
+
+    def _curved_by(self, blocks: Iterable[Any]) -> RowCurvature:
+        def read() -> Iterator[tuple[Array, Array | None]]:
+            for block in blocks:
+                data = self._read_block(block)
+                yield data.X, data.weights
+
+        return weighted_cov(self.pilot_.features, read)
 
     def _checked(self, rows: TrainingRows, sums: Array) -> TrainingRows:
         """The rows without their held-out scores, where these would not be held out."""
@@ -199,6 +242,9 @@ class FairGPClassifier(ClassifierMixin, FairClassifier):
             raise ValueError(msg)
         if not isinstance(self.calibrate, bool | np.bool_):
             msg = f"calibrate={self.calibrate!r} is not allowed; give True or False."
+            raise ValueError(msg)
+        if self.curvature not in ("likelihood", "constant"):
+            msg = f"curvature={self.curvature!r} is not allowed; give 'likelihood' or 'constant'."
             raise ValueError(msg)
         weight = self.class_weight
         named = isinstance(weight, str) and weight == "balanced"
@@ -411,6 +457,16 @@ class FairGPClassifier(ClassifierMixin, FairClassifier):
         sure = means / np.sqrt(noise * (1.0 + spread + 1.0 / T))[:, None]
         # In logarithms: no class may have a mean above zero, and the noise be next to nothing.
         return softmax(scipy.special.log_ndtr(sure))
+
+
+def _check_starts_anew(blocks: Iterable[Any]) -> None:
+    if isinstance(blocks, Iterator):
+        msg = (
+            "fit_head with curvature='likelihood' reads the blocks twice, but was given an iterator, "
+            "which ends after once. Pass a list, or another object whose iter() starts anew; or use "
+            "curvature='constant'."
+        )
+        raise ValueError(msg)
 
 
 def _outputs(found: Laplace) -> tuple[Array, Array]:

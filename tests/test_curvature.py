@@ -1,0 +1,139 @@
+"""The geometry of the likelihood, against dense formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairspan import FairGPClassifier
+from fairspan.laplace import row_curvature
+from tests.small import FIXED, table
+
+X, labels, s = table()
+new = np.random.default_rng(1).normal(size=(15, 3))
+three = np.digitize(X[:, 0] + X[:, 2] + np.random.default_rng(3).normal(size=len(X)), [-0.3, 1.0])
+weights = np.random.default_rng(4).exponential(size=len(X)) + 0.2
+
+
+def fitted(y=labels, *, s=s, sample_weight=None, **params):
+    est = FairGPClassifier(**{**FIXED, **params})
+    return est.fit(X, y, sensitive_features=s, sample_weight=sample_weight)
+
+
+def dense(est, y, w, covectors):
+    """Spans of the unconstrained functions and of their nearest fair ones, at the rows of X."""
+    psi = est._coordinates(X)
+    w = w / w.sum()
+    onehot = (y[:, None] == np.unique(y)).astype(float)
+    shares = w @ onehot
+    cov = psi.T @ (psi * w[:, None])
+    eye = np.eye(len(cov)) * est._solution.eta_y
+    g = np.linalg.solve(cov + eye, psi.T @ (w[:, None] * (onehot - shares)))
+    p = shares + psi @ g
+    v = w * np.maximum(1.0 - (p**2).sum(axis=1), 2 * 0.05 * 0.95)
+    v /= v.sum()
+    centred = psi - v @ psi
+    R = centred.T @ (centred * v[:, None]) + eye
+    N = psi.T @ covectors
+    across = np.linalg.solve(R, N)
+    return psi @ g, psi @ (g - across @ np.linalg.lstsq(N.T @ across, N.T @ g, rcond=None)[0])
+
+
+def same_span(a, b):
+    """No column of one is outside the span of the other."""
+    for one, other in ((a, b), (b, a)):
+        rest = one - other @ np.linalg.lstsq(other, one, rcond=1e-9)[0]
+        np.testing.assert_allclose(rest, 0.0, atol=1e-7 * np.abs(one).max())
+
+
+def codes_of_cells(y, w, criterion):
+    """Covectors of S in each cell: rows times these are the covariances, up to a scale."""
+    cells = [np.ones(len(y), bool)] if criterion == "sp" else [y == k for k in np.unique(y)]
+    return np.stack([c * w * (s - np.average(s[c], weights=w[c])) for c in cells], axis=1)
+
+
+@pytest.mark.parametrize("criterion", ["sp", "eo"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("y", [labels, three], ids=["two", "three"])
+def test_the_fair_functions_are_the_nearest_in_the_likelihoods_measure(y, weighted, criterion):
+    w = weights if weighted else np.ones(len(X))
+    est = fitted(y, sample_weight=w if weighted else None, criterion=criterion)
+    assert est.curvature_ == "likelihood"
+    plain, fair = dense(est, y, w, codes_of_cells(y, w, criterion))
+    same_span(est.at(0.0)._scores(X), plain[:, 1:])
+    same_span(est.at(1.0)._scores(X), fair[:, 1:])
+
+
+@pytest.mark.parametrize("y", [labels, three], ids=["two", "three"])
+def test_both_measures_agree_where_they_must(y):
+    """Unconstrained they are one model, at the fair end both are free of S, and they differ."""
+    bent, flat = fitted(y), fitted(y, curvature="constant")
+    assert flat.curvature_ == "constant"
+    np.testing.assert_allclose(
+        bent.at(0.0).decision_function(new), flat.at(0.0).decision_function(new), atol=1e-6
+    )
+    for est in (bent, flat):
+        f = est.decision_function(X).reshape(len(X), -1)
+        assert np.abs((f - f.mean(axis=0)).T @ (s - s.mean())).max() < 1e-8 * np.abs(f).sum()
+        assert est.certificate_.supremum < 1e-9
+    apart = np.abs(bent.decision_function(new) - flat.decision_function(new)).max()
+    assert apart > 1e-3
+
+
+@pytest.mark.parametrize(
+    "params", [{"likelihood": "gaussian"}, {"method": "rkhs"}, {"subspace": "fair"}]
+)
+def test_it_is_constant_where_the_likelihood_has_no_say(params):
+    est, flat = fitted(**params), fitted(**params, curvature="constant")
+    assert est.curvature_ == "constant"
+    np.testing.assert_array_equal(est.decision_function(new), flat.decision_function(new))
+
+
+def test_a_copy_is_a_weight_of_two():
+    twice = np.ones(len(X))
+    twice[:20] = 2.0
+    rows = np.r_[np.arange(len(X)), np.arange(20)]
+    params = {**FIXED, "landmarks": X, "n_components": "auto", "alpha": 1.0, "calibrate": False}
+    by_weight = FairGPClassifier(**params).fit(
+        X, labels, sensitive_features=s, sample_weight=twice
+    )
+    by_copies = FairGPClassifier(**params).fit(X[rows], labels[rows], sensitive_features=s[rows])
+    np.testing.assert_allclose(
+        by_weight.decision_function(new), by_copies.decision_function(new), atol=1e-6
+    )
+
+
+def test_an_iterator_cannot_be_read_twice():
+    est = fitted()
+    before = est.decision_function(new)
+    with pytest.raises(ValueError, match=r"reads the blocks twice.*Pass a list"):
+        est.fit_head(iter([(X, labels, s)]))
+    np.testing.assert_array_equal(est.decision_function(new), before)
+    flat = fitted(curvature="constant")
+    flat.fit_head(iter([(X, labels, s)]))
+    np.testing.assert_allclose(
+        flat.decision_function(new),
+        fitted(curvature="constant").decision_function(new),
+        atol=1e-8,
+    )
+
+
+def test_the_second_pass_publishes_the_new_geometry():
+    est = FairGPClassifier(**FIXED).prepare(X, labels, sensitive_features=s)
+    est.partial_fit(X, labels, sensitive_features=s)
+    assert est.curvature_ == "constant"  # moments alone
+    est.fit_head([(X[:30], labels[:30], s[:30]), (X[30:], labels[30:], s[30:])])
+    whole = fitted()
+    assert est.curvature_ == "likelihood"
+    np.testing.assert_allclose(est.angles_, whole.angles_, rtol=1e-9)
+
+
+def test_an_unknown_measure_is_refused():
+    with pytest.raises(ValueError, match="curvature='flat' is not allowed; give 'likelihood' or"):
+        fitted(curvature="flat")
+
+
+def test_curvature_of_rows():
+    p = np.array([[0.5, 0.5], [0.9, 0.1], [1.0, 0.0], [1.2, -0.2]])
+    np.testing.assert_allclose(row_curvature(p), [0.5, 0.18, 0.095, 0.095])
+    np.testing.assert_allclose(row_curvature(np.full((1, 4), 0.25)), 0.75)
