@@ -66,13 +66,36 @@ def _check_ridge(est: Any, name: str) -> None:
         _refuse(name, value, "'auto' or a positive number")
 
 
+def _check_fairness(est: Any) -> None:
+    if not isinstance(est.fairness, Mapping):
+        if not _is_number(est.fairness) or not 0.0 <= est.fairness <= 1.0:
+            _refuse("fairness", est.fairness, "a number from 0 (unconstrained) to 1 (fairest)")
+        return
+    if est.dial != "correlation":
+        msg = (
+            f"fairness={est.fairness!r} gives every attribute a place of its own, which only "
+            f"dial='correlation' can read (1 - fairness is the largest correlation), not {est.dial!r}."
+        )
+        raise ValueError(msg)
+    if not est.fairness or not all(
+        _is_number(v) and 0.0 <= v <= 1.0 for v in est.fairness.values()
+    ):
+        _refuse("fairness", est.fairness, "a number from 0 to 1 for each attribute that it names")
+    for name, only in (("method", "optimal"), ("subspace", "model")):
+        if getattr(est, name) != only:
+            msg = (
+                f"Separate limits for attributes are derived for {name}={only!r}, not "
+                f"{getattr(est, name)!r}. Give one number for all attributes instead."
+            )
+            raise ValueError(msg)
+
+
 def check_parameters(est: Any) -> None:
     """Refuse every hyper-parameter that cannot be, before any work is done."""
     _check_kernel(est)
     canonical_criterion(est.criterion)
-    if not _is_number(est.fairness) or not 0.0 <= est.fairness <= 1.0:
-        _refuse("fairness", est.fairness, "a number from 0 (unconstrained) to 1 (fairest)")
     _check_choice(est, "dial", ("angle", "cosine", "correlation"))
+    _check_fairness(est)
     _check_choice(est, "dependence", ("mean", "correlation"))
     _check_choice(est, "subspace", ("model", "fair"))
     _check_choice(est, "method", ("optimal", "rkhs", "paper"))

@@ -15,6 +15,7 @@ __all__ = [
     "PathMoments",
     "correlation_dial",
     "multiple_correlation",
+    "on_basis",
     "ridge_head",
     "smallest_fairness",
 ]
@@ -22,10 +23,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PathMoments:
-    """Everything a model on the path needs: all of them lie in ``span[P_F G, G] = span B``.
+    """Everything a model on the path needs: all of them lie in ``span[P_F G, G]``, which B spans.
 
-    One 2d x 2d moment matrix, so a whole path costs what one model costs. ``blocks`` are aligned
-    with the certificate's blocks: covariance of B in the cell, and of B with the codes.
+    With more than one code B has further columns, for separate limits. One small moment matrix, so a
+    whole path costs what one model costs. ``blocks`` are aligned with the certificate's blocks:
+    covariance of B in the cell, and of B with the codes.
     """
 
     gram: Array  # B'B: RKHS inner products
@@ -65,6 +67,11 @@ def multiple_correlation(cov: Array, delta: Array, w: Array) -> float:
     return float(np.sqrt(np.clip(ratio, 0.0, 1.0).max(initial=0.0)))
 
 
+def on_basis(path: PathMoments, C: Array) -> Array:
+    """Coefficients on [fair, removed] as coefficients on all of B, which may have more columns."""
+    return np.pad(C, ((0, len(path.cov) - len(C)), (0, 0)))
+
+
 def correlation_dial(
     path: PathMoments,
     pair: PrincipalPair,
@@ -79,7 +86,7 @@ def correlation_dial(
     """
 
     def worst(fairness: float) -> float:
-        C = blend(pair, dial_angles(pair, fairness, "angle"))
+        C = on_basis(path, blend(pair, dial_angles(pair, fairness, "angle")))
         w = C @ head(C)
         return max(
             (multiple_correlation(path.block_cov[i], path.block_delta[i], w) for i in blocks),

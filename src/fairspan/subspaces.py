@@ -173,10 +173,10 @@ def alive_directions(pair: PrincipalPair, angles: Array) -> NDArray[np.bool_]:
     return np.asarray(pair.has_fair_partner | (angles == pair.angles))
 
 
-def warn_lost_directions(pair: PrincipalPair, angles: Array) -> None:
+def warn_lost_directions(pair: PrincipalPair, angles: Array, left: int | None = None) -> None:
     """Say how many predictive directions the dial value leaves."""
     d = len(pair.angles)
-    left = int(alive_directions(pair, angles).sum())
+    left = int(alive_directions(pair, angles).sum()) if left is None else left
     if left < d:
         warn_user(
             f"{d - left} of {d} predictive directions have no fair part (they are functions of the "

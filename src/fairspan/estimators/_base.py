@@ -7,7 +7,7 @@ head that certificates speak about.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -224,9 +224,12 @@ class FairKernelEstimator(BaseEstimator):
             0 is the unconstrained model, 1 the fairest.
         dial : {"angle", "cosine", "correlation"}, optional
             Scale on which ``fairness`` is read; the estimator's own if not given.
-        max_correlation : float in [0, 1], optional
+        max_correlation : float in [0, 1], or dict of such, optional
             Instead of ``fairness``: the largest in-sample multiple correlation of the fitted score
-            with any protected attribute in any cell.
+            with any protected attribute in any cell. A dict gives every attribute it names a limit
+            of its own (the others have none), e.g. ``{"sex": 0.05, "age": 0.1}``, and the model is
+            the cheapest that keeps them all, off the line of the other dials. For one predictive
+            direction (a numeric y, or two classes).
 
         Returns
         -------
@@ -244,13 +247,7 @@ class FairKernelEstimator(BaseEstimator):
             if dial not in (None, "correlation"):
                 msg = f"max_correlation is read on dial='correlation', not {dial!r}; leave `dial` out."
                 raise ValueError(msg)
-            if (
-                not isinstance(max_correlation, int | float | np.number)
-                or not 0.0 <= max_correlation <= 1.0
-            ):
-                msg = f"max_correlation={max_correlation!r} is not allowed; give a number from 0 to 1."
-                raise ValueError(msg)
-            fairness, dial = 1.0 - max_correlation, "correlation"
+            fairness, dial = _one_minus(max_correlation), "correlation"
         out = copy.copy(self)
         out.fairness = fairness
         out.dial = self.dial if dial is None else dial
@@ -392,6 +389,21 @@ class FairKernelEstimator(BaseEstimator):
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+
+
+def _one_minus(max_correlation: Any) -> Any:
+    """The fairness that stands for a limit, or for one limit per attribute."""
+    limits = max_correlation if isinstance(max_correlation, Mapping) else {"": max_correlation}
+    for limit in limits.values():
+        if not isinstance(limit, int | float | np.number) or not 0.0 <= limit <= 1.0:
+            msg = (
+                f"max_correlation={max_correlation!r} is not allowed; give a number from 0 to 1, or a "
+                f"dict with one for each attribute that is to have a limit."
+            )
+            raise ValueError(msg)
+    if isinstance(max_correlation, Mapping):
+        return {name: 1.0 - float(limit) for name, limit in max_correlation.items()}
+    return 1.0 - max_correlation
 
 
 _PRIVATE_STATE = frozenset(

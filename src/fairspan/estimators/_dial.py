@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,14 @@ from fairspan.certificates import BlockCertificate, Certificate, supremum
 from fairspan.estimators._blocks import BlockReport
 from fairspan.estimators._solve import Solution
 from fairspan.exceptions import NumericalWarning, warn_user
-from fairspan.heads import PathMoments, correlation_dial, multiple_correlation, ridge_head
+from fairspan.heads import (
+    PathMoments,
+    correlation_dial,
+    multiple_correlation,
+    on_basis,
+    ridge_head,
+)
+from fairspan.limits import keep_limits
 from fairspan.subspaces import (
     accuracy_gap,
     alive_directions,
@@ -52,8 +59,10 @@ def ridge_of(solution: Solution) -> Head:
 
 def locate(solution: Solution, est: Any, criterion: str, head: Head | None = None) -> Position:
     """The model at the estimator's dial value, with the ridge head unless another is given."""
-    fairness, dial = float(est.fairness), est.dial
     head = ridge_of(solution) if head is None else head
+    if isinstance(est.fairness, Mapping):
+        return _within_limits(solution, est, criterion, head)
+    fairness, dial = float(est.fairness), est.dial
     constrained = [i for i, r in enumerate(solution.reports) if r.constrained]
     if dial == "correlation":
         fairness, reached = correlation_dial(
@@ -67,7 +76,7 @@ def locate(solution: Solution, est: Any, criterion: str, head: Head | None = Non
         fairness = 1.0 - float(angles.max()) / widest if widest > 0.0 else 1.0
     if solution.n_removed < len(solution.mean):  # else `solve` has said that nothing is left
         warn_lost_directions(solution.pair, angles)
-    C = blend(solution.pair, angles)
+    C = on_basis(solution.path, blend(solution.pair, angles))
     C = C * _signs(solution.path, C, paper=est.method == "paper")
     coef, intercept = head(C)
     kept = angles[alive_directions(solution.pair, angles)]
@@ -75,6 +84,45 @@ def locate(solution: Solution, est: Any, criterion: str, head: Head | None = Non
         criterion, float(est.fairness), est.dial, certify(solution.path, solution.reports, C, coef),
         solution.pair.cosines, kept, containment_gap(kept), accuracy_gap(solution.pair, angles),
         C.shape[1],
+    )  # fmt: skip
+    return Position(
+        fairness, solution.basis @ C, C.T @ solution.centre, coef, intercept, C, certificate
+    )
+
+
+def _within_limits(solution: Solution, est: Any, criterion: str, head: Head) -> Position:
+    """The model of separate limits: one function, the cheapest that keeps them all (METHOD 6)."""
+    pair, path = solution.pair, solution.path
+    if len(pair.angles) != 1:
+        msg = (
+            f"Separate limits for attributes are for one predictive direction (a numeric y, or two "
+            f"classes); this model has {len(pair.angles)}. Give one number for all attributes instead."
+        )
+        raise ValueError(msg)
+    blocks = [i for i, report in enumerate(solution.reports) if report.constrained]
+    known = list(dict.fromkeys(solution.reports[i].attribute for i in blocks))
+    if unknown := [name for name in est.fairness if name not in known]:
+        msg = f"A limit was given for {unknown[0]!r}, which is no attribute here. Attributes: {known}."
+        raise ValueError(msg)
+    limits = [1.0 - est.fairness.get(solution.reports[i].attribute, 0.0) for i in blocks]
+    g = on_basis(path, blend(pair, pair.angles))[:, 0]
+    found = keep_limits(
+        g, [path.block_delta[i] for i in blocks], [path.block_cov[i] for i in blocks], limits
+    )
+    length = float(np.linalg.norm(found.function))
+    C = found.function[:, None] / length if length else np.zeros((len(g), 0))
+    if not length:
+        warn_lost_directions(pair, np.zeros(1), left=0)
+    C = C * _signs(path, C, paper=False)
+    coef, intercept = head(C)
+    outside = float(np.linalg.norm(solution.outside @ C))
+    theta, angle = float(pair.angles[0]), float(np.arcsin(min(outside, 1.0)))
+    fairness = 1.0 - angle / theta if theta > 0.0 else 1.0
+    kept = np.array([angle])[: C.shape[1]]
+    lost = float(np.sqrt(max(1.0 - float((C.T @ g).sum()) ** 2, 0.0)))
+    certificate = Certificate(
+        criterion, fairness, "angle", certify(path, solution.reports, C, coef), pair.cosines, kept,
+        outside, lost, C.shape[1],
     )  # fmt: skip
     return Position(
         fairness, solution.basis @ C, C.T @ solution.centre, coef, intercept, C, certificate

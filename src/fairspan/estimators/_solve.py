@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from fairspan._linalg import Array, Tridiagonal, orthonormal_columns
-from fairspan.estimators._blocks import PAPER_ETA, BlockReport, build_blocks
+from fairspan.estimators._blocks import PAPER_ETA, Block, BlockReport, build_blocks
 from fairspan.estimators._curvature import RowCurvature
 from fairspan.estimators._held_out import HeldOut, held_out_bases
 from fairspan.estimators._pilot import Pilot
@@ -26,6 +27,9 @@ from fairspan.sdr import (
     within_cov,
 )
 from fairspan.subspaces import Metric, PrincipalPair, principal_pair, removed_basis
+
+# A unit vector nearer than this to the line is on it.
+_ON_THE_LINE = 1e-8
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class FairGeometry:
 class Solution:
     """Everything that does not depend on the dial."""
 
-    basis: Array  # B = [fair, removed] in psi coordinates, (D, 2d)
+    basis: Array  # B = [fair, removed, what separate limits need] in psi coordinates
     mean: Array  # mu
     centre: Array  # B'mu
     pair: PrincipalPair
@@ -61,7 +65,8 @@ class Solution:
     sum_log_weight: float
     fair: FairGeometry | None  # only for subspace="fair"
     held_out: HeldOut | None  # only where a head looks at rows
-    bent: bool = False  # the geometry is that of a likelihood
+    bent: bool  # the geometry is that of a likelihood
+    outside: Array  # parts of the basis outside F, (q, 2d + extra), in metric coordinates
 
 
 def solve(
@@ -119,7 +124,11 @@ def solve(
         )
         removed = removed_basis(metric, covectors)
         pair = principal_pair(removed, metric.functions(predictive))
-    basis = np.concatenate([metric.back(pair.fair), metric.back(pair.removed)], axis=1)
+    columns = [pair.fair, pair.removed]
+    if optimal and est.subspace == "model" and len(pair.angles) == 1:
+        columns.append(_off_the_line(metric, blocks, pair))
+    u = np.concatenate(columns, axis=1)
+    basis = metric.back(u)
     block_cov = tuple(block.cov for block in blocks)
     block_delta = tuple(block.delta for block in blocks)
     path = path_moments(basis, cov, cross, moments.first_row - total.mean, block_cov, block_delta)
@@ -135,13 +144,31 @@ def solve(
     if getattr(est, "_cross_fit", False) and est.method != "paper" and pilot.target is not None:
         held_out = held_out_bases(
             moments, lambda pooled: target_covariance(pooled, _target(pooled, pilot))[0], covectors,
-            eta_y, basis, own_metric,
+            eta_y, basis[:, : 2 * len(pair.angles)], own_metric,
         )  # fmt: skip
+    if held_out is not None:
+        held_out = held_out.joined_by(basis[:, 2 * len(pair.angles) :], total.mean)
     return Solution(
         basis, total.mean, basis.T @ total.mean, pair, path, tuple(b.report for b in blocks),
         0.0 if est.method == "paper" else eta_y, mean, variance, int(removed.shape[1]),
-        total.rows, total.weight, moments.sum_log_weight, fair, held_out, bent,
+        total.rows, total.weight, moments.sum_log_weight, fair, held_out, bent, removed.T @ u,
     )  # fmt: skip
+
+
+def _off_the_line(metric: Metric, blocks: list[Block], pair: PrincipalPair) -> Array:
+    """What ``g - R^-1 N lambda`` (METHOD 6) has beyond the line, orthonormal in metric coordinates.
+
+    With all codes of the blocks, not only the directions that are removed: any limit can be kept.
+    """
+    line = np.concatenate([pair.fair, pair.removed], axis=1)
+    codes = [block.delta for block in blocks if block.report.constrained]
+    if sum(delta.shape[1] for delta in codes) < 2:  # one code: the line is all there is
+        return np.zeros((len(line), 0))
+    Q = orthonormal_columns(metric.covectors(np.concatenate(codes, axis=1)))
+    for _ in range(2):
+        Q = Q - line @ (line.T @ Q)
+    left, length, _ = scipy.linalg.svd(Q, full_matrices=False)
+    return np.ascontiguousarray(left[:, length > _ON_THE_LINE])
 
 
 def path_moments(

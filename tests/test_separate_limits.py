@@ -1,0 +1,191 @@
+"""``at(max_correlation={...})``: a limit of its own for every attribute."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from fairspan import FairGPClassifier, FairGPRegressor, FairnessPath, FairRepresentation, FairRidge
+from fairspan.persistence import load_model, save_model
+
+rng = np.random.default_rng(0)
+n = 400
+sex, age, region = rng.integers(0, 2, n), rng.normal(size=n), rng.integers(0, 3, n)
+X = rng.normal(size=(n, 4)) + 0.8 * np.c_[sex, age, 0.7 * (region == 1), 0.0 * sex]
+y = X @ [1.0, 0.8, 0.6, 1.0] + rng.normal(size=n)
+labels = (y > y.mean()).astype(int)
+S = {"sex": sex, "age": age, "region": np.array(["a", "b", "c"])[region]}
+LIMITS = {"sex": 0.05, "age": 0.1, "region": 0.02}
+FIXED = {"gamma": 0.1, "eta": 1e-2, "alpha": 1.0, "n_components": 60, "random_state": 0}
+MODELS = {
+    "ridge": (FairRidge, y, {}),
+    "process": (FairGPRegressor, y, {}),
+    "labels": (FairGPClassifier, labels, {}),
+    "constant": (FairGPClassifier, labels, {"curvature": "constant"}),
+    "column": (FairRidge, y, {"dependence": "correlation"}),
+}
+models = pytest.mark.parametrize("name", MODELS)
+
+
+def fitted(name, **params):
+    cls, target, own = MODELS[name]
+    return cls(**FIXED, **own, **params).fit(X, target, sensitive_features=S)
+
+
+def score(est, rows=X):
+    return est.decision_function(rows) if hasattr(est, "decision_function") else est.predict(rows)
+
+
+def ratio(f, codes):
+    """Multiple correlation with the levels of a column."""
+    levels = [codes == k for k in np.unique(codes)]
+    between = sum(c.sum() * (f[c].mean() - f.mean()) ** 2 for c in levels)
+    return np.sqrt(between / ((f - f.mean()) ** 2).sum())
+
+
+def deciles(values):
+    edges = np.quantile(values, np.arange(1, 10) / 10, method="inverted_cdf")
+    return np.searchsorted(edges, values, side="right")
+
+
+@models
+def test_correlations_on_the_rows_are_within_the_limits(name):
+    f = score(fitted(name).at(max_correlation=LIMITS))
+    of_age = abs(np.corrcoef(f, age)[0, 1]) if name == "column" else ratio(f, deciles(age))
+    assert ratio(f, sex) <= 0.05 + 1e-8
+    assert ratio(f, region) <= 0.02 + 1e-8
+    assert of_age <= 0.1 + 1e-8
+    # They cost something, so at least one of them is met.
+    assert max(ratio(f, sex) / 0.05, ratio(f, region) / 0.02, of_age / 0.1) > 1 - 1e-6
+
+
+@models
+def test_the_certificate_is_that_of_the_rows(name):
+    est = fitted(name).at(max_correlation=LIMITS)
+    found = {b.attribute: b for b in est.certificate_.blocks if b.constrained}
+    assert found["sex"].score == pytest.approx(ratio(score(est), sex), abs=1e-9)
+    assert found["sex"].supremum == pytest.approx(found["sex"].score, abs=1e-9)
+    assert 0.0 < est.fairness_ < 1.0
+    assert est._position.blend.shape[1] == 1
+
+
+@models
+def test_it_is_cheaper_than_the_line_at_the_same_correlations(name):
+    """Also where every limit is the worst correlation of the line's model: it is the optimum."""
+    est = fitted(name, n_sensitive_directions="all")
+    target = MODELS[name][1]
+    for fairness in (0.5, 0.8, 0.95):
+        line = est.at(fairness)
+        own = {b.attribute: b.score for b in line.certificate_.blocks if b.constrained}
+        other = est.at(max_correlation=own)
+        if name in ("labels", "constant"):
+            losses = [
+                np.logaddexp(0.0, -(2 * target - 1) * score(one)).mean() for one in (other, line)
+            ]
+        else:
+            losses = [np.mean((target - score(one)) ** 2) for one in (other, line)]
+        assert losses[0] <= losses[1] + 1e-3 * abs(losses[1])
+        uniform = est.at(max_correlation=dict.fromkeys(own, max(own.values())))
+        assert uniform.certificate_.supremum <= max(own.values()) + 1e-8
+
+
+@models
+def test_the_ends(name):
+    est = fitted(name, n_sensitive_directions="all")
+    none = est.at(max_correlation={"sex": 1.0, "age": 1.0})
+    np.testing.assert_allclose(score(none), score(est.at(0.0)), atol=1e-7)
+    all_of_it = est.at(max_correlation=dict.fromkeys(S, 0.0))
+    np.testing.assert_allclose(score(all_of_it), score(est.at(1.0)), atol=1e-6)
+    assert all_of_it.fairness_ == pytest.approx(1.0, abs=1e-6)
+
+
+@models
+def test_attributes_without_a_limit_are_free(name):
+    est = fitted(name)
+    one = est.at(max_correlation={"region": 0.01})
+    free = {b.attribute: b.score for b in est.at(0.0).certificate_.blocks if b.constrained}
+    kept = {b.attribute: b.score for b in one.certificate_.blocks if b.constrained}
+    assert kept["region"] <= 0.01 + 1e-8
+    assert kept["sex"] > 0.5 * free["sex"]
+
+
+def test_one_code_is_the_line():
+    est = FairRidge(**FIXED).fit(X, y, sensitive_features={"sex": sex})
+    for limit in (0.2, 0.05, 0.0):
+        a, b = est.at(max_correlation=limit), est.at(max_correlation={"sex": limit})
+        assert a.fairness_ == pytest.approx(b.fairness_, abs=1e-6)
+        np.testing.assert_allclose(a.predict(X), b.predict(X), atol=1e-6)
+
+
+def test_equalized_odds_keeps_them_in_every_cell():
+    est = FairGPClassifier(**FIXED, criterion="eo").fit(X, labels, sensitive_features=S)
+    f = est.at(max_correlation={"sex": 0.05, "region": 0.1}).decision_function(X)
+    for k in (0, 1):
+        assert ratio(f[labels == k], sex[labels == k]) <= 0.05 + 1e-8
+        assert ratio(f[labels == k], S["region"][labels == k]) <= 0.1 + 1e-8
+
+
+@models
+def test_parameters_say_it_and_a_new_fit_repeats_it(name, tmp_path):
+    est = fitted(name)
+    at = est.at(max_correlation=LIMITS)
+    assert at.dial == "correlation"
+    assert at.fairness == {k: 1.0 - v for k, v in LIMITS.items()}
+    again = clone(at).fit(X, MODELS[name][1], sensitive_features=S)
+    np.testing.assert_allclose(score(again), score(at), atol=1e-9)
+    back = at.at(1.0, dial="angle")
+    np.testing.assert_allclose(score(back), score(est), atol=1e-9)
+    save_model(at, tmp_path / "model")
+    np.testing.assert_array_equal(score(load_model(tmp_path / "model")), score(at))
+    if "labels" in name or name == "constant":
+        p = at.predict_proba(X)
+        assert np.isfinite(p).all()
+        assert at.calibration_ == "held-out"
+
+
+def test_a_representation_and_its_path_start_from_it():
+    est = FairRepresentation(**FIXED).fit(X, y, sensitive_features=S)
+    at = est.at(max_correlation=LIMITS)
+    assert at.transform(X).shape == (n, 1)
+    path = FairnessPath.from_estimator(at, X, y, sensitive_features=S, n_points=3)
+    whole = FairnessPath.from_estimator(est, X, y, sensitive_features=S, n_points=3)
+    np.testing.assert_allclose(path.error, whole.error)
+
+
+BAD = {
+    "unknown": ({"gender": 0.1}, "'gender', which is no attribute here.*'sex', 'age', 'region'"),
+    "range": ({"sex": 1.5}, "max_correlation=.*1.5.*a number from 0 to 1, or a dict"),
+    "text": ({"sex": "low"}, "max_correlation=.*low.*is not allowed"),
+    "empty": ({}, "fairness={} is not allowed"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_limits(kind):
+    limits, says = BAD[kind]
+    with pytest.raises(ValueError, match=says):
+        fitted("ridge").at(max_correlation=limits)
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ({"method": "rkhs"}, "derived for method='optimal', not 'rkhs'"),
+        ({"subspace": "fair"}, "derived for subspace='model', not 'fair'"),
+    ],
+)
+def test_where_they_are_not_derived(params, says):
+    est = FairRidge(**FIXED, **params).fit(X, y, sensitive_features=S)
+    with pytest.raises(ValueError, match=says):
+        est.at(max_correlation=LIMITS)
+
+
+def test_more_than_one_direction():
+    three = np.digitize(y, np.quantile(y, [0.3, 0.6]))
+    est = FairGPClassifier(**FIXED).fit(X, three, sensitive_features=S)
+    with pytest.raises(ValueError, match="one predictive direction.*this model has 2"):
+        est.at(max_correlation=LIMITS)
+
+
+def test_a_dict_needs_the_correlation_dial():
+    with pytest.raises(ValueError, match=r"only dial='correlation' can read"):
+        FairRidge(**FIXED, fairness={"sex": 0.9}).fit(X, y, sensitive_features=S)
