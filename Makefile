@@ -26,6 +26,8 @@ venv: .venv/.stamp ## .venv: the library, editable, with the extras test, plot, 
 
 .venv/.stamp:           WHAT := -e '.[test,plot,io,data]'
 .venv-torch/.stamp:     WHAT := -e '.[test,torch]'
+# Other people's methods, for comparisons.
+.venv-bench/.stamp:     WHAT := -e '.[test,torch,bench]'
 # The core dependencies and the test runner, no extra at all.
 .venv-no-extras/.stamp: WHAT := -e . hypothesis pytest pytest-xdist
 # The only environment off constraints.txt: its pins are the other end of every range.
@@ -33,7 +35,7 @@ venv: .venv/.stamp ## .venv: the library, editable, with the extras test, plot, 
 .venv-min/.stamp:       PINS := constraints-min.txt
 
 PINS := constraints.txt
-.venv/.stamp .venv-torch/.stamp .venv-no-extras/.stamp .venv-min/.stamp: $(DEPS)
+.venv/.stamp .venv-torch/.stamp .venv-bench/.stamp .venv-no-extras/.stamp .venv-min/.stamp: $(DEPS)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..." >&2; exit 1; }
 	@echo "$(@D): installing $(WHAT)"
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
@@ -96,11 +98,23 @@ format: .venv/.stamp ## apply ruff's format and its safe fixes
 bench: .venv/.stamp ## time and memory of the core, one BLAS thread
 	@$(ONE_THREAD) $(BIN)/python -m benchmarks.core
 
+# All methods on all data sets take hours; what is finished in frontier-output/ is not run again.
+.PHONY: frontier
+frontier: .venv-bench/.stamp ## error against parity, all methods: ARGS="--quick" for a minute's worth
+	@$(if $(wildcard ../shared/data),FAIRSPAN_DATA=$${FAIRSPAN_DATA:-../shared/data}) \
+		$(ONE_THREAD) .venv-bench/bin/python -m benchmarks.frontier $(ARGS)
+
 bars-%: .venv/.stamp ## bars-core: `name measured limit pass` for one milestone; non-zero on a miss
-	@$(ONE_THREAD) $(BIN)/python -m benchmarks.bars $*
+	@$(ONE_THREAD) $(BARS_BIN)/python -m benchmarks.bars $*
+
+BARS_BIN := $(BIN)
 
 # LAFTR is trained where torch is.
 bars-experiments: .venv-torch/.stamp
+
+# The frontier's rivals are there alone.
+bars-price: .venv-bench/.stamp
+bars-price: BARS_BIN := .venv-bench/bin
 
 # --- upkeep -------------------------------------------------------------------------------------
 
@@ -129,6 +143,6 @@ export LOCK
 
 .PHONY: clean
 clean: ## remove environments, caches and outputs
-	@rm -rf .venv .venv-torch .venv-no-extras .venv-min .venv-lock build dist demo-output \
+	@rm -rf .venv .venv-torch .venv-bench .venv-no-extras .venv-min .venv-lock build dist demo-output \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

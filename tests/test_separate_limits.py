@@ -182,7 +182,7 @@ def test_where_they_are_not_derived(params, says):
 def test_more_than_one_direction():
     three = np.digitize(y, np.quantile(y, [0.3, 0.6]))
     est = FairGPClassifier(**FIXED).fit(X, three, sensitive_features=S)
-    with pytest.raises(ValueError, match="one predictive direction.*this model has 2"):
+    with pytest.raises(ValueError, match=r"one predictive direction.*this model has 2"):
         est.at(max_correlation=LIMITS)
 
 

@@ -1,4 +1,4 @@
-"""The command line: `fairspan reproduce`, `fairspan data`."""
+"""The command line: `fairspan reproduce`, `fairspan bench`, `fairspan data`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ except ImportError as error:  # pragma: no cover - the message is all there is
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-    help="Fair kernel models: reproduce the paper, fetch its data.",
+    help="Fair kernel models: reproduce the paper, compare methods, fetch the data.",
 )  # fmt: skip
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: list them, or fetch one.")
 app.add_typer(data_app, name="data")
+bench_app = typer.Typer(no_args_is_help=True, help="Comparisons with other methods.")
+app.add_typer(bench_app, name="bench")
 
 # Names only: importing scikit-learn takes seconds that `--help` should not.
 SETS = {
@@ -40,6 +42,22 @@ SETS = {
     "diabetes": "load_diabetes",
 }
 METHOD_NAMES = ("fairspan", "fgp", "gp", "linear-ferm", "ferm", "laftr-gp", "ncfr")
+FRONTIER_SETS = ("adult", "compas", "compas-paper", "communities", "nlsy79", "law-school")
+FRONTIER_METHODS = (
+    *(
+        "fairspan",
+        "fairspan-correlation",
+        "fairspan-limits",
+        "fairspan-past",
+        "fairspan-decisions",
+        "fairspan-leaves",
+        "fairspan-aware",
+        "fairspan-aware-correlation",
+    ),
+    *("fgp", "gp", "linear-ferm", "ferm", "hsic", "fair-pca", "boosting"),
+    *("eg-logistic", "eg-psi", "eg-boosting", "ncfr", "ncfr-rff", "laftr-gp", "threshold"),
+    "correlation-remover",
+)
 _errors = Console(stderr=True)
 
 DataHome = Annotated[
@@ -103,6 +121,57 @@ def reproduce_command(
     )  # fmt: skip
     for path in written:
         typer.echo(str(path))
+
+
+@bench_app.command("frontier")
+def frontier_command(
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Of {', '.join(FRONTIER_SETS)}; repeat, or separate by commas."),
+    ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Of {', '.join(FRONTIER_METHODS)}; repeat, or separate by commas."),
+    ] = None,
+    splits: Annotated[
+        str | None, typer.Option(help="Number of random splits (10), or their range, as 5:10.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for tables, plots and finished cells.")] = Path(
+        "frontier-output"
+    ),
+    data_home: DataHome = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Under a minute, and rough.")] = False,
+    jobs: Annotated[int, typer.Option(help="Processes of one thread each.")] = 1,
+    criteria: Annotated[
+        list[str] | None, typer.Option(help="Of sp, eop, eo; repeat, or separate by commas.")
+    ] = None,
+) -> None:
+    """Error against parity, for fairspan and its rivals; a stopped run goes on where it was."""
+    from fairspan.experiments.frontier import FailedCellsError, frontier
+
+    def say(text: str) -> None:
+        _errors.print(text, highlight=False, soft_wrap=True, markup=False)
+
+    try:
+        written = frontier(
+            _listed(data), _listed(methods), splits, out, data_home=data_home, quick=quick,
+            jobs=jobs, criteria=_listed(criteria), track=_track, say=say,
+        )  # fmt: skip
+    except FailedCellsError as error:
+        for path in error.written:
+            typer.echo(str(path))
+        for line in error.failures:
+            say(f"Failed: {line}")
+        raise typer.Exit(1) from error
+    for path in written:
+        typer.echo(str(path))
+
+
+def _listed(given: list[str] | None) -> list[str] | None:
+    """Values of a repeated option, of which each may hold several."""
+    if given is None:
+        return None
+    return [part.strip() for text in given for part in text.split(",") if part.strip()]
 
 
 def _track(cells: Sequence[Any]) -> Iterable[Any]:

@@ -1,0 +1,333 @@
+"""What parity costs, from the rows of the frontier benchmark: choice of a model, prices, comparisons.
+
+A row is one model: data set, split, method, criterion, place on the dial, and its error and parity
+measures on validation and test rows. Models are chosen on validation rows and judged on test rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "AWARE", "BLIND", "LIMITS", "OURS", "SETS", "TABLES", "Choice", "Runs", "attributes", "choose", "draw",
+    "has_measure", "mean_se", "paired", "paired_table", "partner", "price_table", "worst",
+]  # fmt: skip
+
+Row = dict[str, Any]
+Curve = Sequence[Row]
+
+# The order of tables and pictures.
+SETS = ("Adult", "COMPAS", "COMPAS (paper's columns)", "Communities", "NLSY79", "Law school")
+OURS = (
+    "fairspan",
+    "fairspan-correlation",
+    "fairspan-limits",
+    "fairspan-past",
+    "fairspan-decisions",
+    "fairspan-leaves",
+    "fairspan-aware",
+    "fairspan-aware-correlation",
+)
+# Rivals that predict from X alone, and those that read S as well.
+BLIND = (
+    *("fgp", "gp", "linear-ferm", "ferm", "hsic", "fair-pca"),
+    *("boosting", "eg-logistic", "eg-psi", "eg-boosting"),
+)
+AWARE = ("ncfr", "ncfr-rff", "laftr-gp", "threshold", "correlation-remover")
+LIMITS = (0.02, 0.03, 0.05, 0.1)
+# What the models were fitted for, and the measure the limit is put on.
+TABLES = (("sp", "sp"), ("eop", "eop"), ("eo", "eo"), ("sp", "dp"), ("eo", "eod"))
+_BY_ATTRIBUTE = ("sp", "eop", "eo", "ratio")
+_OF_DECISIONS = ("dp", "eod")
+# Rivals that know of an attribute with many values its covariance alone.
+_BIND_CORRELATIONS = ("hsic", "fair-pca", "ncfr", "ncfr-rff", "correlation-remover")
+# Fewer splits than this have no standard error worth the name.
+_FEWEST = 3
+# Below this, two errors are the same number computed in another order.
+_DUST = 1e-12
+
+
+class Runs:
+    """Rows by data set, method, criterion and split; each curve in the order of its dial."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        curves: dict[tuple[str, str, str], dict[int, list[Row]]] = {}
+        for row in rows:
+            key = (row["data"], row["method"], row["criterion"])
+            curves.setdefault(key, {}).setdefault(row["split"], []).append(_with_worst(row))
+        self._curves = {
+            key: {k: sorted(splits[k], key=lambda row: int(row["index"])) for k in sorted(splits)}
+            for key, splits in curves.items()
+        }
+        found = {data for data, _, _ in self._curves}
+        self.sets = [s for s in SETS if s in found] + sorted(found.difference(SETS))
+
+    def of(self, data: str, method: str, criterion: str) -> dict[int, list[Row]]:
+        """Curves by split; a method that is not fitted by criterion has one for all criteria."""
+        own = self._curves.get((data, method, criterion))
+        return own if own is not None else self._curves.get((data, method, "none"), {})
+
+    def methods(self, data: str, criterion: str) -> list[str]:
+        """Those that were run, in the order of the tables."""
+        known = (*OURS, *BLIND, *AWARE)
+        found = {m for d, m, c in self._curves if d == data and c in (criterion, "none")}
+        return [m for m in known if m in found] + sorted(found.difference(known))
+
+    def criteria(self, data: str) -> list[str]:
+        """Criteria that some method was fitted for."""
+        return [
+            c for c in ("sp", "eop", "eo") if any((data, c) == (d, k) for d, _, k in self._curves)
+        ]
+
+    def unconstrained(self, data: str) -> dict[int, float]:
+        """By split the one error that prices are counted from: fairspan's, dial at its first value.
+
+        It is the same for all methods and criteria, so that differences of prices are differences of
+        errors. Empty where fairspan was not run.
+        """
+        for criterion in ("sp", "eop", "eo"):
+            if found := self._curves.get((data, "fairspan", criterion)):
+                return {split: float(curve[0]["test_error"]) for split, curve in found.items()}
+        return {}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A row of a curve; whether it keeps the limit, and its measure, on the rows it was chosen on."""
+
+    row: Row
+    met: bool
+    measure: float
+
+
+def attributes(row: Row) -> list[str]:
+    """Names of the protected attributes."""
+    start = "test_sp["
+    return [k[len(start) : -1] for k, v in row.items() if k.startswith(start) and v is not None]
+
+
+def has_measure(row: Row, measure: str) -> bool:
+    """Whether a row has this measure: those of labels and decisions are for classes only."""
+    return _with_worst(row).get(f"test_{measure}") is not None
+
+
+def worst(row: Row, measure: str, part: str = "test") -> float:
+    """A measure, the largest over the attributes."""
+    key = f"{part}_{measure}"
+    value = row[key] if key in row else _with_worst(row).get(key)
+    # NaN would be neither within a limit nor over it.
+    if value is None or not math.isfinite(value):
+        where = ", ".join(str(row[k]) for k in ("data", "split", "method", "criterion", "index"))
+        msg = f"{part} {measure} is missing or not a number: {where}."
+        raise ValueError(msg)
+    return float(value)
+
+
+def _with_worst(row: Row) -> Row:
+    """The row with the largest over its attributes under `PART_MEASURE`, looked up many times."""
+    names, out = attributes(row), dict(row)
+    for key in (f"{part}_{m}" for part in ("validation", "test") for m in _BY_ATTRIBUTE):
+        found: list[Any] = [row.get(f"{key}[{name}]") for name in names]
+        if found and None not in found:
+            out[key] = float(np.max(found))  # NaN if one is
+    return out
+
+
+def choose(curve: Curve, measure: str, limit: float, *, part: str = "validation") -> Choice:
+    """The row of lowest error among those within the limit in every attribute.
+
+    If none is, the fairest. Among equals the fairer one, then the one earlier on the dial.
+
+    Parameters
+    ----------
+    curve : sequence of rows
+        One method on one split.
+    measure : {"sp", "eop", "eo", "ratio", "dp", "eod"}
+        What the limit is put on; those by attribute in the worst attribute.
+    limit : float
+        Largest value allowed.
+    part : {"validation", "test"}, default="validation"
+        Rows that error and measure are taken on. Chosen on "test" a number is optimistic.
+    """
+
+    def error(pair: tuple[float, Row]) -> float:
+        return float(pair[1][f"{part}_error"])
+
+    pairs = [(worst(row, measure, part), row) for row in curve]
+    within = [pair for pair in pairs if pair[0] <= limit]
+    if within:
+        value, row = min(within, key=lambda p: (error(p), p[0], p[1]["index"]))
+    else:
+        value, row = min(pairs, key=lambda p: (p[0], error(p), p[1]["index"]))
+    return Choice(row, bool(within), value)
+
+
+def draw(curve: Curve, measure: str, limit: float) -> tuple[float, bool]:
+    """Test error of the cheapest draw between two models of a curve that is just within the limit.
+
+    Both models and the odds are chosen on validation rows. Rates of decisions are linear in the odds,
+    so the gap of a draw is at most the mean of the two gaps. It puts a dial of 31 values on the same
+    footing as a reduction, which draws among its own models and can meet any limit exactly; a dial
+    value alone stays below it by half a step. Also whether any model keeps the limit.
+    """
+    points = [(worst(row, measure, "validation"), row) for row in curve]
+    best = choose(curve, measure, limit)
+    found = (float(best.row["validation_error"]), float(best.row["test_error"]))
+    for low, inside in points:
+        for high, outside in points:
+            if low <= limit < high:
+                odds = (high - limit) / (high - low)
+                validation, test = (
+                    odds * float(inside[key]) + (1.0 - odds) * float(outside[key])
+                    for key in ("validation_error", "test_error")
+                )
+                found = min(found, (validation, test))
+    return found[1], best.met
+
+
+def mean_se(values: Iterable[float]) -> tuple[float, float]:
+    """Mean and standard error; NaN where there are too few values."""
+    x = np.array(list(values), dtype=np.float64)
+    mean = float(x.mean()) if len(x) else float("nan")
+    return mean, float(x.std(ddof=1) / np.sqrt(len(x))) if len(x) > 1 else float("nan")
+
+
+def price_table(
+    runs: Runs, data: str, criterion: str, measure: str, limits: Sequence[float] = LIMITS
+) -> list[Row]:
+    """Per limit and method, over the splits: error, price, parity on test rows, how often it was met.
+
+    `price` is the error less the common unconstrained one; `own_price` is the error less that of the
+    method's own least constrained model, its first dial value. `test_chosen_error` is the error if
+    the model is chosen on the test rows: optimistic, for comparison only.
+    """
+    free = runs.unconstrained(data)
+    out = []
+    for limit in limits:
+        for method in runs.methods(data, criterion):
+            curves = runs.of(data, method, criterion)
+            chosen = {split: choose(curve, measure, limit) for split, curve in curves.items()}
+            peeked = [choose(curve, measure, limit, part="test") for curve in curves.values()]
+            error = {split: float(c.row["test_error"]) for split, c in chosen.items()}
+            price, price_se = mean_se(error[k] - free.get(k, float("nan")) for k in error)
+            own, own_se = mean_se(error[k] - float(curves[k][0]["test_error"]) for k in error)
+            mean, se = mean_se(error.values())
+            got, got_se = mean_se(worst(c.row, measure) for c in chosen.values())
+            out.append({
+                "data": data, "criterion": criterion, "measure": measure, "limit": limit,
+                "method": method, "splits": len(error), "error": mean, "error_se": se,
+                "price": price, "price_se": price_se, "own_price": own, "own_price_se": own_se,
+                "test_measure": got, "test_measure_se": got_se,
+                "met": sum(c.met for c in chosen.values()),
+                "test_chosen_error": mean_se(float(c.row["test_error"]) for c in peeked)[0],
+                "test_chosen_met": sum(c.met for c in peeked),
+            })  # fmt: skip
+    return out
+
+
+def partner(rival: str, measure: str, *, many_valued: bool = False) -> str:
+    """Which of our models a rival is compared with: the one built on the same ground.
+
+    That is the boosted trees, the reading of S, the parity of decisions; and where an attribute has many
+    values, whether its correlation is bound or, as by default, the mean in every slice of it.
+    """
+    only_correlations = many_valued and rival in _BIND_CORRELATIONS
+    if rival in AWARE:
+        return "fairspan-aware-correlation" if only_correlations else "fairspan-aware"
+    if rival in ("boosting", "eg-boosting"):
+        return "fairspan-leaves"
+    if measure in _OF_DECISIONS:
+        return "fairspan-decisions"
+    return "fairspan-correlation" if only_correlations else "fairspan"
+
+
+def paired(
+    runs: Runs, data: str, criterion: str, measure: str, limit: float, ours: str, rival: str
+) -> Row | None:
+    """Test error of ours less the rival's, split by split; None where they share no split.
+
+    `mean` and `se` are over the splits on which the rival kept the limit on validation rows. A rival
+    that cannot would win by not being fair: with fewer than three such splits the verdict is "not
+    reached". `reached_*` are over all splits, with ours chosen at the limit or at the rival's own
+    validation measure, if that is larger: equal parity, whatever was reached. For decisions ours is
+    then a :func:`draw` between two values of its dial, as the rival may be one.
+    """
+    mine, theirs = runs.of(data, ours, criterion), runs.of(data, rival, criterion)
+    splits = [split for split in mine if split in theirs]
+    if not splits:
+        return None
+    met, ours_met, equal_met = [], 0, 0
+    everywhere = []
+    for split in splits:
+        their = choose(theirs[split], measure, limit)
+        own = choose(mine[split], measure, limit)
+        equal, kept = _at_parity(mine[split], measure, max(limit, their.measure))
+        if their.met:
+            met.append(_difference(own, their))
+            ours_met += own.met
+        everywhere.append(_clean(equal - float(their.row["test_error"])))
+        equal_met += kept
+    mean, se = mean_se(met)
+    reached, reached_se = mean_se(everywhere)
+    return {
+        "data": data, "criterion": criterion, "measure": measure, "limit": limit, "ours": ours,
+        "rival": rival, "splits": len(splits), "met": len(met), "ours_met": ours_met,
+        "mean": mean, "se": se, "z": _z(mean, se),
+        "verdict": _verdict(mean, se, len(met), "not reached"),
+        "reached_mean": reached, "reached_se": reached_se, "reached_z": _z(reached, reached_se),
+        "reached_verdict": _verdict(reached, reached_se, len(everywhere), "too few splits"),
+        "reached_ours_met": equal_met,
+    }  # fmt: skip
+
+
+def _at_parity(curve: Curve, measure: str, limit: float) -> tuple[float, bool]:
+    """Test error of ours at a limit, and whether it is kept on validation rows."""
+    if measure in _OF_DECISIONS:
+        return draw(curve, measure, limit)
+    found = choose(curve, measure, limit)
+    return float(found.row["test_error"]), found.met
+
+
+def _difference(ours: Choice, theirs: Choice) -> float:
+    return _clean(float(ours.row["test_error"]) - float(theirs.row["test_error"]))
+
+
+def _clean(gap: float) -> float:
+    return gap if abs(gap) >= _DUST else 0.0
+
+
+def _z(mean: float, se: float) -> float:
+    if mean == 0.0:
+        return 0.0
+    return mean / se if se != 0.0 else float(np.copysign(np.inf, mean))
+
+
+def _verdict(mean: float, se: float, n: int, too_few: str) -> str:
+    if n < _FEWEST:
+        return too_few
+    # One after the other, so that a difference without any spread counts in full.
+    for times in (2, 1):
+        if mean > times * se:
+            return f"worse > {times} SE"
+    return "ok"
+
+
+def paired_table(
+    runs: Runs, data: str, criterion: str, measure: str, rivals: Sequence[str] = BLIND,
+    limits: Sequence[float] = LIMITS,
+) -> list[Row]:  # fmt: skip
+    """Every rival against its partner among ours, at every limit."""
+    many_valued = bool(runs.of(data, "fairspan-correlation", criterion))  # else it is not run
+    found = (
+        paired(
+            runs, data, criterion, measure, limit,
+            partner(rival, measure, many_valued=many_valued), rival,
+        )
+        for rival in rivals for limit in limits
+    )  # fmt: skip
+    return [row for row in found if row is not None]

@@ -1,0 +1,175 @@
+"""The data sets of the frontier, and their splits into fit, validation and test rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from fairspan import datasets
+from fairspan._linalg import Array
+from fairspan.codes import Codes
+from fairspan.encoding import table_encoder
+
+__all__ = ["PROBLEMS", "Part", "Problem", "Split", "find_problem", "load", "split"]
+
+# It has no types.
+_encoder: Any = table_encoder
+# Rows beyond these are left out: the slowest rivals need cubic time.
+MAX_TRAINING, MAX_TEST = 6000, 10_000
+# All rows that a quick run takes.
+QUICK_ROWS = 1200
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A table without its protected attributes, these apart, and a target."""
+
+    name: str
+    X: Any  # a frame
+    y: Array  # classes: 0 and 1
+    S: dict[str, Array]
+    classifies: bool
+
+    @property
+    def binary(self) -> tuple[str, ...]:
+        """Names of the attributes with two values."""
+        return tuple(name for name, values in self.S.items() if len(np.unique(values)) == 2)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows as numbers."""
+
+    X: Array
+    y: Array
+    S: dict[str, Array]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Models learn from ``fit``; ``validation`` chooses among them; ``test`` judges."""
+
+    fit: Part
+    validation: Part
+    test: Part
+    classifies: bool
+    binary: tuple[str, ...]
+
+
+def _adult(home: Any) -> tuple[Any, Array, dict[str, Array]]:
+    table = datasets.fetch_adult(data_home=home)
+    return table.data, _is(table.target, ">50K"), {"sex": _is(table.sensitive_features.sex, "Male")}
+
+
+def _compas(home: Any) -> tuple[Any, Array, dict[str, Array]]:
+    table = datasets.fetch_compas(data_home=home)
+    sex = _is(table.sensitive_features.sex, "Male")
+    return table.data, np.asarray(table.target, dtype=np.float64), {"sex": sex}
+
+
+def _compas_paper(home: Any) -> tuple[Any, Array, dict[str, Array]]:
+    table = datasets.fetch_compas(protocol="paper", data_home=home)
+    sex = table.sensitive_features.sex_male.to_numpy(dtype=np.float64)
+    return table.data, _is(table.target, 1), {"sex": sex}
+
+
+def _communities(home: Any) -> tuple[Any, Array, dict[str, Array]]:
+    table = datasets.fetch_communities_crime(data_home=home)
+    S = table.sensitive_features
+    race, origin = (
+        S[name].to_numpy(dtype=np.float64) for name in ("racepctblack", "PctForeignBorn")
+    )
+    return table.data, table.target.to_numpy(dtype=np.float64), {"race": race, "origin": origin}
+
+
+def _nlsy(home: Any) -> tuple[Any, Array, dict[str, Array]]:
+    table = datasets.fetch_nlsy79(data_home=home)
+    S = table.sensitive_features
+    income = table.target.to_numpy(dtype=np.float64) / 10_000.0
+    age = S.age.to_numpy(dtype=np.float64)
+    return table.data, income, {"gender": _is(S.gender, "Female"), "age": age}
+
+
+def _law_school(home: Any) -> tuple[Any, Array, dict[str, Array]]:
+    table = datasets.fetch_law_school(data_home=home)
+    S = table.sensitive_features
+    age = S.age_1991.to_numpy(dtype=np.float64)
+    return (
+        table.data,
+        table.target.to_numpy(dtype=np.float64),
+        {"race": _is(S.race1, "black"), "age": age},
+    )
+
+
+def _is(column: Any, value: object) -> Array:
+    return np.asarray(column == value, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Source:
+    key: str  # what a user types
+    classifies: bool
+    read: Callable[[Any], tuple[Any, Array, dict[str, Array]]]
+
+
+PROBLEMS = {
+    "Adult": _Source("adult", True, _adult),
+    "COMPAS": _Source("compas", True, _compas),
+    # Apart from COMPAS: its dates give the label away (see the page on the data sets).
+    "COMPAS (paper's columns)": _Source("compas-paper", True, _compas_paper),
+    "Communities": _Source("communities", False, _communities),
+    "NLSY79": _Source("nlsy79", False, _nlsy),
+    "Law school": _Source("law-school", False, _law_school),
+}
+
+
+def find_problem(text: str) -> str:
+    """The name of a data set from its name or its short key, in any case."""
+    for name, source in PROBLEMS.items():
+        if text.strip().lower() in (source.key, name.lower()):
+            return name
+    known = ", ".join(source.key for source in PROBLEMS.values())
+    msg = f"Data set {text!r} is unknown. Allowed: {known}."
+    raise ValueError(msg)
+
+
+def load(name: str, data_home: Any = None) -> Problem:
+    """A data set with the protected attributes that its comparison is about."""
+    source = PROBLEMS[name]
+    X, y, S = source.read(data_home)
+    return Problem(name, X, y.astype(np.intp) if source.classifies else y, S, source.classifies)
+
+
+def rows_of(problem: Problem, seed: int, *, quick: bool) -> tuple[Codes, Codes, Codes]:
+    """Fit, validation and test rows of a seed; balanced over the classes, if there are any."""
+
+    def halves(rows: Codes) -> tuple[Codes, Codes]:
+        classes = problem.y[rows] if problem.classifies else None
+        large, small = train_test_split(rows, test_size=1 / 3, random_state=seed, stratify=classes)
+        return large, small
+
+    rows = np.arange(len(problem.y))
+    if quick:
+        rows = np.random.default_rng(seed).permutation(rows)[:QUICK_ROWS]
+    training, test = halves(rows)
+    fit, validation = halves(training[:MAX_TRAINING])
+    return fit, validation, test[:MAX_TEST]
+
+
+def split(problem: Problem, seed: int, *, quick: bool = False) -> Split:
+    """Rows of a seed as numbers, by an encoder that has seen the fit rows alone."""
+    fit, validation, test = rows_of(problem, seed, quick=quick)
+    encoder = _encoder(problem.X).fit(problem.X.iloc[fit])
+
+    def part(rows: Codes) -> Part:
+        X = np.asarray(encoder.transform(problem.X.iloc[rows]), dtype=np.float64)
+        return Part(X, problem.y[rows], {name: values[rows] for name, values in problem.S.items()})
+
+    return Split(part(fit), part(validation), part(test), problem.classifies, problem.binary)
