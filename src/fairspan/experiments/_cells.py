@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
+import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -118,13 +117,14 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def write_whole(path: Path, text: str) -> None:
     """Under its name a file is whole, whoever else writes it or dies meanwhile."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+    # Not tempfile's: it would keep the file to its owner, whatever the umask says.
+    part = path.with_name(f".part-{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+        with part.open("x", encoding="utf-8", newline="") as stream:
             stream.write(text)
-        os.replace(name, path)
+        part.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 
