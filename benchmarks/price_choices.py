@@ -3,7 +3,8 @@
 ``python -m benchmarks.price_choices [splits]`` prints, for each data set and choice, means over
 splits: the unconstrained error; at SP <= .03 (the dial value chosen on validation rows) error and test
 SP; the error when the value is chosen on test rows; the fair end; at a demographic parity difference
-<= .02 error and test gap, on a line that goes on past the fair end.
+<= .02 error and test gap, on a line that goes on past the fair end (constrained logistic regression has 16
+penalties instead, and no past).
 
 All choices share the coordinates psi and the ridge of one default fit and differ in the direction that is
 taken out of the unconstrained function g, or in g itself. Every function of every line gets the same
@@ -190,7 +191,8 @@ def numbers(curve: list[tuple[dict, dict]]) -> list[float]:
     end = len(LINE) // 2 if on_line else len(curve) - 1
     fair = curve[: end + 1]
     at, best = chosen(fair, "sp[sex]", 0.03, 0), chosen(fair, "sp[sex]", 0.03, 1)
-    decided = chosen(curve, "dp", 0.02, 0)
+    # Only a line goes on past the fair end.
+    decided = chosen(curve, "dp", 0.02, 0) if on_line else {"error": np.nan, "dp": np.nan}
     return [
         curve[0][1]["error"], at["error"], at["sp[sex]"], best["error"],
         curve[end][1]["error"], curve[end][1]["sp[sex]"], decided["error"], decided["dp"],

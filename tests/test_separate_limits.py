@@ -1,10 +1,13 @@
 """``at(max_correlation={...})``: a limit of its own for every attribute."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from fairspan import FairGPClassifier, FairGPRegressor, FairnessPath, FairRepresentation, FairRidge
+from fairspan.exceptions import DataWarning, NumericalWarning
 from fairspan.persistence import load_model, save_model
 
 rng = np.random.default_rng(0)
@@ -189,3 +192,58 @@ def test_more_than_one_direction():
 def test_a_dict_needs_the_correlation_dial():
     with pytest.raises(ValueError, match=r"only dial='correlation' can read"):
         FairRidge(**FIXED, fairness={"sex": 0.9}).fit(X, y, sensitive_features=S)
+
+
+def test_a_limit_is_never_exceeded_where_no_function_meets_it():
+    """y is S: on the way to nothing the correlation stays 1, so the block goes altogether."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # S is among the columns; no fair part at the default dial
+        est = FairRidge("linear").fit(np.c_[sex, age], sex, sensitive_features={"sex": sex})
+    with pytest.warns(NumericalWarning, match=r"1 blocks cannot be met|no fair part"):
+        at = est.at(max_correlation={"sex": 0.5})
+    np.testing.assert_allclose(at.predict(np.c_[sex, age]), sex.mean())
+    assert at.certificate_.supremum == 0.0
+    assert at.certificate_.n_functions == 0
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.exceptions.NumericalWarning")
+@pytest.mark.parametrize("seed", range(5))
+def test_limits_hold_where_codes_fill_the_space(seed):
+    r = np.random.default_rng(seed)
+    a, b = r.integers(0, 2, 200), r.integers(0, 3, 200)
+    few = r.normal(size=(200, 3)) + np.c_[a, b == 1, b == 2]
+    target = few @ r.normal(size=3) + r.normal(size=200)
+    groups = {"a": a, "b": b.astype(str)}
+    est = FairRidge("linear").fit(few, target, sensitive_features=groups)
+    for limit in (0.3, 0.1, 0.02):
+        at = est.at(max_correlation={"a": limit, "b": limit})
+        assert at.certificate_.supremum <= limit + 1e-6
+
+
+def test_the_certificate_names_the_limits():
+    text = str(fitted("ridge").at(max_correlation={"sex": 0.05, "age": 0.1}).certificate_)
+    assert "limits on correlations (sex 0.05, age 0.1), training rows" in text
+    assert "reaches 0" not in text
+
+
+def test_a_constant_target_has_nothing_to_limit():
+    est = FairRidge(**FIXED, dial="correlation", fairness={"sex": 0.95})
+    with pytest.warns(DataWarning, match="y is constant"):
+        est.fit(X, np.ones(n), sensitive_features=S)
+    np.testing.assert_allclose(est.predict(X), 1.0)
+
+
+def test_too_many_codes():
+    many = np.arange(n) % 40
+    est = FairRidge(**FIXED, sensitive_kind="categorical")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        est.fit(X, y, sensitive_features={"many": many})
+    with pytest.raises(ValueError, match=r"39 codes in all cells.*at most 32"):
+        est.at(max_correlation={"many": 0.1})
+    assert est.at(max_correlation=0.1).certificate_.score <= 0.1 + 1e-9
+
+
+def test_a_truth_value_is_no_limit():
+    with pytest.raises(ValueError, match="is not allowed"):
+        fitted("ridge").at(max_correlation={"sex": True})

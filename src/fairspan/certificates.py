@@ -96,6 +96,9 @@ class Certificate:
         How much of G the model space lost, ``max |sin(theta_i - a_i)|``.
     n_functions : int
         Dimension of the model space.
+    limits : dict or None
+        Largest correlation asked for, by attribute, where each has a limit of its own. ``fairness`` is
+        then the angle of the model to F, as the angle scale would count it; no dial value gives it.
     """
 
     criterion: str
@@ -107,6 +110,7 @@ class Certificate:
     containment_gap: float
     accuracy_gap: float
     n_functions: int
+    limits: dict[str, float] | None = None
 
     @property
     def supremum(self) -> float:
@@ -137,8 +141,12 @@ class Certificate:
         """What is promised, where it is not, and the table."""
         used = {(b.cell, b.attribute) for b in self.blocks if b.constrained}
         every = {(b.cell, b.attribute) for b in self.blocks}
+        place = f"fairness {self.fairness:g} on the {self.dial} dial"
+        if self.limits is not None:
+            limits = ", ".join(f"{name} {limit:g}" for name, limit in self.limits.items())
+            place = f"limits on correlations ({limits})"
         lines = [
-            f"{self.criterion}, fairness {self.fairness:g} on the {self.dial} dial, training rows:",
+            f"{self.criterion}, {place}, training rows:",
             f"no function of the model space correlates with a constrained attribute by more than "
             f"{_shown(self.supremum).removeprefix('<')}.",
         ]
@@ -154,7 +162,8 @@ class Certificate:
         )
         if left_out:
             lines.append(f"NOT covered, too few rows: {', '.join(left_out)}.")
-        if any(b.constrained and b.n_removed < b.n_codes for b in self.blocks):
+        fewer = any(b.constrained and b.n_removed < b.n_codes for b in self.blocks)
+        if fewer and self.limits is None:  # limits know of all codes
             lines.append("Not all directions are removed; n_sensitive_directions='all' reaches 0.")
         return "\n".join([*lines, self.table()])
 

@@ -28,11 +28,13 @@ __all__ = ["Limited", "keep_limits"]
 # A limit is kept when the correlation exceeds it by no more than this.
 _TOL = 1e-9
 _MAX_ROUNDS = 500
+# Rounds without progress after which there will be none.
+_PATIENCE = 25
 # A limit below this is 0.
 _REMOVED = 1e-6
-# Multipliers in units of 1/|Delta_b|^2; beyond the last one a block is as good as removed.
+# Logarithms of multipliers, in units of 1/|Delta_b|^2; beyond the last a block is as good as removed.
 _LOG_RANGE = (-30.0, 28.0)
-# What is left of g, as a share, before nothing is left.
+# A function this short, as a share of g, is rounding: what was there is gone.
 _NOTHING = 1e-7
 
 
@@ -41,7 +43,7 @@ class Limited:
     """The function of separate limits, in coordinates in which R is the identity."""
 
     function: Array  # (m,); zero where nothing of g is left
-    multipliers: Array  # one per block
+    multipliers: Array  # one per block; infinite where the block is projected out
     correlations: Array  # what it has with every block
     n_rounds: int
 
@@ -49,11 +51,13 @@ class Limited:
 def keep_limits(
     g: Array, deltas: Sequence[Array], covs: Sequence[Array], limits: Sequence[float]
 ) -> Limited:
-    """Cheapest function whose multiple correlation with every block is within the block's limit.
+    """The function nearest to g whose multiple correlation with every block is within its limit.
 
     One multiplier after the other is set so that its own block just keeps its limit, or to 0 where
     the block keeps it anyway, until none moves: Gauss and Seidel's iteration on the conditions of
-    Karush, Kuhn and Tucker.
+    Karush, Kuhn and Tucker. Where no multipliers keep the limits (what predicts y is a function of the
+    protected attributes alone), the blocks that are over theirs are projected out, with a warning: a
+    function over a limit is never returned.
 
     Parameters
     ----------
@@ -66,53 +70,88 @@ def keep_limits(
     limits : sequence of float
         Largest multiple correlation with each block; 0 removes it.
     """
-    # A limit of 0 has no finite multiplier: these blocks are projected out.
-    removed = [d for d, limit in zip(deltas, limits, strict=True) if limit <= _REMOVED]
-    Z = np.eye(len(g))
-    if removed:
-        Z = scipy.linalg.null_space(np.concatenate(removed, axis=1).T, rcond=1e-10)
-    inside = [d.T @ Z for d in deltas]  # (r_b, m')
-    scale = np.array([max(float(np.linalg.norm(q, 2)) ** 2, 1e-300) for q in inside])
-    free = [b for b, limit in enumerate(limits) if _REMOVED < limit < 1.0]
-    mu = np.zeros(len(deltas))
-
-    def function(mu: Array) -> Array:
-        A = np.eye(Z.shape[1])
-        for b in free:
-            A += mu[b] / scale[b] * inside[b].T @ inside[b]
-        return np.asarray(Z @ scipy.linalg.solve(A, Z.T @ g, assume_a="pos"))
-
-    def correlation(b: int, w: Array) -> float:
-        if np.linalg.norm(w) <= _NOTHING * np.linalg.norm(g):
-            return 0.0
-        return multiple_correlation(covs[b], deltas[b], w[:, None])
-
-    def excess_of(b: int) -> Callable[[float], float]:
-        def excess(value: float) -> float:
-            trial = mu.copy()
-            trial[b] = value
-            return correlation(b, function(trial)) - limits[b]
-
-        return excess
-
-    n_rounds, excess = 0, np.inf
-    while n_rounds < _MAX_ROUNDS:
-        n_rounds += 1
-        for b in free:
-            mu[b] = _smallest(excess_of(b))
-        w = function(mu)
-        found = np.array([correlation(b, w) for b in range(len(deltas))])
-        excess = max((_violation(found[b] - limits[b], mu[b]) for b in free), default=0.0)
-        if excess <= _TOL:
+    blocks = range(len(deltas))
+    removed = {b for b in blocks if limits[b] <= _REMOVED}
+    over: list[int] = []
+    n_rounds = 0
+    while True:
+        w, multipliers, rounds = _iterate(g, deltas, covs, limits, removed)
+        n_rounds += rounds
+        found = np.array([_correlation(g, w, covs[b], deltas[b]) for b in blocks])
+        beyond = [b for b in blocks if b not in removed and found[b] > limits[b] + 1e3 * _TOL]
+        if not beyond:
             break
-    if excess > _TOL:
+        over += beyond
+        removed |= set(beyond)
+    if over:
         warn_user(
-            f"The limits on correlations are kept up to {excess:.2g} only, after {_MAX_ROUNDS} rounds.",
+            f"The limits of {len(over)} blocks cannot be met by any mixture: what predicts y there is a "
+            f"function of the protected attributes alone. These blocks are removed altogether.",
             NumericalWarning,
         )
     if np.linalg.norm(w) <= _NOTHING * np.linalg.norm(g):
-        w = np.zeros(len(g))
-    return Limited(w, mu / scale, found, n_rounds)
+        w, found = np.zeros(len(g)), np.zeros(len(deltas))
+    return Limited(w, multipliers, found, n_rounds)
+
+
+def _iterate(
+    g: Array, deltas: Sequence[Array], covs: Sequence[Array], limits: Sequence[float],
+    removed: set[int],
+) -> tuple[Array, Array, int]:  # fmt: skip
+    """Function, multipliers and rounds, with some blocks projected out: a limit of 0 has no multiplier."""
+    Z = np.eye(len(g))
+    if removed:
+        codes = np.concatenate([deltas[b] for b in sorted(removed)], axis=1)
+        Z = scipy.linalg.null_space(codes.T, rcond=1e-10)
+    start = Z.T @ g
+    free = [b for b, limit in enumerate(limits) if b not in removed and limit < 1.0]
+    scale, outer = {}, {}
+    for b in free:
+        inside = deltas[b].T @ Z
+        scale[b] = max(float(np.linalg.norm(inside, 2)) ** 2, 1e-300)
+        outer[b] = inside.T @ inside / scale[b]
+    mu = dict.fromkeys(free, 0.0)
+    eye = np.eye(Z.shape[1])
+
+    def function(A: Array) -> Array:
+        if len(start) == 0:
+            return np.zeros(len(g))
+        return np.asarray(Z @ scipy.linalg.solve(A, start, assume_a="pos", check_finite=False))
+
+    def excess_of(b: int) -> Callable[[float], float]:
+        others = eye + sum((mu[c] * outer[c] for c in free if c != b), np.zeros_like(eye))
+
+        def excess(value: float) -> float:
+            w = function(others + value * outer[b])
+            return _correlation(g, w, covs[b], deltas[b]) - limits[b]
+
+        return excess
+
+    w, rounds, best, since = function(eye), 0, np.inf, 0
+    while free and rounds < _MAX_ROUNDS and since < _PATIENCE:
+        rounds += 1
+        for b in free:
+            mu[b] = _smallest(excess_of(b), mu[b])
+        w = function(eye + sum((mu[b] * outer[b] for b in free), np.zeros_like(eye)))
+        worst = max(
+            _violation(_correlation(g, w, covs[b], deltas[b]) - limits[b], mu[b]) for b in free
+        )
+        if worst <= _TOL:
+            break
+        best, since = (worst, 0) if worst < 0.9 * best else (best, since + 1)
+    multipliers = np.array(
+        [np.inf if b in removed else mu.get(b, 0.0) / scale.get(b, 1.0) for b in range(len(deltas))]
+    )
+    return w, multipliers, rounds
+
+
+def _correlation(g: Array, w: Array, cov: Array, delta: Array) -> float:
+    """Multiple correlation with a block; 1 for a function that is all but gone, whose own is rounding."""
+    if not delta.size or not w.any():
+        return 0.0
+    if np.linalg.norm(w) <= _NOTHING * np.linalg.norm(g):
+        return 1.0
+    return multiple_correlation(cov, delta, w[:, None])
 
 
 def _violation(above: float, multiplier: float) -> float:
@@ -120,8 +159,8 @@ def _violation(above: float, multiplier: float) -> float:
     return abs(above) if multiplier > 0.0 else max(above, 0.0)
 
 
-def _smallest(excess: Callable[[float], float]) -> float:
-    """The smallest multiplier at which the block keeps its limit."""
+def _smallest(excess: Callable[[float], float], last: float) -> float:
+    """The smallest multiplier at which the block keeps its limit; sought near the last one first."""
     if excess(0.0) <= 0.0:
         return 0.0
     low, high = _LOG_RANGE
@@ -129,8 +168,11 @@ def _smallest(excess: Callable[[float], float]) -> float:
     def by_log(t: float) -> float:
         return excess(float(np.exp(t)))
 
-    if by_log(low) <= 0.0:
+    near = np.log(last) if last > 0.0 else 0.0
+    if low < near - 1.0 and near + 1.0 < high and by_log(near - 1.0) > 0.0 >= by_log(near + 1.0):
+        low, high = near - 1.0, near + 1.0
+    elif by_log(low) <= 0.0:
         return float(np.exp(low))
-    if by_log(high) > 0.0:
+    elif by_log(high) > 0.0:
         return float(np.exp(high))
     return float(np.exp(scipy.optimize.brentq(by_log, low, high, xtol=1e-13, rtol=1e-14)))

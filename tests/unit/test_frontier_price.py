@@ -114,14 +114,14 @@ def test_the_lowest_error_within_the_limit_is_chosen():
 def test_a_draw_meets_the_limit_exactly():
     curve = make_curve([0.3, 0.05, 0.01], [0.10, 0.14, 0.20])
     # Halfway between 0.01 and 0.05, so half of either error.
-    assert draw(curve, "sp", 0.03) == (pytest.approx(0.17), True)
+    assert draw(curve, "sp", 0.03) == (pytest.approx(0.17), pytest.approx(0.03), True)
     # At 0.05 the model itself is cheaper than any draw across it.
-    assert draw(curve, "sp", 0.05) == (pytest.approx(0.14), True)
+    assert draw(curve, "sp", 0.05) == (pytest.approx(0.14), pytest.approx(0.05), True)
     # A bent curve is cut off: 0.01 and 0.3 beat the model at 0.05.
     bent = make_curve([0.3, 0.05, 0.01], [0.10, 0.25, 0.11])
     odds = (0.3 - 0.05) / 0.29
     assert draw(bent, "sp", 0.05)[0] == pytest.approx(odds * 0.11 + (1 - odds) * 0.10)
-    assert draw(curve, "sp", 0.001) == (0.20, False)
+    assert draw(curve, "sp", 0.001) == (0.20, 0.01, False)
 
 
 def test_among_equal_errors_the_fairer_then_the_earlier():

@@ -227,9 +227,10 @@ class FairKernelEstimator(BaseEstimator):
         max_correlation : float in [0, 1], or dict of such, optional
             Instead of ``fairness``: the largest in-sample multiple correlation of the fitted score
             with any protected attribute in any cell. A dict gives every attribute it names a limit
-            of its own (the others have none), e.g. ``{"sex": 0.05, "age": 0.1}``, and the model is
-            the cheapest that keeps them all, off the line of the other dials. For one predictive
-            direction (a numeric y, or two classes).
+            of its own (the others have none), e.g. ``{"sex": 0.05, "age": 0.1}``; the model is then
+            the nearest to the unconstrained one that keeps them all, off the line of the other dials,
+            and for least squares the cheapest. For one predictive direction (a numeric y, or two
+            classes).
 
         Returns
         -------
@@ -395,7 +396,8 @@ def _one_minus(max_correlation: Any) -> Any:
     """The fairness that stands for a limit, or for one limit per attribute."""
     limits = max_correlation if isinstance(max_correlation, Mapping) else {"": max_correlation}
     for limit in limits.values():
-        if not isinstance(limit, int | float | np.number) or not 0.0 <= limit <= 1.0:
+        number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
+        if not number or not 0.0 <= limit <= 1.0:
             msg = (
                 f"max_correlation={max_correlation!r} is not allowed; give a number from 0 to 1, or a "
                 f"dict with one for each attribute that is to have a limit."

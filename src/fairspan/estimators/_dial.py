@@ -11,7 +11,7 @@ import numpy as np
 from fairspan._linalg import Array
 from fairspan.certificates import BlockCertificate, Certificate, supremum
 from fairspan.estimators._blocks import BlockReport
-from fairspan.estimators._solve import Solution
+from fairspan.estimators._solve import MOST_EXTRA, Solution
 from fairspan.exceptions import NumericalWarning, warn_user
 from fairspan.heads import (
     PathMoments,
@@ -91,42 +91,60 @@ def locate(solution: Solution, est: Any, criterion: str, head: Head | None = Non
 
 
 def _within_limits(solution: Solution, est: Any, criterion: str, head: Head) -> Position:
-    """The model of separate limits: one function, the cheapest that keeps them all (METHOD 6)."""
+    """The model of separate limits: one function, the nearest that keeps them all (METHOD 6)."""
     pair, path = solution.pair, solution.path
-    if len(pair.angles) != 1:
-        msg = (
-            f"Separate limits for attributes are for one predictive direction (a numeric y, or two "
-            f"classes); this model has {len(pair.angles)}. Give one number for all attributes instead."
-        )
-        raise ValueError(msg)
     blocks = [i for i, report in enumerate(solution.reports) if report.constrained]
-    known = list(dict.fromkeys(solution.reports[i].attribute for i in blocks))
-    if unknown := [name for name in est.fairness if name not in known]:
-        msg = f"A limit was given for {unknown[0]!r}, which is no attribute here. Attributes: {known}."
-        raise ValueError(msg)
+    _check_limits(solution, est, [solution.reports[i] for i in blocks])
     limits = [1.0 - est.fairness.get(solution.reports[i].attribute, 0.0) for i in blocks]
-    g = on_basis(path, blend(pair, pair.angles))[:, 0]
-    found = keep_limits(
-        g, [path.block_delta[i] for i in blocks], [path.block_cov[i] for i in blocks], limits
-    )
-    length = float(np.linalg.norm(found.function))
-    C = found.function[:, None] / length if length else np.zeros((len(g), 0))
-    if not length:
-        warn_lost_directions(pair, np.zeros(1), left=0)
-    C = C * _signs(path, C, paper=False)
+    C = np.zeros((len(path.cov), 0))
+    outside, lost, angle = 0.0, 0.0, 0.0
+    if len(pair.angles):  # else y is constant
+        g = on_basis(path, blend(pair, pair.angles))[:, 0]
+        found = keep_limits(
+            g, [path.block_delta[i] for i in blocks], [path.block_cov[i] for i in blocks], limits
+        )
+        length, lost = float(np.linalg.norm(found.function)), 1.0
+        if length:
+            C = found.function[:, None] / length
+            C = C * _signs(path, C, paper=False)
+            outside = min(float(np.linalg.norm(solution.outside @ C)), 1.0)
+            lost = float(np.sqrt(max(1.0 - float((C.T @ g).sum()) ** 2, 0.0)))
+            angle = float(np.arcsin(outside))
+        else:
+            warn_lost_directions(pair, np.zeros(1), left=0)
     coef, intercept = head(C)
-    outside = float(np.linalg.norm(solution.outside @ C))
-    theta, angle = float(pair.angles[0]), float(np.arcsin(min(outside, 1.0)))
+    theta = float(pair.angles.max(initial=0.0))
     fairness = 1.0 - angle / theta if theta > 0.0 else 1.0
-    kept = np.array([angle])[: C.shape[1]]
-    lost = float(np.sqrt(max(1.0 - float((C.T @ g).sum()) ** 2, 0.0)))
     certificate = Certificate(
-        criterion, fairness, "angle", certify(path, solution.reports, C, coef), pair.cosines, kept,
-        outside, lost, C.shape[1],
+        criterion, fairness, "angle", certify(path, solution.reports, C, coef), pair.cosines,
+        np.full(C.shape[1], angle), outside, lost, C.shape[1],
+        {name: 1.0 - float(value) for name, value in est.fairness.items()},
     )  # fmt: skip
     return Position(
         fairness, solution.basis @ C, C.T @ solution.centre, coef, intercept, C, certificate
     )
+
+
+def _check_limits(solution: Solution, est: Any, reports: list[BlockReport]) -> None:
+    d, instead = len(solution.pair.angles), "Give one number for all attributes instead."
+    known = list(dict.fromkeys(report.attribute for report in reports))
+    if unknown := [name for name in est.fairness if name not in known]:
+        msg = f"A limit was given for {unknown[0]!r}, which is no attribute here. Attributes: {known}."
+        raise ValueError(msg)
+    if d > 1:
+        msg = (
+            f"Separate limits for attributes are for one predictive direction (a numeric y, or two "
+            f"classes); this model has {d}. {instead}"
+        )
+        raise ValueError(msg)
+    n_codes = sum(report.rank for report in reports)
+    if d == 1 and n_codes > 1 and len(solution.path.cov) == 2 and n_codes > MOST_EXTRA:
+        msg = (
+            f"The attributes have {n_codes} codes in all cells, too many for separate limits, which keep "
+            f"a score per row for each (at most {MOST_EXTRA}). Use fewer groups or n_slices, or "
+            f"dependence='correlation'. {instead}"
+        )
+        raise ValueError(msg)
 
 
 def warn_unreachable(limit: float, reached: float) -> None:

@@ -23,16 +23,6 @@ class HeldOut:
     bases: Array  # (folds, D, 2d)
     centres: Array  # (folds, 2d)
 
-    def joined_by(self, functions: Array, mean: Array) -> HeldOut:
-        """With functions beside B that know S but no label: they are the same for every fold."""
-        n_folds = len(self.bases)
-        same = np.broadcast_to(functions, (n_folds, *functions.shape))
-        centre = np.broadcast_to(functions.T @ mean, (n_folds, functions.shape[1]))
-        return HeldOut(
-            np.concatenate([self.bases, same], axis=2),
-            np.concatenate([self.centres, centre], axis=1),
-        )
-
 
 def held_out_bases(
     moments: Moments,

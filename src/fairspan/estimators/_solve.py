@@ -28,6 +28,8 @@ from fairspan.sdr import (
 )
 from fairspan.subspaces import Metric, PrincipalPair, principal_pair, removed_basis
 
+# Directions beyond the line that separate limits may have.
+MOST_EXTRA = 32
 # A unit vector nearer than this to the line is on it.
 _ON_THE_LINE = 1e-8
 
@@ -146,8 +148,6 @@ def solve(
             moments, lambda pooled: target_covariance(pooled, _target(pooled, pilot))[0], covectors,
             eta_y, basis[:, : 2 * len(pair.angles)], own_metric,
         )  # fmt: skip
-    if held_out is not None:
-        held_out = held_out.joined_by(basis[:, 2 * len(pair.angles) :], total.mean)
     return Solution(
         basis, total.mean, basis.T @ total.mean, pair, path, tuple(b.report for b in blocks),
         0.0 if est.method == "paper" else eta_y, mean, variance, int(removed.shape[1]),
@@ -168,7 +168,9 @@ def _off_the_line(metric: Metric, blocks: list[Block], pair: PrincipalPair) -> A
     for _ in range(2):
         Q = Q - line @ (line.T @ Q)
     left, length, _ = scipy.linalg.svd(Q, full_matrices=False)
-    return np.ascontiguousarray(left[:, length > _ON_THE_LINE])
+    extra = left[:, length > _ON_THE_LINE]
+    # Rows keep a score for each: with very many codes that would be most of what a model stores.
+    return np.ascontiguousarray(extra if extra.shape[1] <= MOST_EXTRA else extra[:, :0])
 
 
 def path_moments(

@@ -27,7 +27,7 @@ class TrainingRows:
     """Scores on the path's basis, so that every dial value can be fitted without the rows."""
 
     scores: Array  # B'(psi - mu), (n, 2d)
-    held_out: Array | None  # the same by functions that did not see the row
+    held_out: Array | None  # of the path's functions, by functions that did not see the row
     codes: Codes  # class numbers
     weight: Array | None
     lengths: Array | None  # (n, 2), for subspace="fair": see `squared_lengths`
@@ -68,15 +68,29 @@ class TrainingRows:
             _join([self.lengths, other.lengths]),
         )
 
+    @property
+    def honest(self) -> Array | None:
+        """Scores by functions that did not see the row's label, as far as they depend on labels.
+
+        Functions beyond the path, for separate limits, are regressions of S less what the path has of
+        them, the same for every fold.
+        """
+        if self.held_out is None:
+            return None
+        return np.concatenate([self.held_out, self.scores[:, self.held_out.shape[1] :]], axis=1)
+
     def blocks(
         self, C: Array, weight: Array | None, n_classes: int
     ) -> Callable[[], Iterable[ScoreBlock]]:
         """Scores of the functions in the columns of C, block by block, as often as asked."""
+        used = np.flatnonzero(C.any(axis=1))  # most functions are of the path alone
+        few = C[used]
 
         def make() -> Iterator[ScoreBlock]:
             for rows in _slices(len(self.codes), _NEWTON_ROWS):
                 w = None if weight is None else weight[rows]
-                yield ScoreBlock.of(self.scores[rows] @ C, self.codes[rows], w, n_classes)
+                scores = self.scores[rows][:, used] @ few
+                yield ScoreBlock.of(scores, self.codes[rows], w, n_classes)
 
         if len(self.codes) > _KEPT_ROWS:
             return make
@@ -118,11 +132,12 @@ def _pass(
     bases, m = [solution.basis], solution.basis.shape[1]
     if held_out is not None:
         bases += list(held_out.bases)
+        on_path = held_out.bases.shape[2]
     found = est.pilot_.features.scores(X, np.concatenate(bases, axis=1))
     scores = found[:, :m] - solution.centre
     honest = None
     if held_out is not None:
-        by_fold = found[:, m:].reshape(len(X), -1, m)
+        by_fold = found[:, m:].reshape(len(X), -1, on_path)
         honest = by_fold[np.arange(len(X)), folds] - held_out.centres[folds]
     lengths = None if solution.fair is None else squared_lengths(est, X)
     return scores, honest, lengths

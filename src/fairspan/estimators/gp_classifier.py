@@ -361,8 +361,9 @@ class FairGPClassifier(ClassifierMixin, FairClassifier):
         self.calibration_ = None
         if self.calibrate:
             rows = self._rows
-            honest = rows.held_out is not None
-            scores = (rows.scores if rows.held_out is None else rows.held_out) @ self._functions
+            held_out = rows.honest
+            honest = held_out is not None
+            scores = (rows.scores if held_out is None else held_out) @ self._functions
             coef, intercept = _outputs(self._laplace)
             latents = _columns(scores @ coef + intercept)
             spread = None

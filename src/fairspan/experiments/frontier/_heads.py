@@ -18,7 +18,7 @@ _RIDGES = np.logspace(-3, 4, 15)
 
 
 def three_folds() -> StratifiedKFold:
-    """The folds by which every rival's hyper-parameters are chosen."""
+    """The folds that choose penalties of logistic regressions and support vector machines."""
     return StratifiedKFold(3, shuffle=True, random_state=0)
 
 

@@ -49,7 +49,7 @@ def limits(task: Task) -> Iterator[Point]:
 
 def decisions(task: Task) -> Iterator[Point]:
     """Past the fair end of scores, where the rates of decisions meet."""
-    return _along_the_dial(task, _estimator(task, curvature="constant"), max_fairness=1.5)
+    return _along_the_dial(task, _estimator(task, curvature="constant"), max_fairness=2.0)
 
 
 def leaves(task: Task) -> Iterator[Point]:

@@ -122,8 +122,8 @@ def _losses(paired: list[Row]) -> Iterable[str]:
         "against fairspan with S, methods that bind only correlations with an attribute of many values "
         "against fairspan that does so too). First over the splits on which the rival kept the limit on "
         "validation rows; a cell with fewer than three of them is not reached. Then at equal parity, over "
-        "all splits: ours is chosen at the limit, or at what the rival reached if that is larger (for "
-        "decisions as a draw between two values of the dial, since a reduction is a draw too)."
+        "all splits: both at the limit, or at what the rival reached if that is larger, on validation rows "
+        "(for decisions both as a draw between two of their models, which meets any limit exactly)."
     )
     yield ""
     for title, rivals in (("From X alone", BLIND), ("Reading S", AWARE)):
@@ -143,13 +143,16 @@ def _loss_list(rows: list[Row]) -> Iterable[str]:
     if all(row["reached_verdict"] == "too few splits" for row in rows):
         yield "- with fewer than three splits there is no telling who is worse"
         return
-    for start, where in (("", "at the limit"), ("reached_", "at equal parity")):
+    for start, where in (
+        ("", "at the limit"), ("both_", "at the limit, where both keep it"),
+        ("reached_", "at equal parity"),
+    ):  # fmt: skip
         worse = [row for row in rows if row[f"{start}verdict"].startswith("worse")]
         yield f"- {where}: worse by more than one standard error in {len(worse)} cells"
         # A rival without a dial gives the same numbers at several limits: one line for them.
         for r, limits in _merged(worse, start):
             gap = _signed(r[f"{start}mean"], r[f"{start}se"])
-            n = r["splits"] if start else r["met"]
+            n = {"": r["met"], "both_": r["ours_met"], "reached_": r["splits"]}[start]
             yield (
                 f"    - {r['data']} ≤ {limits}: {METHODS[r['ours']].name} against "
                 f"{METHODS[r['rival']].name} {gap}, {r[f'{start}z']:.1f} standard errors, {n} splits"

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._linalg import Array
+
 __all__ = [
     "AWARE", "BLIND", "LIMITS", "OURS", "SETS", "TABLES", "Choice", "Runs", "attributes", "choose", "draw",
     "has_measure", "mean_se", "paired", "paired_table", "partner", "price_table", "worst",
@@ -167,27 +169,29 @@ def choose(curve: Curve, measure: str, limit: float, *, part: str = "validation"
     return Choice(row, bool(within), value)
 
 
-def draw(curve: Curve, measure: str, limit: float) -> tuple[float, bool]:
-    """Test error of the cheapest draw between two models of a curve that is just within the limit.
+def draw(curve: Curve, measure: str, limit: float) -> tuple[float, float, bool]:
+    """Test error and measure of the cheapest draw between two models that is just within the limit.
 
     Both models and the odds are chosen on validation rows. Rates of decisions are linear in the odds,
-    so the gap of a draw is at most the mean of the two gaps. It puts a dial of 31 values on the same
-    footing as a reduction, which draws among its own models and can meet any limit exactly; a dial
-    value alone stays below it by half a step. Also whether any model keeps the limit.
+    so the gap of a draw is at most the mean of the two gaps, which is what is given. It meets any limit
+    exactly, where the values of a dial stay below it by part of a step. Also whether any model keeps
+    the limit.
     """
-    points = [(worst(row, measure, "validation"), row) for row in curve]
+
+    def numbers(row: Row) -> Array:
+        errors = float(row["validation_error"]), float(row["test_error"])
+        return np.array([*errors, worst(row, measure)])
+
+    points = [(worst(row, measure, "validation"), numbers(row)) for row in curve]
     best = choose(curve, measure, limit)
-    found = (float(best.row["validation_error"]), float(best.row["test_error"]))
+    found = numbers(best.row)
     for low, inside in points:
         for high, outside in points:
             if low <= limit < high:
                 odds = (high - limit) / (high - low)
-                validation, test = (
-                    odds * float(inside[key]) + (1.0 - odds) * float(outside[key])
-                    for key in ("validation_error", "test_error")
-                )
-                found = min(found, (validation, test))
-    return found[1], best.met
+                mixed = odds * inside + (1.0 - odds) * outside
+                found = mixed if mixed[0] < found[0] else found
+    return float(found[1]), float(found[2]), best.met
 
 
 def mean_se(values: Iterable[float]) -> tuple[float, float]:
@@ -253,44 +257,53 @@ def paired(
 
     `mean` and `se` are over the splits on which the rival kept the limit on validation rows. A rival
     that cannot would win by not being fair: with fewer than three such splits the verdict is "not
-    reached". `reached_*` are over all splits, with ours chosen at the limit or at the rival's own
-    validation measure, if that is larger: equal parity, whatever was reached. For decisions ours is
-    then a :func:`draw` between two values of its dial, as the rival may be one.
+    reached". `both_*` are over the splits on which ours kept it too. `reached_*` are over all splits,
+    with both chosen at the limit or at the validation measure of the rival's choice, if that is larger:
+    equal parity on validation rows, whatever was reached. For decisions both are then a :func:`draw`.
+    `ours_measure` and `rival_measure` are what that comes to on test rows.
     """
     mine, theirs = runs.of(data, ours, criterion), runs.of(data, rival, criterion)
     splits = [split for split in mine if split in theirs]
     if not splits:
         return None
-    met, ours_met, equal_met = [], 0, 0
-    everywhere = []
+    met, both, everywhere, equal_met, measures = [], [], [], 0, []
     for split in splits:
         their = choose(theirs[split], measure, limit)
         own = choose(mine[split], measure, limit)
-        equal, kept = _at_parity(mine[split], measure, max(limit, their.measure))
+        limit_here = max(limit, their.measure)
+        equal, own_measure, kept = _at_parity(mine[split], measure, limit_here)
+        rival_error, rival_measure, _ = _at_parity(theirs[split], measure, limit_here)
         if their.met:
             met.append(_difference(own, their))
-            ours_met += own.met
-        everywhere.append(_clean(equal - float(their.row["test_error"])))
+            if own.met:
+                both.append(met[-1])
+        everywhere.append(_clean(equal - rival_error))
+        measures.append((own_measure, rival_measure))
         equal_met += kept
     mean, se = mean_se(met)
+    both_mean, both_se = mean_se(both)
     reached, reached_se = mean_se(everywhere)
+    ours_measure, theirs_measure = np.mean(measures, axis=0)
     return {
         "data": data, "criterion": criterion, "measure": measure, "limit": limit, "ours": ours,
-        "rival": rival, "splits": len(splits), "met": len(met), "ours_met": ours_met,
+        "rival": rival, "splits": len(splits), "met": len(met), "ours_met": len(both),
         "mean": mean, "se": se, "z": _z(mean, se),
         "verdict": _verdict(mean, se, len(met), "not reached"),
         "reached_mean": reached, "reached_se": reached_se, "reached_z": _z(reached, reached_se),
         "reached_verdict": _verdict(reached, reached_se, len(everywhere), "too few splits"),
         "reached_ours_met": equal_met,
+        "both_mean": both_mean, "both_se": both_se, "both_z": _z(both_mean, both_se),
+        "both_verdict": _verdict(both_mean, both_se, len(both), "too few splits"),
+        "ours_measure": float(ours_measure), "rival_measure": float(theirs_measure),
     }  # fmt: skip
 
 
-def _at_parity(curve: Curve, measure: str, limit: float) -> tuple[float, bool]:
-    """Test error of ours at a limit, and whether it is kept on validation rows."""
+def _at_parity(curve: Curve, measure: str, limit: float) -> tuple[float, float, bool]:
+    """Test error and measure at a limit, and whether it is kept on validation rows."""
     if measure in _OF_DECISIONS:
         return draw(curve, measure, limit)
     found = choose(curve, measure, limit)
-    return float(found.row["test_error"]), found.met
+    return float(found.row["test_error"]), worst(found.row, measure), found.met
 
 
 def _difference(ours: Choice, theirs: Choice) -> float:

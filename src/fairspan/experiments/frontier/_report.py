@@ -23,7 +23,7 @@ from fairspan.experiments.frontier._price import (
 )
 from fairspan.experiments.frontier._summary import hypervolume_table
 
-__all__ = ["write_report"]
+__all__ = ["write_csv", "write_report"]
 
 Row = dict[str, Any]
 
@@ -56,9 +56,9 @@ def write_report(rows: Iterable[Row], out: Path, quick: bool) -> list[Path]:
     paired = [row for key in tables for row in paired_table(runs, *key, (*BLIND, *AWARE))]
     areas = hypervolume_table(runs)
     written = [
-        _write_csv(price, out / f"price{suffix}.csv"),
-        _write_csv(paired, out / f"paired{suffix}.csv"),
-        _write_csv(areas, out / f"hypervolume{suffix}.csv"),
+        write_csv(price, out / f"price{suffix}.csv"),
+        write_csv(paired, out / f"paired{suffix}.csv"),
+        write_csv(areas, out / f"hypervolume{suffix}.csv"),
     ]
     pictures = [
         draw_frontier(runs, criterion, out / f"frontier_{criterion}{suffix}.png")
@@ -86,10 +86,11 @@ def _tables(runs: Runs) -> list[tuple[str, str, str]]:
     return out
 
 
-def _write_csv(rows: Sequence[Row], path: Path) -> Path:
+def write_csv(rows: Sequence[Row], path: Path) -> Path:
+    """Rows under all columns that any of them has."""
     text = io.StringIO(newline="")
     if rows:
-        writer = csv.DictWriter(text, list(rows[0]))
+        writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
         writer.writeheader()
         writer.writerows({k: _plain(v) for k, v in row.items()} for row in rows)
     write_whole(path, text.getvalue())

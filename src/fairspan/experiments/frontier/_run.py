@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import multiprocessing
 import os
 import re
@@ -12,12 +10,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from fairspan.experiments._cells import write_whole
 from fairspan.experiments.frontier import _problems
-from fairspan.experiments.frontier._cells import Cell, Row, finished, is_kept, plan, run
+from fairspan.experiments.frontier._cells import Cell, finished, is_kept, plan, run
 from fairspan.experiments.frontier._methods import CRITERIA, METHODS, QUICK_METHODS
 from fairspan.experiments.frontier._problems import PROBLEMS, find_problem
-from fairspan.experiments.frontier._report import write_report
+from fairspan.experiments.frontier._report import write_csv, write_report
 from fairspan.plotting import require_pyplot
 
 __all__ = ["FailedCellsError", "frontier"]
@@ -119,7 +116,7 @@ def frontier(
     rows = finished(cache, quick=quick)
     written: list[Path] = []
     if rows:
-        written.append(_write_csv(rows, folder / f"frontier{'-quick' if quick else ''}.csv"))
+        written.append(write_csv(rows, folder / f"frontier{'-quick' if quick else ''}.csv"))
         written += write_report(rows, folder, quick)
     if failures:
         raise FailedCellsError(failures, len(cells), written)
@@ -182,13 +179,3 @@ def _known(given: Sequence[str] | None, allowed: Iterable[str], what: str) -> li
             msg = f"{what} {key!r} is unknown. Allowed: {', '.join(allowed)}."
             raise ValueError(msg)
     return list(dict.fromkeys(given or ()))
-
-
-def _write_csv(rows: list[Row], path: Path) -> Path:
-    columns = list(dict.fromkeys(key for row in rows for key in row))  # attributes differ by data
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns)
-    writer.writeheader()
-    writer.writerows(rows)
-    write_whole(path, text.getvalue())
-    return path

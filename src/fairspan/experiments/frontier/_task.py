@@ -102,7 +102,8 @@ class Task:
     def gamma(self) -> float:
         """The kernel width that our own cross-validation chooses on the fit rows.
 
-        Rivals with a kernel get it, so that none loses by its width. Its time is not charged to them.
+        The paper's method, HSIC ridge, fair PCA and NCFR's random features get it, so that none of them
+        loses by its width; the others search their own. Its time is not charged to them.
         """
         cls = _Classifier if self.classifies else _Regressor
         few = min(200, len(self.fit))  # the width does not depend on their number
