@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from fairspan.experiments.frontier._paired import draw, paired, paired_table, partner
 from fairspan.experiments.frontier._price import (
     AWARE,
     BLIND,
@@ -15,10 +16,6 @@ from fairspan.experiments.frontier._price import (
     SETS,
     Runs,
     choose,
-    draw,
-    paired,
-    paired_table,
-    partner,
     price_table,
     worst,
 )

@@ -49,8 +49,9 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         "statistical_parity" ("demographic_parity", "sp", "proxy_nondiscrimination"),
         "equalized_odds" ("eo"), "equal_opportunity" ("eop", "true_positive_rate_parity"),
         "conditional_statistical_parity".
-    fairness : float in [0, 1], default=1.0
-        The dial; larger is fairer.
+    fairness : float in [0, 1] or dict, default=1.0
+        The dial; larger is fairer. A dict, on ``dial="correlation"`` only, has one for each attribute it
+        names: see :meth:`at`.
     dial : {"angle", "cosine", "correlation"}, default="angle"
         Scale of ``fairness``: share of the angle to F that is closed; the paper's epsilon; or
         1 - the largest in-sample correlation allowed.

@@ -11,6 +11,7 @@ from typing import Any
 
 from fairspan.experiments._cells import write_whole
 from fairspan.experiments.frontier._page import markdown
+from fairspan.experiments.frontier._paired import paired_table
 from fairspan.experiments.frontier._plot import draw_frontier, draw_prices
 from fairspan.experiments.frontier._price import (
     AWARE,
@@ -18,7 +19,6 @@ from fairspan.experiments.frontier._price import (
     TABLES,
     Runs,
     has_measure,
-    paired_table,
     price_table,
 )
 from fairspan.experiments.frontier._summary import hypervolume_table
@@ -89,8 +89,9 @@ def _tables(runs: Runs) -> list[tuple[str, str, str]]:
 def write_csv(rows: Sequence[Row], path: Path) -> Path:
     """Rows under all columns that any of them has."""
     text = io.StringIO(newline="")
+    columns = list(dict.fromkeys(key for row in rows for key in row))
     if rows:
-        writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows({k: _plain(v) for k, v in row.items()} for row in rows)
     write_whole(path, text.getvalue())
