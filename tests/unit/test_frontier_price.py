@@ -515,9 +515,10 @@ def test_what_was_not_run_is_missed(cheap, capsys):
 def test_cells_that_fail_are_a_miss(monkeypatch, tmp_path, capsys):
     from benchmarks import bars_price
 
-    def fails(*, out, **_):
-        (out / "cells").mkdir()
-        raise bars_price.FailedCellsError(["Adult, split 0, gp: ValueError: no"], 9, [])
+    def fails(data, methods, *, out, criteria, **_):
+        (out / "cells").mkdir(exist_ok=True)
+        if criteria == ["sp"]:
+            raise bars_price.FailedCellsError(["Adult, split 0, gp: ValueError: no"], 9, [])
 
     monkeypatch.setattr(bars_price, "frontier", fails)
     monkeypatch.setattr(bars_price, "OUT", tmp_path)
