@@ -71,6 +71,10 @@ test-torch: .venv-torch/.stamp ## unit tests and tests/test_torch*.py with torch
 test-no-extras: .venv-no-extras/.stamp ## unit tests and tests/test_no_extras.py with the core alone
 	@$(ONE_THREAD) .venv-no-extras/bin/python -m pytest -n auto tests/unit $(wildcard tests/test_no_extras.py) $(ARGS)
 
+.PHONY: test-bench
+test-bench: .venv-bench/.stamp ## the frontier's tests with fairlearn and torch installed
+	@$(ONE_THREAD) .venv-bench/bin/python -m pytest -n auto tests/test_frontier.py tests/unit/test_frontier_price.py $(ARGS)
+
 .PHONY: test-min
 test-min: .venv-min/.stamp ## the suite with the lowest supported versions
 	@$(ONE_THREAD) .venv-min/bin/python -m pytest -n auto $(ARGS)
