@@ -94,9 +94,7 @@ def test_a_copy_is_a_weight_of_two():
     twice[:20] = 2.0
     rows = np.r_[np.arange(len(X)), np.arange(20)]
     params = {**FIXED, "landmarks": X, "n_components": "auto", "alpha": 1.0, "calibrate": False}
-    by_weight = FairGPClassifier(**params).fit(
-        X, labels, sensitive_features=s, sample_weight=twice
-    )
+    by_weight = FairGPClassifier(**params).fit(X, labels, sensitive_features=s, sample_weight=twice)
     by_copies = FairGPClassifier(**params).fit(X[rows], labels[rows], sensitive_features=s[rows])
     np.testing.assert_allclose(
         by_weight.decision_function(new), by_copies.decision_function(new), atol=1e-6
