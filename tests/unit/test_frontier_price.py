@@ -522,6 +522,7 @@ def test_cells_that_fail_are_a_miss(monkeypatch, tmp_path, capsys):
 
     monkeypatch.setattr(bars_price, "frontier", fails)
     monkeypatch.setattr(bars_price, "OUT", tmp_path)
+    monkeypatch.setattr(bars_price, "KEPT", tmp_path / "none")
     first = next(bars_price.bars())
     assert (first.name, first.measured, first.passed) == ("cells that failed", 1, False)
     assert "gp: ValueError: no" in capsys.readouterr().out
