@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from fairspan._linalg import Array
+from fairspan.experiments._kept import Kept, kept_rows, read_kept
 from fairspan.experiments._methods import METHODS, Task
 from fairspan.experiments._problems import CRITERIA, FIGURES, Problem, settings_of, split
 
-__all__ = ["COLUMNS", "Cell", "finished", "plan", "run", "write_whole"]
+__all__ = ["COLUMNS", "Cell", "finished", "plan", "run"]
 
 # Raise when a method changes: kept cells of another version are run again.
 VERSION = 2
@@ -33,7 +31,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(Kept):
     """One method on one split of one data set, for one criterion."""
 
     figure: str
@@ -59,11 +57,6 @@ class Cell:
         """What its rows depend on besides its own fields."""
         return f"{VERSION} {metadata.version('fairspan')} {settings_of(self.data)}"
 
-    def file(self, folder: Path) -> Path:
-        """Where its rows are kept."""
-        text = json.dumps([self.made_by(), *vars(self).values()])
-        return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
-
 
 def plan(
     figures: list[str], methods: list[str], seeds: list[int | None], *, quick: bool
@@ -82,50 +75,21 @@ def plan(
 
 def run(cell: Cell, problem: Problem, folder: Path) -> list[Row]:
     """Rows of a cell: from its file if it was finished before, else computed and kept."""
-    path = cell.file(folder)
-    kept = _read(path)
+    kept = read_kept(cell.file(folder), _is_known)
     if kept is not None:
         return list(kept["rows"])
     rows = list(_compute(cell, problem))
-    made = {"made_by": cell.made_by(), "cell": vars(cell), "rows": rows}
-    write_whole(path, json.dumps(made))
+    cell.keep(folder, rows)
     return rows
 
 
 def finished(folder: Path, *, quick: bool) -> list[Row]:
     """Rows of every cell in the folder that this version would compute alike."""
-    found = []
-    for path in folder.glob("*.json"):
-        kept = _read(path)
-        if kept is not None and kept["cell"]["quick"] == quick:
-            cell = Cell(**kept["cell"])
-            if kept["made_by"] == cell.made_by():
-                found.append((cell.place, kept["rows"]))
-    found.sort(key=lambda one: one[0])
-    return [row for _, rows in found for row in rows]
+    return kept_rows(folder, Cell, _is_known, quick=quick)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """A kept cell; None where there is none, or only part of one."""
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    whole = isinstance(kept, dict) and {"made_by", "cell", "rows"} <= set(kept)
-    return kept if whole and kept["cell"]["method"] in METHODS else None
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Under its name a file is whole, whoever else writes it or dies meanwhile."""
-    # Not tempfile's: it would keep the file to its owner, whatever the umask says.
-    part = path.with_name(f".part-{uuid.uuid4().hex}")
-    try:
-        with part.open("x", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+def _is_known(cell: Row) -> bool:
+    return cell["method"] in METHODS
 
 
 def _compute(cell: Cell, problem: Problem) -> Iterator[Row]:

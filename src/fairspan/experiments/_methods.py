@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +12,7 @@ import numpy as np
 from fairspan._linalg import Array
 from fairspan.baselines import FERM, NCFR, LinearFERM, StandardGP, StandardGPClassifier
 from fairspan.estimators import FairGPClassifier, FairGPRegressor
+from fairspan.experiments._kept import Labelled
 from fairspan.experiments._problems import Problem
 
 __all__ = ["METHODS", "Method", "Task"]
@@ -50,7 +50,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(Labelled):
     """A curve of the figures: pairs of a setting's value and the scores of the test rows.
 
     Several lines of scores are several trainings, whose metrics are averaged.
@@ -64,17 +64,6 @@ class Method:
     strict_first: bool = True  # the first setting is the fairest, the last the least constrained
     reads_sensitive: bool = False  # at prediction time
     needs: str | None = None  # package beyond the core
-
-    @property
-    def name(self) -> str:
-        """The label, marked if S is read at prediction time."""
-        return f"{self.label} †" if self.reads_sensitive else self.label
-
-    @property
-    def missing(self) -> str | None:
-        """The package that it needs and that is not here."""
-        here = self.needs is None or importlib.util.find_spec(self.needs) is not None
-        return None if here else self.needs
 
 
 def _fgp(task: Task) -> Iterator[tuple[float, Array]]:

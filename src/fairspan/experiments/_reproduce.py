@@ -11,8 +11,9 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from fairspan.experiments._cells import COLUMNS, Cell, finished, plan, run, write_whole
+from fairspan.experiments._cells import COLUMNS, Cell, finished, plan, run
 from fairspan.experiments._figures import draw
+from fairspan.experiments._kept import write_whole
 from fairspan.experiments._methods import METHODS
 from fairspan.experiments._problems import FIGURES, load
 from fairspan.experiments._report import markdown

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +13,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from fairspan.experiments._cells import write_whole
+from fairspan.experiments._kept import Kept, kept_rows, read_kept
 from fairspan.experiments.frontier import _problems, _task
 from fairspan.experiments.frontier._measures import measure
 from fairspan.experiments.frontier._methods import METHODS
@@ -31,7 +29,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(Kept):
     """One method on one split of one data set, for one criterion."""
 
     data: str
@@ -64,11 +62,6 @@ class Cell:
             size = (_problems.MAX_TRAINING, _problems.MAX_TEST, _task.POINTS)
         return f"{VERSION} {metadata.version('fairspan')} {size}"
 
-    def file(self, folder: Path) -> Path:
-        """Where its rows are kept."""
-        text = json.dumps([self.made_by(), *vars(self).values()])
-        return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
-
 
 def plan(
     problems: Iterable[Problem], seeds: Sequence[int], methods: Sequence[str],
@@ -93,8 +86,7 @@ def run(cell: Cell, data_home: Any, folder: Path) -> None:
         warnings.simplefilter("ignore")
         rows = compute(cell, _split(cell.data, cell.split, cell.quick, data_home))
     seconds = time.process_time() - start  # of the whole cell, for planning a run
-    made = {"made_by": cell.made_by(), "cell": vars(cell), "rows": rows, "seconds": seconds}
-    write_whole(cell.file(folder), json.dumps(made))
+    cell.keep(folder, rows, seconds=seconds)
 
 
 # Cells of one split follow each other, so the last one is all that is worth keeping.
@@ -126,29 +118,13 @@ def _row(cell: Cell, split: Split, index: int, point: Point) -> Row:
 
 def is_kept(cell: Cell, folder: Path) -> bool:
     """Whether its rows are in the folder."""
-    return _read(cell.file(folder)) is not None
+    return read_kept(cell.file(folder), _is_known) is not None
 
 
 def finished(folder: Path, *, quick: bool) -> list[Row]:
     """Rows of every cell in the folder that this version would compute alike."""
-    found = []
-    for path in folder.glob("*.json"):
-        kept = _read(path)
-        if kept is not None and kept["cell"]["quick"] == quick:
-            cell = Cell(**kept["cell"])
-            if kept["made_by"] == cell.made_by():
-                found.append((cell.place, kept["rows"]))
-    found.sort(key=lambda one: one[0])
-    return [row for _, rows in found for row in rows]
+    return kept_rows(folder, Cell, _is_known, quick=quick)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """A kept cell; None where there is none, or only part of one, or one of an unknown method."""
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    if not isinstance(kept, dict) or not {"made_by", "cell", "rows"} <= set(kept):
-        return None
-    known = kept["cell"].get("method") in METHODS and kept["cell"].get("data") in PROBLEMS
-    return kept if known else None
+def _is_known(cell: Row) -> bool:
+    return cell.get("method") in METHODS and cell.get("data") in PROBLEMS

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from fairspan.experiments._kept import Labelled
 from fairspan.experiments.frontier import _fairlearn, _margins, _ours, _rivals
 from fairspan.experiments.frontier._task import Point, Task
 
@@ -16,7 +16,7 @@ QUICK_METHODS = ("fairspan", "fgp", "hsic", "ncfr")
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(Labelled):
     """One curve: points along a dial, least constrained first."""
 
     label: str
@@ -27,17 +27,6 @@ class Method:
     numbers_only: bool = False  # some protected attribute must have many values
     reads_sensitive: bool = False  # at prediction time
     needs: str | None = None  # package beyond the core
-
-    @property
-    def name(self) -> str:
-        """The label, marked if S is read at prediction time."""
-        return f"{self.label} †" if self.reads_sensitive else self.label
-
-    @property
-    def missing(self) -> str | None:
-        """The package that it needs and that is not here."""
-        here = self.needs is None or importlib.util.find_spec(self.needs) is not None
-        return None if here else self.needs
 
     def cells(self, *, classifies: bool, all_binary: bool) -> tuple[str, ...]:
         """Criteria it is to be fitted for on such a data set; "none": once for all of them."""

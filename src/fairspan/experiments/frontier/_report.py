@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairspan.experiments._cells import write_whole
+from fairspan.experiments._kept import write_whole
 from fairspan.experiments.frontier._page import markdown
 from fairspan.experiments.frontier._paired import paired_table
 from fairspan.experiments.frontier._plot import draw_frontier, draw_prices

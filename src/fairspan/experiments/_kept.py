@@ -1,0 +1,98 @@
+"""What is run once, kept in a file, and not run again: shared by the figures and the frontier."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Kept", "Labelled", "kept_rows", "read_kept", "write_whole"]
+
+Row = dict[str, Any]
+
+
+class Kept(ABC):
+    """One method on one split of one data set; a dataclass brings the fields."""
+
+    quick: bool
+
+    @property
+    @abstractmethod
+    def place(self) -> tuple[Any, ...]:
+        """Its place among the rows of a table."""
+
+    @abstractmethod
+    def made_by(self) -> str:
+        """What its rows depend on besides its own fields."""
+
+    def file(self, folder: Path) -> Path:
+        """Where its rows are kept."""
+        text = json.dumps([self.made_by(), *vars(self).values()])
+        return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+    def keep(self, folder: Path, rows: list[Row], **more: Any) -> None:
+        """Write its file."""
+        made = {"made_by": self.made_by(), "cell": vars(self), "rows": rows, **more}
+        write_whole(self.file(folder), json.dumps(made))
+
+
+class Labelled:
+    """How a method is shown, and what it needs; a dataclass brings the fields."""
+
+    label: str
+    reads_sensitive: bool
+    needs: str | None
+
+    @property
+    def name(self) -> str:
+        """The label, marked if S is read at prediction time."""
+        return f"{self.label} †" if self.reads_sensitive else self.label
+
+    @property
+    def missing(self) -> str | None:
+        """The package that it needs and that is not here."""
+        here = self.needs is None or importlib.util.find_spec(self.needs) is not None
+        return None if here else self.needs
+
+
+def read_kept(path: Path, known: Callable[[Row], bool]) -> Row | None:
+    """A kept cell; None where there is none, or only part of one, or one that is not known."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    whole = isinstance(kept, dict) and {"made_by", "cell", "rows"} <= set(kept)
+    return kept if whole and known(kept["cell"]) else None
+
+
+def kept_rows(
+    folder: Path, make: Callable[..., Kept], known: Callable[[Row], bool], *, quick: bool
+) -> list[Row]:
+    """Rows of every cell in the folder that this version would compute alike, in order."""
+    found = []
+    for path in folder.glob("*.json"):
+        kept = read_kept(path, known)
+        if kept is not None and kept["cell"]["quick"] == quick:
+            cell = make(**kept["cell"])
+            if kept["made_by"] == cell.made_by():
+                found.append((cell.place, kept["rows"]))
+    found.sort(key=lambda one: one[0])
+    return [row for _, rows in found for row in rows]
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Under its name a file is whole, whoever else writes it or dies meanwhile."""
+    # Not tempfile's: it would keep the file to its owner, whatever the umask says.
+    part = path.with_name(f".part-{uuid.uuid4().hex}")
+    try:
+        with part.open("x", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
