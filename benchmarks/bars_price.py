@@ -177,29 +177,33 @@ def paired_bars(runs: Runs) -> Iterator[Bar]:
         yield at_most(f"paired cells, ours worse by > {times} SE", len(worse), allowed)
     for what, verdict in (("where both keep the limit", "both"), ("at equal parity", "reached")):
         worse = [row for row in cells if row[f"{verdict}_verdict"].startswith("worse")]
-        inform(f"{what}: ours worse by > 1 SE", len(worse))
-        for row in worse:
-            inform(f"  {_cell(row)}, z", row[f"{verdict}_z"])
-    past = [
-        row for data in runs.sets for rival in BLIND for limit in LIMITS
-        if rival not in ("boosting", "eg-boosting")
-        and (row := paired(runs, data, "sp", "sp", limit, "fairspan-past", rival)) is not None
-        and row["verdict"].startswith("worse")
-    ]  # fmt: skip
-    inform("a path past the fair end, worse by > 1 SE at the limit", len(past))
-    for row in past:
-        inform(f"  {_cell(row)}, z", row["z"])
-    others = [
-        row for data in NUMBERS if data in runs.sets for rival in ("hsic", "fair-pca")
-        for limit in LIMITS
-        if (row := paired(runs, data, "sp", "sp", limit, "fairspan", rival)) is not None
-        and row["verdict"].startswith("worse")
-    ]  # fmt: skip
-    inform("the default, which binds more, against those that bind correlations", len(others))
-    for row in others:
-        inform(f"  {_cell(row)}, z", row["z"])
+        inform_cells(f"{what}: ours worse by > 1 SE", worse, f"{verdict}_z")
+    kernels = [rival for rival in BLIND if rival not in ("boosting", "eg-boosting")]
+    past = losses(runs, runs.sets, kernels, "fairspan-past")
+    inform_cells("a path past the fair end, worse by > 1 SE at the limit", past, "z")
+    numbers = [data for data in NUMBERS if data in runs.sets]
+    default = losses(runs, numbers, ["hsic", "fair-pca"], "fairspan")
+    inform_cells(
+        "the default, which binds more, against those that bind correlations", default, "z"
+    )
     inform("cells with a split that the rival kept and ours did not",
            sum(row["ours_met"] < row["met"] for row in cells))  # fmt: skip
+
+
+def losses(runs: Runs, sets: list[str], rivals: list[str], ours: str) -> list[Row]:
+    """Cells in which one of our models is worse than a rival by more than a standard error."""
+    found = (
+        paired(runs, data, "sp", "sp", limit, ours, rival)
+        for data in sets for rival in rivals for limit in LIMITS
+    )  # fmt: skip
+    return [row for row in found if row is not None and row["verdict"].startswith("worse")]
+
+
+def inform_cells(name: str, rows: list[Row], z: str) -> None:
+    """How many, and each of them."""
+    inform(name, len(rows))
+    for row in rows:
+        inform(f"  {_cell(row)}, z", row[z])
 
 
 def _cell(row: Row) -> str:

@@ -1,0 +1,62 @@
+"""The short numbers of docs/choosing-the-dial.md, from the cells of a folder.
+
+``python -m benchmarks.price_page [folder]`` prints, for each data set at its limit, the price of some
+methods (test |corr|; splits that kept the limit), the price of ours over the paper's method, and what
+is left of age on law school. The folder is that of ``fairspan bench frontier``, by default its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.bars_price import OUT
+from fairspan.experiments.frontier import METHODS
+from fairspan.experiments.frontier._cells import finished
+from fairspan.experiments.frontier._price import Runs, price_table
+from fairspan.experiments.frontier._styles import compared_at
+
+SHOWN = (
+    *("fairspan", "fairspan-past", "fairspan-correlation"),
+    *("fgp", "hsic", "eg-logistic", "eg-psi"),
+)
+
+
+def main() -> None:
+    """Print the tables."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else OUT
+    runs = Runs(finished(folder / "cells", quick=False))
+    print("| data, limit | unconstrained | " + " | ".join(METHODS[m].name for m in SHOWN) + " |")
+    print("|---" * (2 + len(SHOWN)) + "|")
+    ratios = []
+    for data in runs.sets:
+        at = compared_at(data)
+        found = {row["method"]: row for row in price_table(runs, data, "sp", "sp", [at])}
+        free = np.mean(list(runs.unconstrained(data).values()))
+        cells = (
+            f"{row['price']:+.4f} ({row['test_measure']:.3f}; {row['met']}/{row['splits']})"
+            if (row := found.get(method))
+            else ""
+            for method in SHOWN
+        )
+        print(f"| {data}, {at:g} | {free:.4f} | " + " | ".join(cells) + " |")
+        ratios += [
+            (data, method, found[method]["price"] / found["fgp"]["price"])
+            for method in SHOWN[:3]
+            if method in found and "fgp" in found
+        ]
+    print("\nprice over FGP's")
+    for data, method, ratio in ratios:
+        print(f"{data:26} {method:22} {ratio:.2f}")
+    print("\nlaw school, correlation ratio of deciles of age at both ends of the dial")
+    for method in ("fairspan", "fairspan-correlation"):
+        curves = runs.of("Law school", method, "sp").values()
+        ends = [[curve[i]["test_ratio[age]"] for i in (0, -1)] for curve in curves]
+        if ends:
+            print(f"{method:22}", *(f"{value:.3f}" for value in np.mean(ends, axis=0)))
+
+
+if __name__ == "__main__":
+    main()
