@@ -79,9 +79,7 @@ def unfair_fit(
             features.columns(X[rows]), np.zeros(n, dtype=np.intp), np.empty((n, 0), dtype=np.intp),
             y[rows, None], None,
         )  # fmt: skip
-    pooled = (
-        accumulator.finish(0.0, 0, np.zeros(features.n_columns)).project(features.whitening).pool()
-    )
+    pooled = accumulator.finish().project(features.whitening).pool()
     normal = pooled.scatter + ALPHA * np.eye(len(pooled.scatter))
     coef = scipy.linalg.solve(normal, pooled.columns[0].cross, assume_a="pos")
     return features, coef, pooled.columns[0].mean - pooled.mean @ coef

@@ -30,7 +30,8 @@ class Rows:
             self.value[order, None],
             self.w[order],
         )
-        return accumulator.finish(0.0, 0, self.psi[0])
+        accumulator.note(0.0, 0, self.psi[0])
+        return accumulator.finish()
 
     def centred(self):
         share = self.w / self.w.sum()

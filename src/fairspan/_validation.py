@@ -52,6 +52,7 @@ class Data:
     weights: Array | None
     sensitive_columns: tuple[str, ...] = ()  # columns of X that held S or control features
     index: np.ndarray | None = None  # places of these rows among those given, if not all are left
+    given: int | None = None  # how many were given, if not all are left
 
     @property
     def n(self) -> int:
@@ -269,7 +270,7 @@ def read_training_data(
         _read_weights(sample_weight, n, block=not reset), tuple(taken),
     )  # fmt: skip
     if data.weights is not None and (data.weights == 0).any():
-        data = data.take(data.weights > 0)
+        data = replace(data.take(data.weights > 0), given=n)
         if data.y is not None and y is not None:
             data = replace(
                 data, classes=np.unique(column_or_1d(np.asarray(y))[_positive(sample_weight, n)])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from fairspan._arrays import mix
 from fairspan.codes import Codes
 
-__all__ = ["FoldCounter"]
+__all__ = ["FoldCounter", "PositionFolds"]
 
 MAX_CROSSED, MAX_STRATA = 6, 4096
 
@@ -23,17 +26,24 @@ class FoldCounter:
     def __init__(self, n_folds: int, offset: int) -> None:
         self.n_folds = n_folds
         self.offset = offset
+        self.position = 0  # rows seen
         self.counts: dict[str, int] = {}
         self.ranks: dict[str, int] = {}
 
     def copy(self) -> FoldCounter:
         """An independent counter in the same state."""
         out = FoldCounter(self.n_folds, self.offset)
-        out.counts, out.ranks = dict(self.counts), dict(self.ranks)
+        out.position, out.counts, out.ranks = self.position, dict(self.counts), dict(self.ranks)
         return out
 
-    def assign(self, strata: Codes) -> Codes:
+    def assign(
+        self,
+        strata: Codes,
+        index: Codes | None = None,  # noqa: ARG002
+        given: int | None = None,
+    ) -> Codes:
         """Fold of each row, given its (coded) strata, (n, k); advances the counters."""
+        self.position += len(strata) if given is None else given
         if self.n_folds == 1:
             return np.zeros(len(strata), dtype=np.intp)
         if strata.shape[1] > MAX_CROSSED:
@@ -54,6 +64,44 @@ class FoldCounter:
         position = np.empty(len(strata), dtype=np.intp)
         position[order] = np.arange(len(strata)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return (start[inverse] + position) % self.n_folds
+
+
+class PositionFolds:
+    """Folds by the place of a row in all the data: what a stream needs.
+
+    Any partition into blocks, files or workers deals the same folds, as long as each block says where
+    it begins. Of any K rows in a row each fold gets one, so rows sorted by group are balanced within
+    groups; which one gets which is turned by a hash, so that data with a period are balanced too.
+    """
+
+    def __init__(self, n_folds: int, offset: int, position: int = 0) -> None:
+        self.n_folds = n_folds
+        self.offset = offset
+        self.position = position
+
+    def copy(self) -> PositionFolds:
+        """An independent counter in the same state."""
+        return PositionFolds(self.n_folds, self.offset, self.position)
+
+    def assign(self, strata: Codes, index: Codes | None = None, given: int | None = None) -> Codes:
+        """Fold of each row; advances the position.
+
+        Parameters
+        ----------
+        strata : (n, k); only their number counts.
+        index : (n,) places among the rows given, where some of these were left out.
+        given : number of rows given.
+        """
+        n = len(strata)
+        places = self.position + (np.arange(n, dtype=np.int64) if index is None else index)
+        self.position += n if given is None else given
+        return self.folds(places).astype(np.intp)
+
+    def folds(self, places: Any) -> Any:
+        """Fold of the rows at these places, a numpy or torch vector of 64-bit integers."""
+        K = self.n_folds
+        turn = mix(places // K) % K
+        return (places + turn + self.offset) % K
 
 
 def _single_key(codes: Codes) -> NDArray[np.int64]:

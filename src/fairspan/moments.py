@@ -413,15 +413,19 @@ class Accumulator:
             onehot[seen, offset + levels[seen, j]] = 1.0
         return onehot, onehot.sum(axis=0).astype(np.int64)
 
-    def finish(self, sum_log_weight: float, first_index: int, first_row: Array) -> Moments:
-        """The moments so far, as a symmetric frozen value; the accumulator must not be used again."""
+    def note(self, sum_log_weight: float, first_index: int, first_row: Array) -> None:
+        """What a block has once: its logarithms of weights, its first row and that row's place."""
         m = self._sums
-        for one in m.scatter:
-            one[...] = np.triu(one) + np.triu(one, 1).T
-        keep = 0 <= m.first_index <= first_index or first_index < 0
-        return replace(
+        keep = 0 <= m.first_index <= first_index
+        self._sums = replace(
             m,
             sum_log_weight=m.sum_log_weight + sum_log_weight,
             first_index=m.first_index if keep else first_index,
             first_row=m.first_row if keep else first_row,
         )
+
+    def finish(self) -> Moments:
+        """The moments so far, symmetric. Adding more afterwards changes them too."""
+        for one in self._sums.scatter:
+            one[...] = np.triu(one) + np.triu(one, 1).T
+        return self._sums

@@ -44,6 +44,7 @@ TRUSTED = (
     "fairspan.features.TransformerMap",
     "fairspan.gp.Posterior",
     "fairspan.folds.FoldCounter",
+    "fairspan.folds.PositionFolds",
     "fairspan.heads.PathMoments",
     "fairspan.laplace.Laplace",
     "fairspan.moments.Moments",

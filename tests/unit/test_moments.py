@@ -36,7 +36,8 @@ class Rows:
                 self.K[part].copy(), groups[part], self.levels[part], self.values[part], w
             )
         log_weight = float(np.log(self.w[rows]).sum()) if weights else 0.0
-        return accumulator.finish(log_weight, int(rows[0]), self.K[rows[0]])
+        accumulator.note(log_weight, int(rows[0]), self.K[rows[0]])
+        return accumulator.finish()
 
 
 def check_pool(rows, chosen, pooled):

@@ -21,7 +21,7 @@ from fairspan._parameters import canonical_criterion, check_parameters
 from fairspan._validation import Data, check_rows, read_features, read_training_data
 from fairspan.estimators._curvature import RowCurvature
 from fairspan.estimators._dial import Position, locate
-from fairspan.estimators._pilot import Pilot, accumulate
+from fairspan.estimators._pilot import Pilot, accumulate, move_to
 from fairspan.estimators._prepare import build_pilot
 from fairspan.estimators._solve import solve
 from fairspan.exceptions import DataWarning, IncompatibleMomentsError, warn_user
@@ -129,13 +129,27 @@ class FairKernelEstimator(BaseEstimator):
         return self
 
     def prepare(
-        self, X, y=None, *, sensitive_features=None, control_features=None, sample_weight=None
-    ) -> Self:
+        self, X, y=None, *, sensitive_features=None, control_features=None, sample_weight=None,
+        folds="strata",
+    ) -> Self:  # fmt: skip
         """Freeze landmarks, bandwidth, slice edges and category lists on these rows; no moments.
 
         Follow with :meth:`partial_fit` on blocks, on this estimator or on copies of it whose moments
-        are brought together by :meth:`merge`. Parameters as in :meth:`fit`.
+        are brought together by :meth:`merge`.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, control_features, sample_weight
+            As in :meth:`fit`.
+        folds : {"strata", "position"}, default="strata"
+            How rows are dealt into folds for the choices that cross-validate. "strata": in turn within
+            each combination of y and S, as :meth:`fit` does; workers begin anew, each with its own
+            turns. "position": by the place of a row in all the data, so that workers that pass
+            ``start`` to :meth:`partial_fit` end in the model of one pass.
         """
+        if folds not in ("strata", "position"):
+            msg = f"folds={folds!r} is not allowed; give 'strata' or 'position'."
+            raise ValueError(msg)
         with self._unchanged_on_error():
             self._forget()
             data = self._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
@@ -145,12 +159,12 @@ class FairKernelEstimator(BaseEstimator):
                     "own. Use `fit` with the whole matrix, or a kernel that can be evaluated."
                 )
                 raise ValueError(msg)
-            self._prepare(data)
+            self._prepare(data, folds)
         return self
 
     def partial_fit(
         self, X, y=None, *, sensitive_features=None, control_features=None, sample_weight=None,
-        solve=True,
+        solve=True, start=None,
     ) -> Self:  # fmt: skip
         """Add a block of rows.
 
@@ -164,6 +178,10 @@ class FairKernelEstimator(BaseEstimator):
         solve : bool, default=True
             Solve for the model after adding. In a long loop pass False and call :meth:`solve` once:
             adding costs O(rows D^2), solving O(D^3).
+        start : int, optional
+            Place of the block's first row in all the data, for workers that begin in the middle. After
+            ``prepare(..., folds="position")`` any partition then ends in the same model,
+            ``alpha="auto"`` included. The row after the last block if not given.
         """
         with self._unchanged_on_error():
             first = not hasattr(self, "pilot_")
@@ -183,7 +201,7 @@ class FairKernelEstimator(BaseEstimator):
                     DataWarning,
                 )
                 self._prepare(data)
-            self._absorb(data)
+            self._absorb(data, start)
             if solve:
                 self.solve()
         return self
@@ -265,21 +283,23 @@ class FairKernelEstimator(BaseEstimator):
             self._sensitive_columns = data.sensitive_columns
         return data
 
-    def _prepare(self, data: Data) -> None:
+    def _prepare(self, data: Data, fold_rule: str = "strata") -> None:
         if data.n < 2:
             msg = (
                 f"n_samples={data.n}: at least two rows are needed to learn anything about groups."
             )
             raise ValueError(msg)
         check_rows(self, data)
-        self.pilot_: Pilot = build_pilot(self, data)
+        self.pilot_: Pilot = build_pilot(self, data, fold_rule)
         self.moments_ = self.pilot_.empty_moments()
         self._counter = self.pilot_.counter()
         if self.pilot_.target is not None and not self.pilot_.target_is_numeric:
             self.classes_ = data.classes
 
-    def _absorb(self, data: Data) -> None:
+    def _absorb(self, data: Data, start: int | None = None) -> None:
         counter = self._counter.copy()
+        if start is not None:
+            move_to(counter, start)
         self.moments_ = accumulate(self.pilot_, self.moments_, counter, data, verbose=self.verbose)
         self._counter = counter
 

@@ -12,8 +12,10 @@ from fairspan._progress import track
 from fairspan._validation import Data
 from fairspan.codes import Attribute, Cells, Coder, Codes, CrossedCoder
 from fairspan.features import LandmarkMap, TransformerMap
-from fairspan.folds import FoldCounter
+from fairspan.folds import FoldCounter, PositionFolds
 from fairspan.moments import Accumulator, Moments
+
+Counter = FoldCounter | PositionFolds
 
 N_FOLDS = 5
 _BLOCK_ROWS = 2048
@@ -43,6 +45,7 @@ class Pilot:
     fold_offset: int
     residual: dict[str, dict[str, float]]
     fingerprint: str = ""
+    fold_rule: str = "strata"  # or "position": the same folds for any partition of a stream
 
     @property
     def target_is_numeric(self) -> bool:
@@ -118,32 +121,68 @@ class Pilot:
             self.features.n_columns,
         )
 
-    def counter(self) -> FoldCounter:
+    def counter(self) -> Counter:
         """Fresh fold counters."""
-        return FoldCounter(self.n_folds, self.fold_offset)
+        rule = PositionFolds if self.fold_rule == "position" else FoldCounter
+        return rule(self.n_folds, self.fold_offset)
+
+
+def move_to(counter: Counter, start: int) -> None:
+    """Let the next row be the one at this place in all the data."""
+    whole = isinstance(start, int | np.integer) and not isinstance(start, bool)
+    if not whole or start < 0:
+        msg = f"start={start!r} is not allowed; give the place of the block's first row, 0 or more."
+        raise ValueError(msg)
+    if not isinstance(counter, PositionFolds):
+        msg = (
+            "start needs folds that are dealt by place: call `prepare(..., folds='position')` before "
+            "partial_fit, or leave start out."
+        )
+        raise ValueError(msg)
+    counter.position = int(start)
+
+
+class MomentsPass:
+    """A pass over rows on the processor: moments of earlier rows, and of all that is added."""
+
+    def __init__(self, pilot: Pilot, moments: Moments) -> None:
+        self._pilot = pilot
+        self._accumulator = Accumulator(moments)
+
+    def add(self, data: Data, counter: Counter, *, verbose: int = 0) -> None:
+        """Add a block; ``counter`` advances."""
+        pilot, position = self._pilot, counter.position
+        if data.n == 0:
+            counter.assign(np.empty((0, 1), dtype=np.intp), None, data.given)
+            return
+        encoded = pilot.encode(data)
+        folds = counter.assign(encoded.strata, data.index, data.given)
+        groups = encoded.cells * pilot.n_folds + folds
+        # Sorting X (p columns) puts each group's rows side by side before the D kernel columns exist.
+        order = np.argsort(groups, kind="stable")
+        starts = range(0, data.n, _BLOCK_ROWS)
+        label = f"moments of {data.n:,} rows"
+        for start in track(starts, len(starts), label, verbose=verbose):
+            rows = order[start : start + _BLOCK_ROWS]
+            self._accumulator.add(
+                pilot.features.columns(data.X[rows]),
+                groups[rows],
+                encoded.levels[rows],
+                encoded.values[rows],
+                None if data.weights is None else data.weights[rows],
+            )
+        log_weight = 0.0 if data.weights is None else float(np.log(data.weights).sum())
+        self._accumulator.note(log_weight, position, pilot.features.columns(data.X[:1])[0])
+
+    def moments(self) -> Moments:
+        """Moments so far; the next :meth:`add` writes into the same memory."""
+        return self._accumulator.finish()
 
 
 def accumulate(
-    pilot: Pilot, moments: Moments, counter: FoldCounter, data: Data, *, verbose: int = 0
+    pilot: Pilot, moments: Moments, counter: Counter, data: Data, *, verbose: int = 0
 ) -> Moments:
     """Moments of earlier rows and these; ``counter`` advances, ``moments`` stays as it is."""
-    if data.n == 0:
-        return moments
-    encoded = pilot.encode(data)
-    groups = encoded.cells * pilot.n_folds + counter.assign(encoded.strata)
-    # Sorting X (p columns) puts each group's rows side by side before the D kernel columns exist.
-    order = np.argsort(groups, kind="stable")
-    accumulator = Accumulator(moments)
-    starts = range(0, data.n, _BLOCK_ROWS)
-    label = f"moments of {data.n:,} rows"
-    for start in track(starts, len(starts), label, verbose=verbose):
-        rows = order[start : start + _BLOCK_ROWS]
-        accumulator.add(
-            pilot.features.columns(data.X[rows]),
-            groups[rows],
-            encoded.levels[rows],
-            encoded.values[rows],
-            None if data.weights is None else data.weights[rows],
-        )
-    log_weight = 0.0 if data.weights is None else float(np.log(data.weights).sum())
-    return accumulator.finish(log_weight, moments.n_rows, pilot.features.columns(data.X[:1])[0])
+    one = MomentsPass(pilot, moments)
+    one.add(data, counter, verbose=verbose)
+    return one.moments()

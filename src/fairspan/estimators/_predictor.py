@@ -93,7 +93,7 @@ class FairClassifier(FairPredictor):
 
     def partial_fit(
         self, X, y=None, *, classes=None, sensitive_features=None, control_features=None,
-        sample_weight=None, solve=True,
+        sample_weight=None, solve=True, start=None,
     ) -> Self:  # fmt: skip
         """Add a block of rows.
 
@@ -108,6 +108,8 @@ class FairClassifier(FairPredictor):
             All labels, as in scikit-learn; refused where they are not those of the prepared rows.
         solve : bool, default=True
             Solve for the model after adding.
+        start : int, optional
+            Place of the block's first row in all the data.
         """
         if classes is not None:
             seen = getattr(self, "classes_", None)
@@ -120,5 +122,5 @@ class FairClassifier(FairPredictor):
                 raise ValueError(msg)
         return super().partial_fit(
             X, y, sensitive_features=sensitive_features, control_features=control_features,
-            sample_weight=sample_weight, solve=solve,
+            sample_weight=sample_weight, solve=solve, start=start,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from fairspan.estimators._prepare_features import build_features, group_residual
 from fairspan.features import TransformerMap
 
 
-def build_pilot(est: Any, data: Data) -> Pilot:
+def build_pilot(est: Any, data: Data, fold_rule: str = "strata") -> Pilot:
     """Freeze everything on these rows; no moments are taken."""
     rng = np.random.default_rng(check_random_state(est.random_state).randint(2**31 - 1))
     n_slices = None if est.n_slices == "distinct" else int(est.n_slices)
@@ -41,6 +41,7 @@ def build_pilot(est: Any, data: Data) -> Pilot:
     features, gamma, landmark_rows = build_features(est, data, pilot, rng)
     pilot = replace(pilot, features=features, gamma=gamma)
     pilot = replace(pilot, residual=group_residual(pilot, data, landmark_rows, rng))
+    pilot = replace(pilot, fold_rule=fold_rule)
     return replace(pilot, fingerprint=_fingerprint(pilot, data.X[:16]))
 
 

@@ -36,7 +36,8 @@ class SecondPass(FairClassifier):
             Rows again, as ``(X, y, sensitive_features)`` or as dicts of the arguments of :meth:`fit`. In
             the order of :meth:`partial_fit`, the link can be fitted on scores by functions that did
             not see them; other rows or another order warn, and the link is fitted on the scores as
-            they are. Merged workers have no common order and take the latter way. The default
+            they are. Merged workers that did not say where they began have no common order and take
+            the latter way. The default
             ``curvature="likelihood"`` reads them twice, so pass a list or another iterable that
             starts anew, not a generator.
         """
@@ -54,7 +55,8 @@ class SecondPass(FairClassifier):
                 _check_starts_anew(blocks)
                 self._solution = solve(self.moments_, self.pilot_, self, self._curved_by(blocks))
             counter, rows = self.pilot_.counter(), None
-            sums = np.zeros((self.pilot_.n_folds, 1 + self._solution.basis.shape[1]))
+            width = len(self.classes_) + self._solution.basis.shape[1]
+            sums = np.zeros((self.pilot_.n_folds, width))
             for block in blocks:
                 data = self._read_block(block)
                 if data.n:
@@ -86,7 +88,7 @@ class SecondPass(FairClassifier):
         if rows.held_out is None:
             return rows
         merged = getattr(self, "_merged", False)
-        if not merged and same_folds(self, sums):
+        if same_folds(self, sums):
             return rows
         if not merged:
             warn_user(

@@ -12,7 +12,7 @@ from fairspan._linalg import Array
 from fairspan._validation import Data
 from fairspan.codes import Codes
 from fairspan.estimators._fair_space import squared_lengths
-from fairspan.folds import FoldCounter
+from fairspan.estimators._pilot import Counter
 from fairspan.laplace import ScoreBlock
 
 # Rows whose kernel columns, or Newton terms, are formed at once.
@@ -34,15 +34,16 @@ class TrainingRows:
 
     @classmethod
     def gather(
-        cls, est: Any, data: Data, counter: FoldCounter, sums: Array | None = None
+        cls, est: Any, data: Data, counter: Counter, sums: Array | None = None
     ) -> TrainingRows:
         """One pass over the kernel columns; ``counter`` says which fold each row is in.
 
-        ``sums`` (folds, 1 + 2d) takes up weights and weighted scores by fold.
+        ``sums`` (folds, classes + 2d) takes up the weight of each class and weighted scores by fold.
         """
         solution, pilot = est._solution, est.pilot_
         encoded = pilot.encode(data)
-        held_out, folds = solution.held_out, counter.assign(encoded.strata)
+        held_out = solution.held_out
+        folds = counter.assign(encoded.strata, data.index, data.given)
         parts = [
             _pass(est, solution, held_out, data.X[rows], folds[rows])
             for rows in _slices(data.n, _PASS_ROWS)
@@ -51,7 +52,8 @@ class TrainingRows:
         codes = encoded.levels[:, len(pilot.coders)]
         if sums is not None:
             weight = _or_ones(data.weights, codes)[:, None]
-            columns = np.concatenate([weight, weight * np.concatenate(scores)], axis=1)
+            one_hot = codes[:, None] == np.arange(sums.shape[1] - scores[0].shape[1])
+            columns = np.concatenate([weight * one_hot, weight * np.concatenate(scores)], axis=1)
             np.add.at(sums, folds, columns)
         return cls(np.concatenate(scores), _join(honest), codes, data.weights, _join(lengths))
 
@@ -99,14 +101,17 @@ class TrainingRows:
 
 
 def same_folds(est: Any, sums: Array) -> bool:
-    """Do the moments have these rows, fold by fold? Their weights and mean scores say it."""
+    """Do the moments have these rows, fold by fold? Weights of classes and mean scores say it."""
     moments, pending = est.moments_.over_cells(), est.pilot_.features.pending
-    for fold, (weight, *scores) in enumerate(sums):
+    target = len(est.pilot_.coders)
+    for fold, row in enumerate(sums):
         pooled = moments.pool(folds=np.arange(moments.n_folds) == fold)
         mean = pooled.mean if pending is None else pooled.mean @ pending
         expected = pooled.weight * (mean @ est._solution.basis - est._solution.centre)
         scale = pooled.weight * np.sqrt(np.diag(est._solution.path.cov))
-        if abs(weight - pooled.weight) > 1e-6 * pooled.weight:
+        classes = pooled.levels[target].weight
+        mass, scores = row[: len(classes)], row[len(classes) :]
+        if np.any(np.abs(mass - classes) > 1e-6 * pooled.weight):
             return False
         if np.any(np.abs(scores - expected) > 1e-6 * scale):
             return False
