@@ -7,9 +7,19 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairspan"
 ORDER = [
-    *("exceptions", "_progress", "_linalg", "_arrays", "encoding", "codes", "features", "folds"),
-    *("moments", "sdr", "subspaces", "heads", "limits", "gp", "laplace", "calibration"),
-    *("certificates", "_parameters", "_columns", "_validation"),
+    *(
+        "exceptions",
+        "_files",
+        "_progress",
+        "_linalg",
+        "_arrays",
+        "_device",
+        "encoding",
+        "codes",
+        "features",
+    ),
+    *("folds", "moments", "sdr", "subspaces", "heads", "limits", "gp", "laplace", "calibration"),
+    *("certificates", "_parameters", "_columns", "_tensors", "_validation", "streams"),
     *("_metric_inputs", "_decision_metrics", "_score_metrics", "metrics", "plotting"),
     *("estimators", "audit", "datasets", "baselines", "experiments", "report", "persistence"),
     *("cli", "__main__"),

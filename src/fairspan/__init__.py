@@ -13,11 +13,14 @@ from fairspan.estimators import (
     fairness_path,
 )
 from fairspan.exceptions import (
+    CheckpointError,
     DatasetError,
     DataWarning,
     FairspanWarning,
     IncompatibleMomentsError,
+    NumericalError,
     NumericalWarning,
+    RowError,
 )
 from fairspan.persistence import load_model, save_model
 
@@ -25,6 +28,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Certificate",
+    "CheckpointError",
     "DataWarning",
     "DatasetError",
     "FairGPClassifier",
@@ -35,7 +39,9 @@ __all__ = [
     "FairnessPath",
     "FairspanWarning",
     "IncompatibleMomentsError",
+    "NumericalError",
     "NumericalWarning",
+    "RowError",
     "__version__",
     "datasets",
     "fairness_path",

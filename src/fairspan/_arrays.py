@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["is_tensor", "mix", "to_numpy"]
+import numpy as np
+
+__all__ = ["home_of", "is_tensor", "mix", "take", "to_float64", "to_home", "to_numpy"]
 
 # Steele, Lea, Flood (2014): the finaliser of SplitMix64, in two's complement.
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
@@ -21,6 +23,39 @@ def is_tensor(obj: Any) -> bool:
 def to_numpy(obj: Any) -> Any:
     """Tensors as arrays in host memory; everything else as it is."""
     return obj.detach().cpu().numpy() if is_tensor(obj) else obj
+
+
+def to_float64(tensor: Any) -> Any:
+    """A float64 array of its own, whatever the tensor computes in."""
+    return np.array(tensor.detach().cpu().numpy(), dtype=np.float64)
+
+
+def home_of(X: Any) -> Any:
+    """The device on which the float64 numbers and codes beside a tensor live; None for arrays.
+
+    Its own, but for Apple's, which have no float64: beside those the processor keeps them.
+    """
+    if not is_tensor(X):
+        return None
+    return X.device if X.device.type != "mps" else "cpu"
+
+
+def to_home(values: Any, home: Any) -> Any:
+    """Array or tensor as a tensor at home; as it is where there are no tensors (None)."""
+    if home is None:
+        return values
+    import torch  # there is a tensor, so it is installed
+
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        values = values.copy()  # torch would share the memory, and warns of what could come of it
+    return torch.as_tensor(values, device=home)
+
+
+def take(values: Any, rows: Any) -> Any:
+    """Rows of an array or a tensor, by numbers or mask in an array or a tensor."""
+    if not is_tensor(values):
+        return values[to_numpy(rows)]
+    return values[rows if isinstance(rows, slice) else to_home(rows, values.device)]
 
 
 def mix(places: Any, seed: int = 0) -> Any:

@@ -8,9 +8,17 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from fairspan._arrays import is_tensor
 from fairspan.codes import Attribute
 
-__all__ = ["as_frame", "column_names", "named_columns_of", "read_attribute", "read_attributes"]
+__all__ = [
+    "as_frame",
+    "column_names",
+    "named_columns_of",
+    "read_attribute",
+    "read_attributes",
+    "take_rows",
+]
 
 
 def _refuse_twice(names: list[Any], what: str) -> None:
@@ -172,3 +180,27 @@ def named_columns_of(frame: nw.DataFrame[Any] | None, raw: Any, role: str) -> li
         raise ValueError(msg)
     _refuse_twice(names, f"{role} names")
     return names
+
+
+def take_rows(raw: Any, rows: Any) -> Any:
+    """Some rows, by their numbers or as a slice, of whatever the user holds them in."""
+    if raw is None or isinstance(raw, int | float):  # one weight for all rows
+        return raw
+    if isinstance(raw, Mapping):
+        return {name: take_rows(values, rows) for name, values in raw.items()}
+    if isinstance(raw, list | tuple):
+        return list(raw[rows]) if isinstance(rows, slice) else [raw[i] for i in rows]
+    native = nw.from_native(raw, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame | nw.Series):
+        return native[rows].to_native()
+    if is_tensor(raw) and not isinstance(rows, slice):
+        return raw[_index_like(raw, rows)]
+    return (
+        raw[rows] if isinstance(raw, np.ma.MaskedArray) or is_tensor(raw) else np.asarray(raw)[rows]
+    )
+
+
+def _index_like(tensor: Any, rows: Any) -> Any:
+    import torch  # there is a tensor, so it is installed
+
+    return torch.as_tensor(rows, device=tensor.device)

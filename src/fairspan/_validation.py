@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from fairspan._arrays import home_of, is_tensor, take, to_home, to_numpy
 from fairspan._columns import (
     as_frame,
     column_names,
@@ -20,6 +21,16 @@ from fairspan._columns import (
 )
 from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion
+from fairspan._tensors import (
+    all_finite,
+    bring_home,
+    labels_of,
+    read_tensor,
+    read_tensor_attributes,
+    read_tensor_target,
+    read_tensor_weights,
+    without_tensors,
+)
 from fairspan.codes import MAX_INTEGER_CATEGORIES, Attribute
 from fairspan.exceptions import DataWarning, warn_user
 
@@ -63,13 +74,36 @@ class Data:
         """Rows by index or mask."""
         return replace(
             self,
-            index=(np.arange(self.n) if self.index is None else self.index)[rows],
-            X=self.X[rows],
+            index=take(_places(self.X) if self.index is None else self.index, rows),
+            X=take(self.X, rows),
             y=None if self.y is None else self.y.take(rows),
             sensitive={k: a.take(rows) for k, a in self.sensitive.items()},
             control={k: a.take(rows) for k, a in self.control.items()},
-            weights=None if self.weights is None else self.weights[rows],
+            weights=None if self.weights is None else take(self.weights, rows),
         )
+
+    def on_host(self) -> Data:
+        """The same rows in arrays."""
+        if not is_tensor(self.X):
+            return self
+        return replace(
+            self,
+            index=to_numpy(self.index),
+            X=np.ascontiguousarray(to_numpy(self.X), dtype=np.float64),
+            y=None if self.y is None else self.y.on_host(),
+            sensitive={k: a.on_host() for k, a in self.sensitive.items()},
+            control={k: a.on_host() for k, a in self.control.items()},
+            weights=to_numpy(self.weights),
+        )
+
+
+def _places(X: Any) -> Any:
+    """0, 1, 2, ...: one for each row."""
+    if not is_tensor(X):
+        return np.arange(len(X))
+    import torch  # there is a tensor, so it is installed
+
+    return torch.arange(len(X), device=home_of(X))
 
 
 # --------------------------------------------------------------------------- X, y, weights
@@ -107,6 +141,13 @@ def read_features(
     est: Any, X: Any, *, reset: bool, protected: frozenset[str] = frozenset()
 ) -> Array:
     """Numeric, finite, dense float64 X; columns that held S at fit are dropped if present."""
+    if getattr(est, "encoder_", None) is not None:
+        return _encode(est, X, reset=reset)
+    if is_tensor(X):
+        X = read_tensor(est, X, reset=reset)
+        if not all_finite(X):
+            _check_finite(est, to_numpy(X))  # to say where
+        return X
     frame = as_frame(X, "X")
     if frame is not None:
         if not reset:
@@ -126,18 +167,52 @@ def read_features(
         if "could not convert string" not in str(error):
             raise
         raise ValueError(_text_message(est, X)) from error
+    _check_finite(est, X)
+    return X
+
+
+def _check_finite(est: Any, X: Array) -> None:
     finite = np.isfinite(X)
-    if not finite.all():
-        j = int(np.flatnonzero(~finite.all(axis=0))[0])
-        rows = np.flatnonzero(~finite[:, j])
-        what = "NaN" if np.isnan(X[rows, j]).any() else "infinity"
+    if finite.all():
+        return
+    j = int(np.flatnonzero(~finite.all(axis=0))[0])
+    rows = np.flatnonzero(~finite[:, j])
+    what = "NaN" if np.isnan(X[rows, j]).any() else "infinity"
+    # One row is all there is: whoever asks knows which one it was.
+    where = "" if len(X) == 1 else f", {len(rows)} rows, the first at row {rows[0]}"
+    msg = (
+        f"Input X contains {what} (NaN and infinity are not accepted): column "
+        f"{_column_label(est, j)}{where}. Impute first, e.g. with fairspan.table_encoder, which adds "
+        f"indicators of what was missing."
+    )
+    raise ValueError(msg)
+
+
+def _encode(est: Any, X: Any, *, reset: bool) -> Array:
+    """Features by the encoder that a stream was fitted with."""
+    frame = as_frame(X, "X")
+    if frame is None:
         msg = (
-            f"Input X contains {what} (NaN and infinity are not accepted): column "
-            f"{_column_label(est, j)}, {len(rows)} rows, the first at row {rows[0]}. Impute first, "
-            f"e.g. with fairspan.table_encoder, which adds indicators of what was missing."
+            f"{type(est).__name__} was fitted on a table with an encoder, so it needs a data frame with "
+            f"the same columns; got {type(X).__name__}."
         )
         raise ValueError(msg)
-    return X
+    if reset:
+        est.feature_names_in_ = np.array(frame.columns, dtype=object)
+        est.n_features_in_ = len(frame.columns)
+    names = est.feature_names_in_.tolist()
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        msg = f"X has no column {missing[0]!r}, which the model was fitted with."
+        raise ValueError(msg)
+    out = np.asarray(est.encoder_.transform(frame.select(names).to_native()), dtype=np.float64)
+    if out.ndim != 2 or not np.isfinite(out).all():
+        msg = (
+            f"encoder {type(est.encoder_).__name__} gave an array of shape {out.shape} (all finite: "
+            f"{bool(np.isfinite(out).all())}); a finite matrix of numbers is needed."
+        )
+        raise ValueError(msg)
+    return np.ascontiguousarray(out)
 
 
 def _text_message(est: Any, X: Any) -> str:
@@ -154,7 +229,9 @@ def _text_message(est: Any, X: Any) -> str:
     return "X holds text. Encode it first, e.g. with fairspan.table_encoder."
 
 
-def _read_target(y: Any) -> tuple[Attribute, np.ndarray | None]:
+def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, np.ndarray | None]:
+    if is_tensor(y):
+        return read_tensor_target(y, home, numbers=numbers)
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         y = series.to_numpy()
@@ -165,12 +242,16 @@ def _read_target(y: Any) -> tuple[Attribute, np.ndarray | None]:
     if attribute.missing.any():
         msg = f"Input y contains NaN or None in {int(attribute.missing.sum())} rows. Drop those rows first."
         raise ValueError(msg)
+    if home is not None:
+        attribute = bring_home(attribute, home)
     return attribute, np.unique(y) if len(y) else None
 
 
-def _read_weights(sample_weight: Any, n: int, *, block: bool) -> Array | None:
+def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Array | None:
     if sample_weight is None:
         return None
+    if is_tensor(sample_weight):
+        return read_tensor_weights(sample_weight, n, home, block=block)
     if isinstance(sample_weight, numbers.Real):
         sample_weight = np.full(n, float(sample_weight))
     weights = check_array(
@@ -190,7 +271,7 @@ def _read_weights(sample_weight: Any, n: int, *, block: bool) -> Array | None:
     if not block and not (weights > 0).any():
         msg = "sample_weight is zero for every row; nothing is left to fit."
         raise ValueError(msg)
-    return weights
+    return to_home(weights, home)
 
 
 def read_training_data(
@@ -234,20 +315,20 @@ def read_training_data(
             raise ValueError(msg)
         X = frame.drop([c for c in frame.columns if c in taken]).to_native()
     X = read_features(est, X, reset=reset, protected=column_names(parts[0]))
-    n = len(X)
+    n, home = len(X), home_of(X)
+    if home is None:
+        parts, y = [without_tensors(raw) for raw in parts], to_numpy(y)
+        sample_weight = to_numpy(sample_weight)
     if est.kernel == "precomputed" and est.feature_map is None and n != X.shape[1]:
         msg = f"kernel='precomputed' needs a square matrix K(train, train); got shape {X.shape}."
         raise ValueError(msg)
-    sensitive = read_attributes(parts[0], n, "sensitive_features", "sensitive_feature")
-    control = (
-        {}
-        if parts[1] is None
-        else read_attributes(parts[1], n, "control_features", "control_feature")
-    )
+    sensitive = _read_attributes(parts[0], n, "sensitive_feature", home)
+    control = {} if parts[1] is None else _read_attributes(parts[1], n, "control_feature", home)
     _check_missing(est, sensitive, control)
     target, classes = None, None
     if y is not None:
-        target, classes = _read_target(y)
+        numbers = getattr(est, "_target_kind", None) == "continuous"
+        target, classes = _read_target(y, home, numbers=numbers)
         if len(target.values) != n:
             msg = (
                 f"Found input variables with inconsistent numbers of samples: y has "
@@ -267,19 +348,25 @@ def read_training_data(
         raise ValueError(msg)
     data = Data(
         X, target, classes, sensitive, control,
-        _read_weights(sample_weight, n, block=not reset), tuple(taken),
+        _read_weights(sample_weight, n, home, block=not reset), tuple(taken),
     )  # fmt: skip
     if data.weights is not None and (data.weights == 0).any():
-        data = replace(data.take(data.weights > 0), given=n)
-        if data.y is not None and y is not None:
-            data = replace(
-                data, classes=np.unique(column_or_1d(np.asarray(y))[_positive(sample_weight, n)])
-            )
+        kept = data.weights > 0
+        data = replace(data.take(kept), given=n)
+        if classes is not None:
+            by_value = labels_of(y, kept) if is_tensor(y) else _labels(y, to_numpy(kept))
+            data = replace(data, classes=by_value)
     return data
 
 
-def _positive(sample_weight: Any, n: int) -> np.ndarray:
-    return np.broadcast_to(np.asarray(sample_weight, dtype=float), n) > 0
+def _labels(y: Any, kept: np.ndarray) -> np.ndarray:
+    return np.unique(column_or_1d(np.asarray(y))[kept])
+
+
+def _read_attributes(raw: Any, n: int, prefix: str, home: Any) -> dict[str, Attribute]:
+    if home is None:
+        return read_attributes(raw, n, f"{prefix}s", prefix)
+    return read_tensor_attributes(raw, n, f"{prefix}s", prefix, home)
 
 
 def _check_missing(

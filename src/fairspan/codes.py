@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairspan._arrays import is_tensor, take, to_home, to_numpy
 from fairspan._linalg import Array
 
 Kind = Literal["categorical", "continuous"]
@@ -37,7 +38,8 @@ MAX_INTEGER_CATEGORIES = 20
 class Attribute:
     """One clean column: float64 or unicode ``values``, and which entries are missing.
 
-    ``dtype_kind`` remembers what the user gave ("b", "i", "f", "U"), for :func:`infer_kind`.
+    ``dtype_kind`` remembers what the user gave ("b", "i", "f", "U"), for :func:`infer_kind`. Beside
+    rows in a tensor, numbers and booleans (as 0 and 1) are tensors too; text stays in an array.
     """
 
     name: str
@@ -47,7 +49,16 @@ class Attribute:
 
     def take(self, rows: NDArray[np.generic]) -> Attribute:
         """Rows by index or mask."""
-        return Attribute(self.name, self.values[rows], self.missing[rows], self.dtype_kind)
+        return Attribute(
+            self.name, take(self.values, rows), take(self.missing, rows), self.dtype_kind
+        )
+
+    def on_host(self) -> Attribute:
+        """The same column in arrays."""
+        values, missing = to_numpy(self.values), to_numpy(self.missing)
+        if self.dtype_kind == "b" and values.dtype.kind != "U":
+            values = np.where(values > 0.0, "True", "False")
+        return Attribute(self.name, values, missing, self.dtype_kind)
 
 
 def infer_kind(attribute: Attribute) -> Kind:
@@ -145,6 +156,8 @@ class Coder:
     def codes(self, attributes: Mapping[str, Attribute]) -> Codes:
         """Level of each row, -1 where missing; an unseen category is an error that names it."""
         attribute = attributes[self.name]
+        if is_tensor(attribute.values):
+            return self._tensor_codes(attribute)  # type: ignore[no-any-return]
         out = np.full(len(attribute.values), -1, dtype=np.intp)
         present = ~attribute.missing
         values = attribute.values[present]
@@ -166,9 +179,42 @@ class Coder:
     def column(self, attributes: Mapping[str, Attribute]) -> Array:
         """The numbers themselves, NaN where missing (continuous attributes only)."""
         attribute = attributes[self.name]
+        if is_tensor(attribute.values):
+            values: Any = attribute.values
+            return values.masked_fill(attribute.missing, np.nan)  # type: ignore[no-any-return]
         out = attribute.values.astype(np.float64)
         out[attribute.missing] = np.nan
         return out
+
+    def _tensor_codes(self, attribute: Attribute) -> Any:
+        """The same on a tensor, where it lives; the host waits once, to see if all were known."""
+        import torch  # there is a tensor, so it is installed
+
+        values: Any = attribute.values
+        missing: Any = attribute.missing
+        if self.kind == "continuous":
+            edges = to_home(self.table.astype(np.float64), values.device)
+            codes = torch.searchsorted(edges, values, right=True)
+            return codes.masked_fill_(missing, -1)
+        text = attribute.dtype_kind == "b"  # booleans are the categories 'False' and 'True'
+        if (self.table.dtype.kind == "U") != text:
+            if bool(missing.all()):
+                return torch.full(values.shape, -1, device=values.device)
+            first = attribute.take(~missing).on_host().values[:1]
+            raise ValueError(_unseen_message(self, first))
+        if text:
+            known = self.table.tolist()
+            place = [known.index(v) if v in known else -1 for v in ("False", "True")]
+            codes = to_home(np.array(place), values.device)[values.long()]
+            unseen = (codes < 0) & ~missing
+        else:
+            table = to_home(self.table.astype(np.float64), values.device)
+            codes = torch.searchsorted(table, values).clamp_(max=len(table) - 1)
+            unseen = (table[codes] != values) & ~missing
+        if bool(unseen.any()):
+            found = attribute.take(unseen).on_host().values
+            raise ValueError(_unseen_message(self, np.unique(found)))
+        return codes.masked_fill_(missing, -1)
 
 
 @dataclass(frozen=True)
@@ -207,7 +253,7 @@ class CrossedCoder:
 
     def codes(self, attributes: Mapping[str, Attribute]) -> Codes:
         """Combination of each row; -1 where any part is missing; an unseen one is an error."""
-        codes = np.stack([part.codes(attributes) for part in self.parts], axis=1)
+        codes = np.stack([to_numpy(part.codes(attributes)) for part in self.parts], axis=1)
         out = np.full(len(codes), -1, dtype=np.intp)
         complete = (codes >= 0).all(axis=1)
         known, flat = _row_keys(self.combinations, codes[complete])
@@ -250,17 +296,27 @@ class Cells:
         """Cells that cover all rows: the constrained ones and, if any row is in none, "rest"."""
         return len(self.names) + (self.rule == "class")
 
-    def assign(self, target_codes: Codes | None, control: Mapping[str, Attribute], n: int) -> Codes:
-        """Cell of each row; rows in no constrained cell get the last index ("rest")."""
+    def assign(
+        self, target_codes: Codes | None, control: Mapping[str, Attribute], n: int, home: Any = None
+    ) -> Codes:
+        """Cell of each row; rows in no constrained cell get the last index ("rest").
+
+        Beside rows in a tensor ``home`` is the device of their codes.
+        """
+        if self.rule == "all" and home is not None:
+            import torch  # there is a tensor, so it is installed
+
+            return torch.zeros(n, dtype=torch.int64, device=home)  # type: ignore[no-any-return]
         if self.rule == "all":
             return np.zeros(n, dtype=np.intp)
         if self.rule == "strata":
             assert self.strata is not None
-            return self.strata.codes(control)
+            return to_home(self.strata.codes(control), home)  # type: ignore[no-any-return]
         assert target_codes is not None
         if self.rule == "class":
-            return np.where(target_codes == self.positive, 0, 1).astype(np.intp)
-        return target_codes
+            rest = to_home(target_codes, home) != self.positive
+            return rest.long() if is_tensor(rest) else rest.astype(np.intp)  # type: ignore[no-any-return]
+        return to_home(target_codes, home)  # type: ignore[no-any-return]
 
 
 def _row_keys(known: Codes, rows: Codes) -> tuple[Codes, Codes]:

@@ -4,11 +4,14 @@ import sys
 import warnings
 
 __all__ = [
+    "CheckpointError",
     "DataWarning",
     "DatasetError",
     "FairspanWarning",
     "IncompatibleMomentsError",
+    "NumericalError",
     "NumericalWarning",
+    "RowError",
     "warn_user",
 ]
 
@@ -25,8 +28,35 @@ class NumericalWarning(FairspanWarning):
     """A numerical rescue took place; the message and a fitted attribute carry its amount."""
 
 
+class NumericalError(ArithmeticError):
+    """Rounding has eaten what was to be computed; the message carries its amount and the remedy."""
+
+
 class IncompatibleMomentsError(ValueError):
     """Moments taken with another pilot (landmarks, edges, levels, folds) cannot be merged."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint is damaged, or belongs to another fit; the message names it and what differs."""
+
+
+class RowError(ValueError):
+    """A row of a stream cannot be used.
+
+    Attributes
+    ----------
+    name : str
+        File or block.
+    row : int
+        Row in it, counted from 0.
+    """
+
+    def __init__(self, name: str, row: int, why: str) -> None:
+        self.name, self.row, self.why = name, row, why
+        super().__init__(f"{name}, row {row}: {why}")
+
+    def __reduce__(self) -> tuple[type, tuple[str, int, str]]:
+        return type(self), (self.name, self.row, self.why)
 
 
 class DatasetError(OSError):

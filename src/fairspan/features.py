@@ -16,6 +16,14 @@ import scipy.spatial.distance
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
 
+from fairspan._arrays import is_tensor, to_float64, to_home
+from fairspan._device import (
+    DeviceColumns,
+    compute_dtype,
+    exact_float32,
+    refuse_on_device,
+    row_blocks,
+)
 from fairspan._linalg import Array, psd_eigh
 from fairspan.codes import Codes
 
@@ -41,6 +49,8 @@ NYSTROM_TOL = 1e-8
 # Prior standard deviation of each standardised slope of a trend, in units of the kernel's own.
 TREND_SCALE = 10.0
 _BLOCK_BYTES = 32 * 2**20
+# Exponents up to here are rounded by less than 1e-11.
+_FAR = -1e3
 # BLAS multiplies one or two rows by another route, with another rounding, which the whitening of
 # nearly dependent landmarks would raise above 1e-10: tiny blocks are filled up with copies.
 _MIN_BLOCK_ROWS = 8
@@ -153,7 +163,9 @@ def _rbf(X: Array, Z: Array, gamma: float) -> Array:
     right[:, -2] = 1.0
     right[:, -1] = -gamma * np.einsum("ij,ij->i", centred, centred)
     gram = left @ right.T
-    np.minimum(gram, 0.0, out=gram)  # the rounding of far rows may be above 0
+    # The rounding of far rows may be above 0. Of near ones it is too small to see, and looking costs.
+    if left[:, -2].min(initial=0.0) + right[:, -1].min(initial=0.0) < _FAR:
+        np.minimum(gram, 0.0, out=gram)
     np.exp(gram, out=gram)
     return np.asarray(gram)
 
@@ -161,6 +173,30 @@ def _rbf(X: Array, Z: Array, gamma: float) -> Array:
 def _blocks(n_rows: int, n_columns: int) -> range:
     size = max(256, _BLOCK_BYTES // (8 * max(1, n_columns)))
     return range(0, n_rows, size)
+
+
+def _tensor_scores(
+    features: LandmarkMap | TransformerMap, X: Any, width: int, directions: Array
+) -> Array:
+    """``columns(x)' directions`` of a tensor, block by block where it lives; few enough to come back."""
+    import torch  # there is a tensor, so it is installed
+
+    dtype = compute_dtype(X)
+    columns, folded = features.on(X.device, dtype), to_home(directions, "cpu")
+    folded = folded.to(X.device, dtype)
+    out = torch.empty((len(X), directions.shape[1]), dtype=dtype, device=X.device)
+    with exact_float32(dtype):
+        for rows in row_blocks(X, width):
+            block = X[rows]
+            out[rows] = (columns(_filled_up(block)) @ folded)[: len(block)]
+    return to_float64(out)  # type: ignore[no-any-return]
+
+
+def _filled_up(X: Any) -> Any:
+    """A tensor of few rows with copies of them, see ``_MIN_BLOCK_ROWS``."""
+    if not 0 < len(X) < _MIN_BLOCK_ROWS:
+        return X
+    return X.repeat(-(-_MIN_BLOCK_ROWS // len(X)), 1)
 
 
 @dataclass(frozen=True)
@@ -238,14 +274,42 @@ class LandmarkMap:
         """Number of columns that moments accumulate."""
         return self.rank if self.whiten_first else len(self.landmarks)
 
+    def on(
+        self, device: Any, dtype: Any, *, width: int | None = None, whiten: bool | None = None
+    ) -> DeviceColumns:
+        """What computes :meth:`columns` of tensors on a device.
+
+        ``whiten`` asks for psi (True) or kernel columns (False) whatever the moments accumulate.
+        """
+        kernel = self.kernel
+        if kernel.function is not None:
+            refuse_on_device(f"The kernel {kernel.name!r}, a function of yours,")
+        trend = None
+        if kernel.slope is not None:
+            assert kernel.centre is not None
+            trend = kernel.centre, kernel.slope
+        whiten = self.whiten_first if whiten is None else whiten
+        return DeviceColumns(
+            kernel.name, kernel.params, self.landmarks, device, dtype, trend=trend, width=width,
+            whitening=self.whitening if whiten else None,
+        )  # fmt: skip
+
+    def psi_on(self, device: Any, dtype: Any) -> DeviceColumns:
+        """What computes :meth:`coordinates` of tensors on a device."""
+        return self.on(device, dtype, whiten=True)
+
     def raw(self, X: Array) -> Array:
         """Kernel columns ``kappa(x, z)``, (n, m)."""
+        if is_tensor(X):
+            return self._on_tensor(X, whiten=False)  # type: ignore[no-any-return]
         if self.kernel.name == "precomputed":
             return np.ascontiguousarray(X[:, self.landmarks[:, 0].astype(np.intp)])
         return self.kernel(X, self.landmarks)
 
     def columns(self, X: Array) -> Array:
         """What moments accumulate for a block of rows."""
+        if is_tensor(X):
+            return self._on_tensor(X)  # type: ignore[no-any-return]
         n = len(X)
         if 0 < n < _MIN_BLOCK_ROWS and self.kernel.name != "precomputed":
             X = np.resize(X, (_MIN_BLOCK_ROWS, X.shape[1]))
@@ -254,15 +318,22 @@ class LandmarkMap:
 
     def coordinates(self, X: Array) -> Array:
         """psi(x), (n, rank)."""
+        if is_tensor(X):
+            return self._on_tensor(X, whiten=True)  # type: ignore[no-any-return]
         return self.raw(X) @ self.whitening
 
+    def _on_tensor(self, X: Any, whiten: bool | None = None) -> Any:
+        return self.on(X.device, compute_dtype(X), whiten=whiten)(_filled_up(X))[: len(X)]
+
     def scores(self, X: Array, directions: Array) -> Array:
-        """``psi(x)' directions`` block by block.
+        """``psi(x)' directions`` block by block, in an array also where X is a tensor.
 
         Whitening is folded into the directions, which spares its product; but not in exact mode, where
         it would not repeat the rounding of the psi that the moments saw.
         """
         folded = directions if self.whiten_first else self.whitening @ directions
+        if is_tensor(X):
+            return _tensor_scores(self, X, len(self.landmarks), folded)
         out = np.empty((len(X), directions.shape[1]))
         blocks = _blocks(len(X), len(self.landmarks))
         for start in blocks:
@@ -302,8 +373,19 @@ class TransformerMap:
         """Number of columns that moments accumulate."""
         return self.rank
 
+    def on(self, device: Any, dtype: Any, *, width: int | None = None) -> DeviceColumns:
+        """What computes :meth:`columns` of tensors on a device."""
+        if self.transformer is not None:
+            refuse_on_device(f"feature_map {type(self.transformer).__name__}")
+        return DeviceColumns("linear", {}, None, device, dtype, width=width)
+
+    psi_on = on
+
     def columns(self, X: Array) -> Array:
         """psi(x), always a fresh float64 array (moments overwrite it)."""
+        if is_tensor(X):
+            tensor: Any = X
+            return self.on(tensor.device, compute_dtype(X))(X)  # type: ignore[no-any-return]
         if self.transformer is None:
             return np.array(X, dtype=np.float64, order="C")
         out = self.transformer.transform(X)
@@ -322,7 +404,9 @@ class TransformerMap:
     coordinates = columns
 
     def scores(self, X: Array, directions: Array) -> Array:
-        """``psi(x)' directions`` block by block."""
+        """``psi(x)' directions`` block by block, in an array also where X is a tensor."""
+        if is_tensor(X):
+            return _tensor_scores(self, X, self.rank, directions)
         out = np.empty((len(X), directions.shape[1]))
         blocks = _blocks(len(X), self.rank)
         for start in blocks:

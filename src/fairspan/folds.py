@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan._arrays import mix
+from fairspan._arrays import is_tensor, mix, to_home, to_numpy
 from fairspan.codes import Codes
 
 __all__ = ["FoldCounter", "PositionFolds"]
@@ -45,7 +45,13 @@ class FoldCounter:
         """Fold of each row, given its (coded) strata, (n, k); advances the counters."""
         self.position += len(strata) if given is None else given
         if self.n_folds == 1:
-            return np.zeros(len(strata), dtype=np.intp)
+            return _count(strata) * 0  # type: ignore[no-any-return]
+        if is_tensor(strata):  # counters are kept here; a stream of tensors deals folds by place
+            folds = self._deal(to_numpy(strata))
+            return to_home(folds, strata.device)  # type: ignore[no-any-return]
+        return self._deal(strata)
+
+    def _deal(self, strata: Codes) -> Codes:
         if strata.shape[1] > MAX_CROSSED:
             # Crossing many attributes singles rows out; a bounded number of mixed strata does not.
             odd = 2 * np.arange(1, strata.shape[1] + 1) ** 2 + 1
@@ -92,16 +98,24 @@ class PositionFolds:
         index : (n,) places among the rows given, where some of these were left out.
         given : number of rows given.
         """
-        n = len(strata)
-        places = self.position + (np.arange(n, dtype=np.int64) if index is None else index)
-        self.position += n if given is None else given
-        return self.folds(places).astype(np.intp)
+        places = self.position + (_count(strata) if index is None else index)
+        self.position += len(strata) if given is None else given
+        return self.folds(places)  # type: ignore[no-any-return]
 
     def folds(self, places: Any) -> Any:
         """Fold of the rows at these places, a numpy or torch vector of 64-bit integers."""
         K = self.n_folds
         turn = mix(places // K) % K
         return (places + turn + self.offset) % K
+
+
+def _count(strata: Any) -> Any:
+    """0, 1, 2, ...: one for each row, where the rows are."""
+    if not is_tensor(strata):
+        return np.arange(len(strata), dtype=np.int64)
+    import torch  # there is a tensor, so it is installed
+
+    return torch.arange(len(strata), device=strata.device)
 
 
 def _single_key(codes: Codes) -> NDArray[np.int64]:

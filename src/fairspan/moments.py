@@ -322,6 +322,9 @@ class Accumulator:
         }
         self._sums = replace(moments, **copies)
         self._bounds = np.cumsum((0, *moments.level_sizes))
+        # What each group's scatter is about until it is settled, and rows since then.
+        self._about = self._sums.mean.copy()
+        self._since = np.zeros(len(moments.weight), dtype=np.int64)
 
     def add(
         self,
@@ -354,8 +357,12 @@ class Accumulator:
         n = len(K)
         w = np.ones(n) if weights is None else weights
         total = float(w.sum())
-        block_mean = (w @ K) / total
-        K -= block_mean
+        if m.weight[g] == 0.0:
+            self._about[g] = (w @ K) / total
+        # About a fixed point near the mean: Chan's rank-one term, a pass over D x D, can then wait.
+        about = self._about[g]
+        K -= about
+        block_mean = about + (w @ K) / total
         present = np.isfinite(values)
         pw = present * w[:, None]
         v_weight = pw.sum(axis=0)
@@ -369,9 +376,9 @@ class Accumulator:
         thin = np.concatenate([left * w[:, None], pw, v_centred * w[:, None]], axis=1).T @ K
         l_weight = w @ left
         l_safe = np.where(l_weight > 0.0, l_weight, 1.0)
-        l_mean = thin[:n_levels] / l_safe[:, None] + block_mean
+        l_mean = thin[:n_levels] / l_safe[:, None] + about
         n_v = values.shape[1]
-        centre = thin[n_levels : n_levels + n_v] / safe[:, None] + block_mean
+        centre = thin[n_levels : n_levels + n_v] / safe[:, None] + about
         cross = thin[n_levels + n_v :]
 
         # Levels and numeric variables first: they read the old group mean nowhere.
@@ -391,19 +398,32 @@ class Accumulator:
         m.column_weight2[g] += w**2 @ present
         m.column_rows[g] += present.sum(axis=0)
 
-        # The second moment: SYRK on the upper triangle, then Chan's rank-one term.
+        # The second moment: SYRK on the upper triangle.
         if weights is not None:
             K *= np.sqrt(w)[:, None]
         target = m.scatter[g].T  # Fortran order: the lower triangle there is the upper one here
         blas.dsyrk(1.0, K.T, beta=1.0, c=target, lower=1, overwrite_c=1)
         old = float(m.weight[g])
-        if old > 0.0:
-            delta = block_mean - m.mean[g]
-            blas.dsyr(old * total / (old + total), delta, lower=1, a=target, overwrite_a=1)
         m.mean[g] += (total / (old + total)) * (block_mean - m.mean[g])
         m.weight[g] += total
         m.weight2[g] += float(w @ w)
         m.rows[g] += n
+        self._since[g] += n
+        if 2 * self._since[g] > m.rows[g]:  # rows that drift must not carry the mean away from it
+            self._settle_group(g)
+
+    def settle(self) -> None:
+        """Make every group's scatter one about its mean."""
+        for g in np.flatnonzero(self._since):
+            self._settle_group(int(g))
+
+    def _settle_group(self, g: int) -> None:
+        m = self._sums
+        delta = m.mean[g] - self._about[g]
+        target = m.scatter[g].T
+        blas.dsyr(-float(m.weight[g]), delta, lower=1, a=target, overwrite_a=1)
+        self._about[g] = m.mean[g]
+        self._since[g] = 0
 
     def _indicator(self, levels: Codes) -> tuple[Array, Integers]:
         """One-hot codes of all coded variables side by side, and their row counts."""
@@ -426,6 +446,7 @@ class Accumulator:
 
     def finish(self) -> Moments:
         """The moments so far, symmetric. Adding more afterwards changes them too."""
+        self.settle()
         for one in self._sums.scatter:
             one[...] = np.triu(one) + np.triu(one, 1).T
         return self._sums

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._files import whole_file
 from fairspan.estimators._base import FairKernelEstimator
 
 __all__ = ["load_model", "save_model"]
@@ -25,6 +25,11 @@ TRUSTED = (
     "fairspan.codes.Cells",
     "fairspan.codes.Coder",
     "fairspan.codes.CrossedCoder",
+    "fairspan.encoding._as_float",
+    "fairspan.encoding._as_numbers",
+    "fairspan.encoding._as_text",
+    "fairspan.encoding._category_name",
+    "fairspan.encoding._feature_name",
     "fairspan.estimators._blocks.BlockReport",
     "fairspan.estimators._dial.Position",
     "fairspan.estimators._fair_space.FairSpace",
@@ -49,6 +54,7 @@ TRUSTED = (
     "fairspan.laplace.Laplace",
     "fairspan.moments.Moments",
     "fairspan.subspaces.PrincipalPair",
+    "numpy.dtype",
 )
 
 
@@ -97,14 +103,8 @@ def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool =
             model.__dict__.pop(name, None)
     target = Path(path)
     payload = {"format": FORMAT, "fairspan": _version(), "model": model}
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    try:
-        io.dump(payload, name)
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with whole_file(target) as part:
+        io.dump(payload, part)
     return target
 
 

@@ -16,20 +16,24 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from fairspan._arrays import to_numpy
 from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion, check_parameters
 from fairspan._validation import Data, check_rows, read_features, read_training_data
 from fairspan.estimators._curvature import RowCurvature
+from fairspan.estimators._device_pass import for_precision, precision_for
+from fairspan.estimators._device_sample import pilot_rows
 from fairspan.estimators._dial import Position, locate
 from fairspan.estimators._pilot import Pilot, accumulate, move_to
 from fairspan.estimators._prepare import build_pilot
 from fairspan.estimators._solve import solve
+from fairspan.estimators._stream import StreamFit
 from fairspan.exceptions import DataWarning, IncompatibleMomentsError, warn_user
 from fairspan.features import LandmarkMap
 from fairspan.moments import Moments
 
 
-class FairKernelEstimator(BaseEstimator):
+class FairKernelEstimator(StreamFit, BaseEstimator):
     """Shared parameters, fitting, merging and the dial of every fair kernel estimator."""
 
     # S and control features are requested by default, so Pipeline, GridSearchCV and cross_validate
@@ -103,8 +107,10 @@ class FairKernelEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            Numbers without gaps; see :func:`fairspan.table_encoder` for everything else.
+        X : array-like, frame or torch tensor of shape (n_samples, n_features)
+            Numbers without gaps; see :func:`fairspan.table_encoder` for everything else. The moments
+            of a tensor are taken on its device, and beyond 100,000 of its rows a sample decides what
+            :meth:`prepare` decides.
         y : array-like of shape (n_samples,)
             Classes (text, booleans, two values, integers with at most 20 values) or numbers.
         sensitive_features : array-like, frame, or column name(s) of X
@@ -123,7 +129,7 @@ class FairKernelEstimator(BaseEstimator):
         with self._unchanged_on_error():
             self._forget()
             data = self._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
-            self._prepare(data)
+            self._prepare(*pilot_rows(self, data))
             self._absorb(data)
             self._solve(data)
         return self
@@ -284,13 +290,14 @@ class FairKernelEstimator(BaseEstimator):
         return data
 
     def _prepare(self, data: Data, fold_rule: str = "strata") -> None:
+        precision, data = precision_for(data.X), data.on_host()
         if data.n < 2:
             msg = (
                 f"n_samples={data.n}: at least two rows are needed to learn anything about groups."
             )
             raise ValueError(msg)
         check_rows(self, data)
-        self.pilot_: Pilot = build_pilot(self, data, fold_rule)
+        self.pilot_: Pilot = for_precision(build_pilot(self, data, fold_rule), precision)
         self.moments_ = self.pilot_.empty_moments()
         self._counter = self.pilot_.counter()
         if self.pilot_.target is not None and not self.pilot_.target_is_numeric:
@@ -300,8 +307,16 @@ class FairKernelEstimator(BaseEstimator):
         counter = self._counter.copy()
         if start is not None:
             move_to(counter, start)
-        self.moments_ = accumulate(self.pilot_, self.moments_, counter, data, verbose=self.verbose)
+        self.moments_ = accumulate(
+            self.pilot_, self.moments_, counter, data, verbose=self.verbose, told=self._told
+        )
         self._counter = counter
+        if hasattr(self, "n_samples_seen_"):
+            self.n_samples_seen_ = counter.position
+
+    def _told(self, smallest_eigenvalue: float) -> None:
+        """What a pass on a device found of its own rounding."""
+        self.smallest_eigenvalue_ = smallest_eigenvalue
 
     def _solve(self, data: Data | None = None) -> None:
         """From moments to a model; ``data`` is at hand where all the rows are in memory."""
@@ -376,7 +391,7 @@ class FairKernelEstimator(BaseEstimator):
 
     def _coordinates(self, X: Array) -> Array:
         """``psi(x) - mu``, for what needs all of psi and not only scores."""
-        return np.asarray(self.pilot_.features.coordinates(X) - self._solution.mean)
+        return np.asarray(to_numpy(self.pilot_.features.coordinates(X)) - self._solution.mean)
 
     def _need_moments(self, what: str) -> None:
         if not hasattr(self, "moments_"):

@@ -8,12 +8,15 @@ fair function nearest to the unconstrained one in that measure gives way where i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
+from fairspan._arrays import is_tensor, to_float64
+from fairspan._device import compute_dtype, exact_float32, row_blocks
 from fairspan._linalg import Array
 from fairspan.features import LandmarkMap, TransformerMap
-from fairspan.laplace import row_curvature
+from fairspan.laplace import _LEAST_CURVATURE, row_curvature
 
 __all__ = ["RowCurvature", "weighted_cov"]
 
@@ -39,6 +42,10 @@ def weighted_cov(
     def cov(mean: Array, functions: Array, shares: Array) -> Array:
         total, first, second = 0.0, np.zeros(len(mean)), np.zeros((len(mean), len(mean)))
         for X, weight in blocks():
+            if is_tensor(X):
+                sums = _tensor_sums(features, X, weight, mean, functions, shares)
+                total, first, second = total + sums[0], first + sums[1], second + sums[2]
+                continue
             for start in range(0, len(X), _BLOCK_ROWS):
                 rows = slice(start, start + _BLOCK_ROWS)
                 psi = features.coordinates(X[rows]) - mean
@@ -57,3 +64,29 @@ def weighted_cov(
         return np.asarray(second / total - np.outer(first, first))
 
     return cov
+
+
+def _tensor_sums(
+    features: LandmarkMap | TransformerMap, X: Any, weight: Any, mean: Array, functions: Array,
+    shares: Array,
+) -> tuple[float, Array, Array]:  # fmt: skip
+    """Sums of weights, of weighted rows and of their products, on the device of the rows."""
+    import torch
+
+    dtype, device = compute_dtype(X), X.device
+    make = features.psi_on(device, dtype)
+    centre, slopes, level = (
+        torch.tensor(v, dtype=dtype, device=device) for v in (mean, functions, shares)
+    )
+    total, first = centre[:0].sum(), torch.zeros_like(centre)
+    second = torch.zeros((len(mean), len(mean)), dtype=dtype, device=device)
+    with exact_float32(dtype):
+        for rows in row_blocks(X, 2 * len(mean)):
+            psi = make(X[rows]).sub_(centre)
+            p = torch.addmm(level, psi, slopes)
+            v = (1.0 - p.square().sum(dim=1)).clamp_(min=_LEAST_CURVATURE)
+            v = v if weight is None else v * weight[rows].to(v)
+            total, first = total + v.sum(), first + v @ psi
+            psi *= v.sqrt()[:, None]
+            second.addmm_(psi.T, psi)
+    return float(total), to_float64(first), to_float64(second)

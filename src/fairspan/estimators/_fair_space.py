@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from fairspan._arrays import is_tensor, to_float64
+from fairspan._device import compute_dtype, exact_float32, row_blocks
 from fairspan._linalg import Array, psd_eigh
 from fairspan.certificates import Certificate, supremum
 from fairspan.estimators._dial import Position, certify, warn_unreachable
@@ -140,6 +142,8 @@ def squared_lengths(est: Any, X: Array) -> Array:
     The posterior variance on all of F is ``(|u|^2 - t |Q'u|^2)/T`` in units of the noise.
     """
     fair = est._solution.fair
+    if is_tensor(X):
+        return _tensor_lengths(est, X)
     out = np.empty((len(X), 2))
     for start in range(0, len(X), _BLOCK_ROWS):
         rows = slice(start, start + _BLOCK_ROWS)
@@ -147,6 +151,26 @@ def squared_lengths(est: Any, X: Array) -> Array:
         out[rows, 0] = np.einsum("ij,ij->i", u, u)
         out[rows, 1] = ((u @ fair.outside) ** 2).sum(axis=1)
     return out
+
+
+def _tensor_lengths(est: Any, X: Any) -> Array:
+    """The same on the device of the rows, of which two numbers each come back."""
+    import torch
+
+    dtype, device = compute_dtype(X), X.device
+    fair, psi_on = est._solution.fair, est.pilot_.features.psi_on(device, dtype)
+    factor, outside, mean = (
+        torch.tensor(v, dtype=dtype, device=device)
+        for v in (fair.factor, fair.outside, est._solution.mean)
+    )
+    out = torch.empty((len(X), 2), dtype=dtype, device=device)
+    with exact_float32(dtype):
+        for rows in row_blocks(X, 2 * len(mean)):
+            psi = psi_on(X[rows]).sub_(mean)
+            u = torch.linalg.solve_triangular(factor, psi.T, upper=False)
+            out[rows, 0] = u.square().sum(dim=0)
+            out[rows, 1] = (outside.T @ u).square().sum(dim=0)
+    return to_float64(out)
 
 
 def shrinkage(solution: Solution, est: Any, fairness: float) -> float:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import _num_samples
 
-from fairspan._columns import as_frame, named_columns_of
+from fairspan._columns import as_frame, named_columns_of, take_rows
 from fairspan._linalg import Array
 from fairspan._progress import track
 from fairspan._validation import Data, read_training_data
@@ -164,21 +163,7 @@ def read_rows(est: Any, X: Any, y: Any, sensitive: Any, control: Any, weight: An
     if data.n == 0:
         msg = "sample_weight is zero for every row; nothing is left to evaluate on."
         raise ValueError(msg)
-    return data
-
-
-def take(raw: Any, rows: Codes) -> Any:
-    """Some rows of whatever the user holds them in."""
-    if raw is None or isinstance(raw, int | float):  # one weight for all rows
-        return raw
-    if isinstance(raw, Mapping):
-        return {name: take(values, rows) for name, values in raw.items()}
-    if isinstance(raw, list | tuple):
-        return [raw[i] for i in rows]
-    native = nw.from_native(raw, eager_only=True, allow_series=True, pass_through=True)
-    if isinstance(native, nw.DataFrame | nw.Series):
-        return native[rows].to_native()
-    return raw[rows] if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)[rows]
+    return data.on_host()
 
 
 def split(est: Any, data: Data, n_rows: int, cv: Any) -> list[tuple[Codes, Codes]]:
@@ -219,9 +204,11 @@ def out_of_fold(
         some = [X, y, sensitive, control, weight]
         if rows is not None:
             named = [named_columns_of(frame, raw, "sensitive_features") for raw in some[2:4]]
-            some[:2] = take(X, rows), take(y, rows)
-            some[2:4] = [r if k else take(r, rows) for r, k in zip(some[2:4], named, strict=True)]
-            some[4] = take(weight, rows)
+            some[:2] = take_rows(X, rows), take_rows(y, rows)
+            some[2:4] = [
+                r if k else take_rows(r, rows) for r, k in zip(some[2:4], named, strict=True)
+            ]
+            some[4] = take_rows(weight, rows)
             if square:
                 some[0] = np.asarray(some[0])[:, rows]
         roles = ("X", "y", "sensitive_features", "control_features", "sample_weight")
@@ -238,7 +225,7 @@ def out_of_fold(
     strands = []
     for train, test in track(folds, len(folds), "folds of the path", verbose=estimator.verbose):
         fold = fit(train)
-        held_out = take(X, places[test])
+        held_out = take_rows(X, places[test])
         checked = fold._read_new(np.asarray(held_out)[:, train] if square else held_out)
         if judge.classes is not None:  # such a class's scores would tell folds apart
             judge.unseen.update(np.flatnonzero(~np.isin(judge.classes, fold.classes_)).tolist())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from fairspan._arrays import home_of, to_home
 from fairspan._linalg import Array
 from fairspan._progress import track
 from fairspan._validation import Data
@@ -18,7 +20,8 @@ from fairspan.moments import Accumulator, Moments
 Counter = FoldCounter | PositionFolds
 
 N_FOLDS = 5
-_BLOCK_ROWS = 2048
+# Kernel columns at once: the last passes over them should still find them in the cache.
+_BLOCK_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Pilot:
     residual: dict[str, dict[str, float]]
     fingerprint: str = ""
     fold_rule: str = "strata"  # or "position": the same folds for any partition of a stream
+    precision: str = "float64"  # or "float32": of moments taken on a device that is slow at float64
 
     @property
     def target_is_numeric(self) -> bool:
@@ -102,12 +106,12 @@ class Pilot:
         strata = coded if target is None else [*coded, target]
         merged: Mapping[str, Attribute] = {**data.sensitive, **y}
         values = [coder.column(merged) for coder in self.numeric]
-        n = data.n
+        n, home = data.n, home_of(data.X)
         return Encoded(
-            self.cells.assign(target, data.control, n),
-            np.stack(strata, axis=1),
-            np.stack(levels, axis=1) if levels else np.empty((n, 0), dtype=np.intp),
-            np.stack(values, axis=1) if values else np.empty((n, 0)),
+            self.cells.assign(target, data.control, n, home),
+            _side_by_side(strata, n, np.intp, home),
+            _side_by_side(levels, n, np.intp, home),
+            _side_by_side(values, n, np.float64, home),
         )
 
     def empty_moments(self) -> Moments:
@@ -127,7 +131,18 @@ class Pilot:
         return rule(self.n_folds, self.fold_offset)
 
 
-def move_to(counter: Counter, start: int) -> None:
+def _side_by_side(columns: list[Any], n: int, dtype: type, home: Any) -> Any:
+    """Columns as one matrix, in a tensor where the rows are in one."""
+    if not columns:
+        return to_home(np.empty((n, 0), dtype=np.dtype(dtype)), home)
+    if home is None:
+        return np.stack(columns, axis=1)
+    import torch  # there is a tensor, so it is installed
+
+    return torch.stack([to_home(column, home) for column in columns], dim=1)
+
+
+def move_to(counter: Counter, start: Any) -> None:
     """Let the next row be the one at this place in all the data."""
     whole = isinstance(start, int | np.integer) and not isinstance(start, bool)
     if not whole or start < 0:
@@ -148,6 +163,7 @@ class MomentsPass:
     def __init__(self, pilot: Pilot, moments: Moments) -> None:
         self._pilot = pilot
         self._accumulator = Accumulator(moments)
+        self.whole = True  # no block is half added
 
     def add(self, data: Data, counter: Counter, *, verbose: int = 0) -> None:
         """Add a block; ``counter`` advances."""
@@ -162,6 +178,7 @@ class MomentsPass:
         order = np.argsort(groups, kind="stable")
         starts = range(0, data.n, _BLOCK_ROWS)
         label = f"moments of {data.n:,} rows"
+        self.whole = False
         for start in track(starts, len(starts), label, verbose=verbose):
             rows = order[start : start + _BLOCK_ROWS]
             self._accumulator.add(
@@ -171,8 +188,11 @@ class MomentsPass:
                 encoded.values[rows],
                 None if data.weights is None else data.weights[rows],
             )
+        # At the end of every block, so that looking at the moments in between changes no bit.
+        self._accumulator.settle()
         log_weight = 0.0 if data.weights is None else float(np.log(data.weights).sum())
         self._accumulator.note(log_weight, position, pilot.features.columns(data.X[:1])[0])
+        self.whole = True
 
     def moments(self) -> Moments:
         """Moments so far; the next :meth:`add` writes into the same memory."""
@@ -180,9 +200,19 @@ class MomentsPass:
 
 
 def accumulate(
-    pilot: Pilot, moments: Moments, counter: Counter, data: Data, *, verbose: int = 0
-) -> Moments:
-    """Moments of earlier rows and these; ``counter`` advances, ``moments`` stays as it is."""
-    one = MomentsPass(pilot, moments)
+    pilot: Pilot, moments: Moments, counter: Counter, data: Data, *, verbose: int = 0,
+    told: Callable[[float], None] | None = None,
+) -> Moments:  # fmt: skip
+    """Moments of earlier rows and these; ``counter`` advances, ``moments`` stays as it is.
+
+    Tensors compute where they live; ``told`` is then given the smallest eigenvalue of the outcome.
+    """
+    from fairspan.estimators._device_pass import DevicePass, start_pass  # it builds on this module
+
+    one = start_pass(pilot, moments, X=data.X)
     one.add(data, counter, verbose=verbose)
+    if isinstance(one, DevicePass):
+        smallest = one.check()
+        if told is not None:
+            told(smallest)
     return one.moments()

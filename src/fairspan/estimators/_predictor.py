@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fairspan._arrays import to_numpy
 from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion
 from fairspan.certificates import Certificate
@@ -113,7 +114,7 @@ class FairClassifier(FairPredictor):
         """
         if classes is not None:
             seen = getattr(self, "classes_", None)
-            known = np.unique(y) if seen is None else seen
+            known = np.unique(to_numpy(y)) if seen is None else seen
             if not np.array_equal(np.unique(classes), known):
                 msg = (
                     f"classes={list(classes)!r}, but the rows that the estimator is prepared on have "

@@ -42,11 +42,14 @@ def build_pilot(est: Any, data: Data, fold_rule: str = "strata") -> Pilot:
     pilot = replace(pilot, features=features, gamma=gamma)
     pilot = replace(pilot, residual=group_residual(pilot, data, landmark_rows, rng))
     pilot = replace(pilot, fold_rule=fold_rule)
-    return replace(pilot, fingerprint=_fingerprint(pilot, data.X[:16]))
+    return replace(pilot, fingerprint=fingerprint(pilot, data.X[:16]))
 
 
-def _fingerprint(pilot: Pilot, probe: Array) -> str:
-    """Hash of everything that must agree before moments may be added."""
+def fingerprint(pilot: Pilot, probe: Array | None = None) -> str:
+    """Hash of everything that must agree before moments may be added.
+
+    A user's transformer is known by what it makes of the rows of ``probe``.
+    """
     digest = hashlib.sha256()
 
     def feed(value: Any) -> None:
@@ -74,7 +77,7 @@ def _fingerprint(pilot: Pilot, probe: Array) -> str:
         else:  # a fitted transformer: what it does to a few rows is its identity
             digest.update(type(value).__qualname__.encode())
 
-    if isinstance(pilot.features, TransformerMap):
+    if isinstance(pilot.features, TransformerMap) and probe is not None:
         feed(pilot.features.columns(probe))
     feed(pilot)
     return digest.hexdigest()

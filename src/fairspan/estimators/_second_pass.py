@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from fairspan._arrays import to_home
 from fairspan._linalg import Array
 from fairspan._validation import Data
 from fairspan.estimators._curvature import RowCurvature, weighted_cov
@@ -23,6 +24,8 @@ class SecondPass(FairClassifier):
 
     likelihood: str
     curvature: str
+    classes_: np.ndarray
+    _device: Any = None  # where a stream is computed
 
     def fit_head(self, blocks: Iterable[Any]) -> Self:
         """Fit the likelihood in a second pass, after :meth:`partial_fit` or :meth:`merge`.
@@ -109,7 +112,8 @@ class SecondPass(FairClassifier):
         if unknown := sorted(set(block) - set(roles)):
             msg = f"A block of fit_head has {unknown[0]!r}; allowed are {', '.join(roles)}."
             raise ValueError(msg)
-        return self._read(*(block.get(role) for role in roles), reset=False)
+        data = self._read(*(block.get(role) for role in roles), reset=False)
+        return data if self._device is None else replace(data, X=to_home(data.X, self._device))
 
     def merge(self, other, *, solve: bool = True) -> Self:
         """Add the moments of another estimator with the same pilot (a worker's copy of this one)."""

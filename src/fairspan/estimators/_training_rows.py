@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._arrays import is_tensor, to_numpy
 from fairspan._linalg import Array
 from fairspan._validation import Data
 from fairspan.codes import Codes
@@ -17,6 +18,8 @@ from fairspan.laplace import ScoreBlock
 
 # Rows whose kernel columns, or Newton terms, are formed at once.
 _PASS_ROWS = 2**16
+# Tensors are cut into blocks where they live: this only bounds what comes back at once.
+_TENSOR_ROWS = 2**20
 _NEWTON_ROWS = 2**14
 # Up to here what Newton needs of a row is kept from step to step (48 bytes for two classes).
 _KEPT_ROWS = 2**20
@@ -43,19 +46,20 @@ class TrainingRows:
         solution, pilot = est._solution, est.pilot_
         encoded = pilot.encode(data)
         held_out = solution.held_out
-        folds = counter.assign(encoded.strata, data.index, data.given)
+        folds = to_numpy(counter.assign(encoded.strata, data.index, data.given))
         parts = [
             _pass(est, solution, held_out, data.X[rows], folds[rows])
-            for rows in _slices(data.n, _PASS_ROWS)
+            for rows in _slices(data.n, _TENSOR_ROWS if is_tensor(data.X) else _PASS_ROWS)
         ]
         scores, honest, lengths = zip(*parts, strict=True)
-        codes = encoded.levels[:, len(pilot.coders)]
+        codes = to_numpy(encoded.levels[:, len(pilot.coders)])
+        weights = to_numpy(data.weights)
         if sums is not None:
-            weight = _or_ones(data.weights, codes)[:, None]
+            weight = _or_ones(weights, codes)[:, None]
             one_hot = codes[:, None] == np.arange(sums.shape[1] - scores[0].shape[1])
             columns = np.concatenate([weight * one_hot, weight * np.concatenate(scores)], axis=1)
             np.add.at(sums, folds, columns)
-        return cls(np.concatenate(scores), _join(honest), codes, data.weights, _join(lengths))
+        return cls(np.concatenate(scores), _join(honest), codes, weights, _join(lengths))
 
     def __add__(self, other: TrainingRows) -> TrainingRows:
         """Rows of two blocks of one pass."""

@@ -129,6 +129,13 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         Mean share of each group that the landmarks cannot see, by attribute and level.
     pilot_, moments_
         What was frozen before the pass, and what the pass gathered.
+    encoder_ : transformer
+        What :meth:`fit_stream` turned a table into numbers with, if it did.
+    n_samples_seen_ : int
+        Rows of :meth:`fit_stream`, and of what came after.
+    smallest_eigenvalue_ : float
+        Of the covariance, as a share of the largest, after a pass on a torch device: how far rounding
+        took it below zero.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from fairspan._files import whole_file
 
 __all__ = ["Kept", "Labelled", "kept_rows", "read_kept", "write_whole"]
 
@@ -87,12 +88,5 @@ def kept_rows(
 
 def write_whole(path: Path, text: str) -> None:
     """Under its name a file is whole, whoever else writes it or dies meanwhile."""
-    # Not tempfile's: it would keep the file to its owner, whatever the umask says.
-    part = path.with_name(f".part-{uuid.uuid4().hex}")
-    try:
-        with part.open("x", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as part, part.open("x", encoding="utf-8", newline="") as stream:
+        stream.write(text)

@@ -1,0 +1,730 @@
+"""How time and memory of a fit grow, beside other people's methods: CPU time, one BLAS thread.
+
+    python -m benchmarks.scale growth            (about 20 CPU minutes; goes on where it stopped)
+    python -m benchmarks.scale growth --quick    (small sizes, once; prints and writes nothing)
+    python -m benchmarks.scale bars              (fair over unfair, share of the SYRK rate)
+    python -m benchmarks.scale page              (figure and docs/scaling-tables.md from the results)
+
+Every measurement of ``growth`` is a fresh process: data and imports first, one tiny fit to warm up,
+then CPU seconds of the fit and how far it lifts the peak of the process above what was there. The
+environment is ``.venv-bench``, which has the other methods.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas
+from threadpoolctl import threadpool_limits
+
+from benchmarks.core import ALPHA, BLOCK_ROWS, ETA, GAMMA, PATH, P, cpu, make_data, unfair_fit
+from benchmarks.table import ROOT, Bar, at_least, at_most
+from fairspan import FairRidge
+from fairspan.estimators._pilot import MomentsPass
+
+RESULTS = ROOT / "benchmarks" / "results" / "scale-growth.csv"
+BARS = ROOT / "benchmarks" / "results" / "scale-bars.csv"
+FIGURE = ROOT / "docs" / "figures" / "scale-growth.png"
+PAGE = ROOT / "docs" / "scaling-tables.md"
+
+# A size that takes longer, or more, is left out.
+MOST_SECONDS, MOST_MIB = 90, 6 * 1024
+# Repeats of what takes less than this many seconds; longer ones are measured once.
+REPEATS, REPEAT_BELOW = 3, 10.0
+N_SLICES = 20
+ADAM_STEPS = 20
+# Names of curves that end before stand above them; the right is for those that go on.
+_STEEP_BELOW = 50_000
+# Below this a number is rounding: pages that a process had to spare.
+_LEAST = {"cpu_seconds": 0.01, "peak_mib": 5.0}
+
+
+# --------------------------------------------------------------------------------------------
+# The two bars
+# --------------------------------------------------------------------------------------------
+def fixed_model(landmarks: np.ndarray, **params: Any) -> FairRidge:
+    """Every choice made beforehand, so that a fit is one pass and one solve."""
+    return FairRidge(
+        gamma=GAMMA, landmarks=landmarks, alpha=ALPHA, eta=ETA, n_sensitive_directions="all",
+        random_state=0, **params,
+    )  # fmt: skip
+
+
+def some_rows(X: np.ndarray, D: int) -> np.ndarray:
+    """D rows as landmarks, evenly through the data."""
+    return X[:: len(X) // D][:D].copy()
+
+
+def fair_over_unfair(D: int, n: int, repeats: int) -> float:
+    """CPU time of a fair fit over that of the unfair one by the same feature map and moments.
+
+    Everything fixed, no path; once with a continuous S in 20 slices, once with a binary one.
+
+    Parameters
+    ----------
+    D, n : landmarks and rows.
+    repeats : interleaved repeats of all three fits.
+
+    Returns
+    -------
+    float
+        Median ratio, of the S for which it is larger.
+    """
+    return max(fair_ratios(D, n, repeats).values())
+
+
+def fair_ratios(D: int, n: int, repeats: int) -> dict[str, float]:
+    """Median ratio for each kind of S; a fair fit is set against the unfair ones around it."""
+    X, y, binary = make_data(n)
+    kinds = {"binary": binary, "continuous": X[:, 0] + np.random.default_rng(1).normal(size=n)}
+    landmarks = some_rows(X, D)
+    ratios: dict[str, list[float]] = {kind: [] for kind in kinds}
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        unfair = cpu(lambda: unfair_fit(X, y, landmarks))[0]
+        for _ in range(repeats):
+            before, times = unfair, {}
+            for kind, s in kinds.items():
+                model = fixed_model(landmarks, n_slices=N_SLICES)
+                times[kind] = cpu(lambda m=model, s=s: m.fit(X, y, sensitive_features=s))[0]
+            unfair = cpu(lambda: unfair_fit(X, y, landmarks))[0]
+            for kind, seconds in times.items():
+                ratios[kind].append(2.0 * seconds / (before + unfair))
+    return {kind: float(np.median(values)) for kind, values in ratios.items()}
+
+
+def syrk_share(D: int, n: int) -> float:
+    """Rate of the pass over rows, in n D^2 flops, as a share of the machine's own SYRK.
+
+    The pass computes kernel columns, centres them and takes every moment; SYRK multiplies a matrix
+    that is there already. A shared machine changes its speed within seconds, so the two take turns,
+    a slab of rows at a time, and the share is the median over slabs.
+
+    Parameters
+    ----------
+    D, n : landmarks and rows.
+
+    Returns
+    -------
+    float
+        Share in (0, 1), against the block height at which SYRK is fastest.
+    """
+    X, y, s = make_data(n)
+    heights, slab = (BLOCK_ROWS, 2 * BLOCK_ROWS, 4 * BLOCK_ROWS), 10 * BLOCK_ROWS
+    K = np.random.default_rng(0).random((max(heights), D))
+    target = np.zeros((D, D), order="F")
+
+    def syrk(height: int) -> float:
+        seconds, _ = cpu(
+            lambda: [
+                blas.dsyrk(1.0, K[:height].T, beta=1.0, c=target, lower=1, overwrite_c=1)
+                for _ in range(slab // (2 * height))
+            ]
+        )
+        return slab // (2 * height) * height * D**2 / seconds
+
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fixed_model(some_rows(X, D)).prepare(X, y, sensitive_features=s)
+        data = model._read(X, y, s, None, None, reset=False)
+        one, counter = (
+            MomentsPass(model.pilot_, model.pilot_.empty_moments()),
+            model.pilot_.counter(),
+        )
+        rates = []
+        for start in range(0, n, slab):
+            rows = data.take(np.arange(start, min(start + slab, n)))
+            own = [syrk(height) for height in heights]
+            seconds, _ = cpu(lambda rows=rows: one.add(rows, counter))
+            rates.append([rows.n * D**2 / seconds, *own])
+    measured = np.array(rates)
+    best = 1 + int(np.argmax(np.median(measured[:, 1:], axis=0)))
+    return float(np.median(measured[:, 0] / measured[:, best]))
+
+
+def bars(repeats: int = 7) -> Iterator[Bar]:
+    """What fairness adds to a fit, and how near the pass is to the machine's own speed."""
+    for D, limit in ((1000, 1.10), (2048, 1.05)):
+        for kind, ratio in fair_ratios(D, 50_000, repeats).items():
+            what = f"S in {N_SLICES} slices" if kind == "continuous" else "binary S"
+            yield at_most(f"fair fit / unfair fit, {what}, D={D}, n=50k", ratio, limit)
+    yield at_least("pass over rows / SYRK rate, D=1000, n=200k", syrk_share(1000, 200_000), 0.70)
+
+
+# --------------------------------------------------------------------------------------------
+# What is measured
+# --------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Case:
+    """One measurement: a method at a size."""
+
+    method: str
+    n: int
+    D: int = 1000
+    attributes: int = 1
+    cells: int = 1
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells rows of the table apart."""
+        return tuple(str(v) for v in (self.method, self.n, self.D, self.attributes, self.cells))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Data of a case, made before the clock starts."""
+
+    case: Case
+    X: np.ndarray
+    y: np.ndarray
+    s: np.ndarray  # the first protected attribute, binary
+    S: dict[str, np.ndarray]
+    strata: np.ndarray
+    label: np.ndarray  # y cut at its median, 0 or 1
+
+    @classmethod
+    def make(cls, case: Case) -> Problem:
+        """Smooth regression; every further attribute shifts, noisily, with a feature of its own."""
+        X, y, s = make_data(case.n)
+        rng = np.random.default_rng(1)
+        more = {
+            f"s{j}": (X[:, j] + rng.normal(size=case.n) > 0.0).astype(int)
+            for j in range(1, case.attributes)
+        }
+        strata = rng.integers(0, case.cells, case.n)
+        return cls(case, X, y, s, {"s0": s, **more}, strata, (y > np.median(y)).astype(int))
+
+
+def ours(problem: Problem, model: FairRidge) -> None:
+    """A fit and its path of 100 dial values."""
+    given: dict[str, Any] = {"sensitive_features": problem.S}
+    if problem.case.cells > 1:
+        model.set_params(criterion="conditional_statistical_parity")
+        given["control_features"] = problem.strata
+    model.fit(problem.X, problem.y, **given)
+    for fairness in PATH:
+        model.at(fairness)
+
+
+def ours_fixed(problem: Problem) -> None:
+    """Everything fixed."""
+    ours(problem, fixed_model(some_rows(problem.X, problem.case.D)))
+
+
+def ours_automatic(problem: Problem) -> None:
+    """Width, ridges, landmarks and directions left to the library."""
+    ours(problem, FairRidge(n_components=min(problem.case.D, problem.case.n), random_state=0))
+
+
+def nystroem_ridge(problem: Problem) -> None:
+    """The usual pipeline."""
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import Ridge
+
+    psi = Nystroem(gamma=GAMMA, n_components=problem.case.D, random_state=0)
+    Ridge(alpha=ALPHA).fit(psi.fit_transform(problem.X), problem.y)
+
+
+def kernel_ridge(problem: Problem) -> None:
+    """Exact kernel ridge regression."""
+    from sklearn.kernel_ridge import KernelRidge
+
+    KernelRidge(kernel="rbf", gamma=GAMMA, alpha=ALPHA).fit(problem.X, problem.y)
+
+
+def sklearn_gp(problem: Problem) -> None:
+    """Exact Gaussian process, kernel fixed."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF
+
+    kernel = RBF((2.0 * GAMMA) ** -0.5)
+    GaussianProcessRegressor(kernel, alpha=ALPHA, optimizer=None).fit(problem.X, problem.y)
+
+
+def gpytorch_gp(problem: Problem) -> None:
+    """Exact Gaussian process by conjugate gradients, a few Adam steps on its evidence."""
+    import gpytorch
+    import torch
+
+    torch.set_num_threads(1)
+    X, y = torch.tensor(problem.X), torch.tensor(problem.y)
+
+    class Exact(gpytorch.models.ExactGP):
+        def __init__(self, likelihood: Any) -> None:
+            super().__init__(X, y, likelihood)
+            self.mean = gpytorch.means.ConstantMean()
+            self.cov = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel())
+
+        def forward(self, x: Any) -> Any:
+            return gpytorch.distributions.MultivariateNormal(self.mean(x), self.cov(x))
+
+    likelihood = gpytorch.likelihoods.GaussianLikelihood()
+    model = Exact(likelihood).double()
+    model.cov.base_kernel.lengthscale = (2.0 * GAMMA) ** -0.5
+    evidence = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for _ in range(ADAM_STEPS):
+        optimizer.zero_grad()
+        loss = -evidence(model(X), y)
+        loss.backward()
+        optimizer.step()
+
+
+def reduction(problem: Problem, columns: np.ndarray) -> None:
+    """Exponentiated gradient of fairlearn over logistic regressions, at one bound."""
+    from fairlearn.reductions import DemographicParity, ExponentiatedGradient
+    from sklearn.linear_model import LogisticRegression
+
+    learner = LogisticRegression(max_iter=1000)
+    moment = DemographicParity(difference_bound=0.02)
+    ExponentiatedGradient(learner, moment).fit(columns, problem.label, sensitive_features=problem.s)
+
+
+def fairlearn_columns(problem: Problem) -> None:
+    """On the columns as they are."""
+    reduction(problem, problem.X)
+
+
+def fairlearn_psi(problem: Problem) -> None:
+    """On kernel coordinates."""
+    from sklearn.kernel_approximation import Nystroem
+
+    psi = Nystroem(gamma=GAMMA, n_components=problem.case.D, random_state=0)
+    reduction(problem, psi.fit_transform(problem.X))
+
+
+def paper(problem: Problem, route: str) -> None:
+    """The dense algorithm of the paper, one dial value; it lives with the tests."""
+    from sklearn.metrics.pairwise import rbf_kernel
+    from tests.golden import oracle
+
+    labels = np.where(problem.label > 0, 1.0, -1.0)
+    oracle.paper_model(
+        rbf_kernel(problem.X, gamma=GAMMA), labels, problem.s[:, None].astype(float),
+        criterion="sp", m=1, d=1, eta=1e-4, eps_list=[1.0], route=route,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a method is run, named and drawn, and the sizes within the limits."""
+
+    name: str
+    run: Callable[[Problem], None]
+    sizes: tuple[int, ...]
+    gives: str  # what one run gives
+    colour: str
+    has_features: bool = True  # D means something to it
+
+
+_ALL = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
+# Okabe-Ito colours as in the frontier's figures: blue is ours and nobody else's.
+METHODS = {
+    "fairspan": Method("fairspan, all fixed", ours_fixed, _ALL, "100 fair models", "#0072B2"),
+    "fairspan-auto": Method(
+        "fairspan, all automatic", ours_automatic, _ALL, "100 fair models", "#56B4E9"
+    ),
+    "nystroem": Method(
+        "Nystroem + Ridge", nystroem_ridge, _ALL, "one model, not fair", "#6E6E6E"
+    ),
+    "kernel-ridge": Method(
+        "KernelRidge", kernel_ridge, (1_000, 3_000, 10_000, 15_000), "one model, not fair",
+        "#009E73", has_features=False,
+    ),
+    "sklearn-gp": Method(
+        "scikit-learn GP", sklearn_gp, (1_000, 3_000, 10_000), "one model, not fair",
+        "#000000", has_features=False,
+    ),
+    "gpytorch": Method(
+        "GPyTorch exact GP", gpytorch_gp, (1_000, 3_000, 6_000), "one model, not fair",
+        "#CC79A7", has_features=False,
+    ),
+    "fairlearn": Method(
+        "fairlearn EG, columns", fairlearn_columns, _ALL, "one fair model", "#E69F00",
+        has_features=False,
+    ),
+    "fairlearn-psi": Method(
+        "fairlearn EG, kernel", fairlearn_psi, _ALL[:4], "one fair model", "#B37400"
+    ),
+    "paper-printed": Method(
+        "paper, as printed", lambda p: paper(p, "literal"), (250, 500, 1_000), "one fair model",
+        "#D55E00", has_features=False,
+    ),
+    "paper-dense": Method(
+        "paper, symmetric", lambda p: paper(p, "residual"), (500, 1_000, 3_000),
+        "one fair model", "#A34700", has_features=False,
+    ),
+}  # fmt: skip
+
+
+def cases(*, quick: bool = False) -> list[Case]:
+    """Everything that ``growth`` measures; D is 0 where a method has none."""
+    in_rows = [
+        Case(key, n, 1000 if method.has_features else 0)
+        for key, method in METHODS.items()
+        for n in method.sizes
+    ]
+    if quick:
+        # Where nothing has features it is cubic in rows.
+        small = [case for case in in_rows if case.n <= (3_000 if case.D else 1_000)]
+        return [case for case in small if case.method != "paper-printed" or case.n < 1_000]
+    others = [
+        *(Case("fairspan", 50_000, D) for D in (250, 500, 1000, 2048)),
+        *(Case("fairspan", 50_000, 500, attributes=k) for k in (2, 4, 8)),
+        *(Case("fairspan", 50_000, 500, cells=k) for k in (2, 5, 10)),
+    ]
+    return others + in_rows
+
+
+# --------------------------------------------------------------------------------------------
+# Measuring
+# --------------------------------------------------------------------------------------------
+def status_mib(key: str) -> float:
+    """A line of this process's status, in MiB."""
+    text = Path("/proc/self/status").read_text()
+    found = re.search(rf"{key}:\s+(\d+) kB", text)
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def measure_here(case: Case) -> dict[str, float]:
+    """CPU seconds and MiB above the data, in this process."""
+    run = METHODS[case.method].run
+    limit = 3 * MOST_SECONDS  # what is above the limits but ends is reported as too slow
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        few = Case(case.method, 400, min(case.D, 50), case.attributes, case.cells)
+        run(Problem.make(few))  # imports, and buffers that libraries keep
+        problem = Problem.make(case)
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        before = status_mib("VmRSS")
+        seconds, _ = cpu(lambda: run(problem))
+        return {"cpu_seconds": seconds, "peak_mib": status_mib("VmHWM") - before}
+
+
+def measure(case: Case) -> dict[str, float] | None:
+    """The same in a fresh process; None where it failed, or went beyond the limits."""
+    one_thread = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.scale", "one", *case.key],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, **one_thread},
+    )  # fmt: skip
+    if done.returncode != 0:
+        print(f"  failed: {done.stderr.strip()[-200:]}", flush=True)
+        return None
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    within = found["cpu_seconds"] <= MOST_SECONDS and found["peak_mib"] <= MOST_MIB
+    if not within:
+        print(f"  beyond the limits: {found}", flush=True)
+    return found if within else None
+
+
+@dataclass
+class Table:
+    """Rows of the results, kept in a file as they come."""
+
+    path: Path | None
+    rows: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
+
+    COLUMNS = (
+        "method", "n", "D", "attributes", "cells", "cpu_seconds", "peak_mib", "repeats",
+    )  # fmt: skip
+
+    @classmethod
+    def read(cls, path: Path) -> Table:
+        """What the file holds; nothing where there is none."""
+        table = cls(path)
+        if path.exists():
+            with path.open(newline="") as file:
+                for row in csv.DictReader(file):
+                    table.rows[tuple(row[name] for name in cls.COLUMNS[:5])] = row
+        return table
+
+    def put(self, case: Case, found: list[dict[str, float]]) -> None:
+        """Medians over the repeats so far."""
+        seconds, peak = (
+            float(np.median([one[what] for one in found])) for what in ("cpu_seconds", "peak_mib")
+        )
+        values = (*case.key, f"{seconds:.3f}", f"{peak:.0f}", str(len(found)))
+        self.rows[case.key] = dict(zip(self.COLUMNS, values, strict=True))
+        if self.path is not None:
+            self._write()
+
+    def _write(self) -> None:
+        assert self.path is not None
+        order = {case.key: i for i, case in enumerate(cases())}
+        with self.path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, self.COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.rows[k] for k in sorted(self.rows, key=lambda k: order.get(k, 0)))
+
+    def number(self, case: Case, what: str = "cpu_seconds") -> float | None:
+        """One entry, None where it was not measured."""
+        row = self.rows.get(case.key)
+        return None if row is None else float(row[what])
+
+    def series(self, method: str, what: str = "cpu_seconds") -> tuple[np.ndarray, np.ndarray]:
+        """Rows and a column of a method's growth in n."""
+        D = 1000 if METHODS[method].has_features else 0
+        pairs = [(n, self.number(Case(method, n, D), what)) for n in METHODS[method].sizes]
+        kept = [(n, value) for n, value in pairs if value is not None]
+        return np.array([n for n, _ in kept], float), np.array([v for _, v in kept], float)
+
+
+def growth(*, quick: bool = False, again: bool = False) -> Table:
+    """Measure what the file does not hold yet, in rounds, so that repeats lie apart in time."""
+    table = Table(None) if quick else Table.read(RESULTS)
+    wanted = [case for case in cases(quick=quick) if again or case.key not in table.rows]
+    found: dict[Case, list[dict[str, float]]] = {case: [] for case in wanted}
+    failed: set[Case] = set()
+    for turn in range(1 if quick else REPEATS):
+        for i, case in enumerate(wanted, start=1):
+            slow = turn > 0 and found[case] and found[case][0]["cpu_seconds"] > REPEAT_BELOW
+            if slow or case in failed:
+                continue
+            one = measure(case)
+            where = f"[round {turn + 1}, {i}/{len(wanted)}] {' '.join(case.key)}"
+            if one is None:
+                failed.add(case)
+                print(f"{where}: left out", flush=True)
+                continue
+            found[case].append(one)
+            table.put(case, found[case])
+            print(f"{where}: {one['cpu_seconds']:.2f} s, {one['peak_mib']:.0f} MiB", flush=True)
+    return table
+
+
+def exponent(sizes: np.ndarray, values: np.ndarray, last: int = 3) -> float:
+    """Slope of log value over log size, over the last sizes; NaN where it would be of rounding."""
+    if len(sizes) < 2 or values[-last:].min() <= 0.0:
+        return float("nan")
+    return float(np.polyfit(np.log(sizes[-last:]), np.log(values[-last:]), 1)[0])
+
+
+# --------------------------------------------------------------------------------------------
+# Page and figure
+# --------------------------------------------------------------------------------------------
+def sizes_label(n: float) -> str:
+    """1k, 300k, 250."""
+    return f"{n / 1000:g}k" if n >= 1000 else f"{n:g}"
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    """A table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def short(value: float) -> str:
+    """Three digits, no exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def by_rows(table: Table, what: str) -> str:
+    """Seconds or MiB of every method at every size; beside seconds, the ratio to ours."""
+    columns = sorted({n for method in METHODS.values() for n in method.sizes})
+    rows = []
+    for key, method in METHODS.items():
+        sizes, values = table.series(key, what)
+        known = dict(zip(sizes, values, strict=True))
+        cells = [_cell(table, known.get(n), n, key, what) for n in columns]
+        slope = exponent(sizes, values)
+        last = "" if np.isnan(slope) else f"{slope:.2f}"
+        rows.append([method.name, method.gives, *cells, last])
+    head = ["method", "one run gives", *map(sizes_label, columns), "exponent"]
+    return markdown(head, rows)
+
+
+def _cell(table: Table, value: float | None, n: int, key: str, what: str) -> str:
+    if value is None:
+        return ""
+    base = table.number(Case("fairspan", n))
+    if what != "cpu_seconds" or key == "fairspan" or base is None:
+        return short(value)
+    return f"{short(value)} ({short(value / base)})"
+
+
+def sweep(table: Table, what: str, sweep_cases: list[tuple[str, Case]]) -> str:
+    """Ours along one other size."""
+    known = [(label, case) for label, case in sweep_cases if case.key in table.rows]
+    base = table.number(known[0][1]) or float("nan")
+    rows = []
+    for label, case in known:
+        seconds, peak = table.number(case), table.number(case, "peak_mib")
+        assert seconds is not None
+        assert peak is not None
+        rows.append([label, f"{seconds:.2f}", f"{seconds / base:.2f}", short(peak)])
+    return markdown([what, "CPU seconds", "over the first", "peak MiB"], rows)
+
+
+def page(table: Table) -> str:
+    """All tables, each below the command that measures it."""
+    features = [(str(D), Case("fairspan", 50_000, D)) for D in (250, 500, 1000, 2048)]
+    several = [(str(k), Case("fairspan", 50_000, 500, attributes=k)) for k in (1, 2, 4, 8)]
+    strata = [(str(k), Case("fairspan", 50_000, 500, cells=k)) for k in (1, 2, 5, 10)]
+    parts = [
+        "# Tables of time and memory",
+        "Written by `python -m benchmarks.scale page` (in `.venv-bench`); do not edit. CPU time of one "
+        "thread and peak memory above the data, each in a fresh process, medians of up to "
+        f"{REPEATS} interleaved repeats (what takes more than {REPEAT_BELOW:g} s ran once). A size that "
+        f"took more than {MOST_SECONDS} s or {MOST_MIB // 1024} GiB is left out, and nothing is "
+        "extrapolated. The machine was shared: read ratios, and those to about 15 %.",
+        "## By rows",
+        f"`python -m benchmarks.scale growth`: CPU seconds at p = {P} and D = 1000, the ratio to "
+        "fairspan with everything fixed in brackets; the exponent is the log-log slope over the last "
+        "three sizes, below 1 where work that does not grow with n (D^3) still counts. GPyTorch makes "
+        f"{ADAM_STEPS} Adam steps, fairlearn one value of its bound, the paper's algorithm one dial "
+        "value.",
+        by_rows(table, "cpu_seconds"),
+        f"![CPU seconds and peak memory over rows](figures/{FIGURE.name})",
+        "`python -m benchmarks.scale growth`: peak MiB above the data.",
+        by_rows(table, "peak_mib"),
+        "## By landmarks, attributes and cells",
+        "`python -m benchmarks.scale growth`: fairspan with everything fixed, n = 50,000.",
+        sweep(table, "landmarks D", features),
+        "Binary protected attributes, D = 500.",
+        sweep(table, "attributes", several),
+        "Cells of conditional statistical parity, D = 500; one cell is statistical parity.",
+        sweep(table, "cells", strata),
+    ]
+    if BARS.exists():
+        with BARS.open(newline="") as file:
+            lines = [
+                [row["name"], f"{float(row['measured']):.3f}", row["limit"]]
+                for row in csv.DictReader(file)
+            ]
+        parts += [
+            "## What fairness adds, and how fast the pass is",
+            "`python -m benchmarks.scale bars`: medians of ratios, interleaved.",
+            markdown(["what", "measured", "wanted"], lines),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def draw(table: Table, path: Path) -> None:
+    """CPU seconds and peak memory over rows, every curve labelled at its end."""
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 2, figsize=(11.5, 5.0), layout="constrained", dpi=100)
+    units = (("cpu_seconds", "CPU seconds of a fit"), ("peak_mib", "peak MiB above the data"))
+    for ax, (what, title) in zip(axes, units, strict=True):
+        _panel(ax, table, what)
+        ax.set_title(title, loc="left", fontsize=11)
+        ax.set_xlabel("rows n")
+    fig.savefig(path)
+    plt.close(fig)
+
+
+def _panel(ax: Any, table: Table, what: str) -> None:
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ends = []
+    for key, method in METHODS.items():
+        sizes, values = table.series(key, what)
+        if len(sizes) == 0:
+            continue
+        wide = 2.4 if key.startswith("fairspan") else 1.3
+        seen = np.where(values >= _LEAST[what], values, np.nan)
+        ax.plot(sizes, seen, "o-", color=method.colour, lw=wide, ms=4)
+        ends.append((float(sizes[-1]), float(values[-1]), method))
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high * (high / low) ** 0.35)  # room for names above, and at the right
+    ax.set_xlim(200, 4_000_000)
+    ax.set_xticks([1e3, 1e4, 1e5], ["1,000", "10,000", "100,000"])
+    ax.set_xticks([], minor=True)
+    ax.yaxis.set_major_formatter("{x:,g}")
+    ax.grid(which="major", color="0.9", lw=0.6)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    _label_ends(ax, ends)
+
+
+def _label_ends(ax: Any, ends: list[tuple[float, float, Method]]) -> None:
+    """Names at the last points: upright above curves that end early, else beside, pushed apart."""
+    low, high = np.log10(ax.get_ylim())
+    free, step = low, 0.045 * (high - low)
+    for x, y, method in sorted(ends, key=lambda end: end[1]):
+        look = {
+            "color": method.colour, "fontsize": 8.5, "annotation_clip": False,
+            "bbox": {"fc": "white", "ec": "none", "pad": 0.3}, "zorder": 1.9,
+        }  # fmt: skip
+        if x < _STEEP_BELOW:
+            ax.annotate(
+                method.name, (x, y), (0, 5), textcoords="offset points", rotation=90,
+                ha="center", va="bottom", **look,
+            )  # fmt: skip
+            continue
+        height = max(float(np.log10(y)), free)
+        free = height + step
+        ax.annotate(method.name, (x, y), (x * 1.2, 10**height), va="center", **look)
+
+
+# --------------------------------------------------------------------------------------------
+# Commands
+# --------------------------------------------------------------------------------------------
+def run_bars() -> int:
+    """Print the bars as they come and keep them for the page; 1 on a miss."""
+    missed = 0
+    with BARS.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["name", "measured", "limit"])
+        for bar in bars():
+            print(bar.line(), flush=True)
+            writer.writerow([bar.name, f"{bar.measured:.4f}", bar.limit])
+            missed += not bar.passed
+    return int(missed > 0)
+
+
+def parse() -> argparse.Namespace:
+    """Arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    grow = commands.add_parser("growth", help="measure what is not in the results yet")
+    grow.add_argument("--quick", action="store_true", help="small sizes, once; writes nothing")
+    grow.add_argument("--again", action="store_true", help="measure everything anew")
+    commands.add_parser("bars", help="fair over unfair, share of the SYRK rate")
+    commands.add_parser("page", help="figure and tables from the results")
+    one = commands.add_parser("one", help="one measurement, in this process")
+    one.add_argument("method", choices=list(METHODS))
+    for name in ("n", "D", "attributes", "cells"):
+        one.add_argument(name, type=int)
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run a command."""
+    asked = parse()
+    if asked.command == "one":
+        case = Case(asked.method, asked.n, asked.D, asked.attributes, asked.cells)
+        print(json.dumps(measure_here(case)))
+        return 0
+    if asked.command == "bars":
+        return run_bars()
+    if asked.command == "growth":
+        table = growth(quick=asked.quick, again=asked.again)
+        print(by_rows(table, "cpu_seconds"))
+        return 0
+    table = Table.read(RESULTS)
+    draw(table, FIGURE)
+    PAGE.write_text(page(table))
+    print(f"{PAGE.relative_to(ROOT)}, {FIGURE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,287 @@
+"""Ten and a hundred million rows on one GPU: moments against the rate of its matrix products.
+
+    PYTHONPATH=src:. python -m benchmarks.scale_gpu --rows 10000000 --log benchmarks/results/scale-h200.txt
+    python -m benchmarks.scale_gpu --rows 20000 --columns 200      (a minute's worth on a processor)
+
+Times are of a warm device and end when it has nothing left to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import io
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.table import Bar, at_least, at_most
+from fairspan import FairRidge, _device
+from fairspan.estimators._device_pass import DevicePass
+
+P, ALPHA, ETA, SEED = 50, 1.0, 1e-3, 0
+GAMMA = 1.0 / (2 * P)
+PATH = np.linspace(0.0, 1.0, 100)
+FIXED = {"gamma": GAMMA, "alpha": ALPHA, "eta": ETA, "random_state": SEED}
+SAMPLE_ROWS, SAME_ROWS, STREAM_ROWS = 20_000, 100_000, 2**22
+HOST_ROWS = 2_000_000
+
+Rows = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def make_rows(n: int, device: torch.device, seed: int = 0) -> Rows:
+    """Like :func:`benchmarks.core.make_data`, made on the device: X, y and a binary S."""
+    draw = torch.Generator(device).manual_seed(seed)
+    s = torch.randint(0, 2, (n,), generator=draw, device=device)
+    X = torch.randn((n, P), generator=draw, dtype=torch.float64, device=device)
+    X[:, :2] += 0.7 * s[:, None]
+    noise = torch.randn(n, generator=draw, dtype=torch.float64, device=device)
+    y = X[:, 0] + torch.sin(2.0 * X[:, 1]) + X[:, 2] * X[:, 3] + 0.5 * noise
+    return X, y, s
+
+
+class Machine:
+    """A device and how long things take on it."""
+
+    def __init__(self, name: str) -> None:
+        self.device = torch.device(name)
+        self.is_gpu = self.device.type == "cuda"
+
+    def wait(self) -> None:
+        """Until nothing is left to do."""
+        if self.is_gpu:
+            torch.cuda.synchronize(self.device)
+
+    def seconds(self, function: Callable[[], Any]) -> tuple[float, Any]:
+        """Wall time, and what the function returned."""
+        self.wait()
+        start = time.perf_counter()
+        out = function()
+        self.wait()
+        return time.perf_counter() - start, out
+
+    def best(self, function: Callable[[], Any], repeats: int) -> float:
+        """Shortest of several times."""
+        return min(self.seconds(function)[0] for _ in range(repeats))
+
+    def free(self) -> None:
+        """Give back what torch holds."""
+        if self.is_gpu:
+            torch.cuda.empty_cache()
+
+    def __str__(self) -> str:
+        name = torch.cuda.get_device_name(self.device) if self.is_gpu else "processor"
+        return f"{name}, torch {torch.__version__}, {torch.get_num_threads()} host threads"
+
+
+def gemm_rate(machine: Machine, D: int) -> float:
+    """FLOP/s of float64 products: the larger of a tall one and a square one."""
+    tall = (131_072, D) if machine.is_gpu else (4096, D)
+    side = 8192 if machine.is_gpu else 1024
+    rates = []
+    for name, (n, d) in (("tall", tall), ("square", (side, side))):
+        A = torch.randn((n, d), dtype=torch.float64, device=machine.device)
+        took = machine.best(lambda A=A: A.T @ A, 5)
+        rates.append(2.0 * n * d * d / took)
+        print(f"float64 product, {name} {n} x {d}: {rates[-1] / 1e12:.3g} TFLOP/s")
+    return max(rates)
+
+
+def panel_rates(machine: Machine, D: int) -> None:
+    """What cutting the Gram matrix into panels gains here; the library's number is printed too."""
+    width = _device.padded_width(D)
+    n = _device.block_rows(machine.device, width)
+    Z = torch.randn((n, width), dtype=torch.float64, device=machine.device)
+    out = torch.zeros((width, width), dtype=torch.float64, device=machine.device)
+    ours = _device._PANELS
+    try:
+        for panels in (1, 2, 4, 8):
+            if width % panels == 0:
+                _device._PANELS = panels
+                took = machine.best(lambda: _device.add_gram(Z, out, width), 5)
+                rate = 2.0 * n * width * width / took
+                print(
+                    f"Z'Z, {n} x {width}, {panels} panels: {rate / 1e12:.3g} TFLOP/s of the whole product"
+                    + (" (in use)" if panels == ours else "")
+                )
+    finally:
+        _device._PANELS = ours
+
+
+def take_moments(machine: Machine, rows: Rows, D: int, **params: Any) -> float:
+    """Seconds of the pass over resident rows, with a pilot from the first of them."""
+    X, y, s = rows
+    est = FairRidge(n_components=D, **params)
+    few = slice(0, min(len(X), SAMPLE_ROWS))
+    est.prepare(X[few], y[few], sensitive_features=s[few], folds="position")
+    data = est._read(X, y, s, None, None, reset=False)
+
+    def run() -> None:
+        one = DevicePass(est.pilot_, est.pilot_.empty_moments(), machine.device)
+        one.add(data, est.pilot_.counter())
+
+    machine.seconds(run)
+    took = machine.best(run, 2)
+    machine.free()
+    return took
+
+
+def whole_fit(machine: Machine, rows: Rows, D: int, **params: Any) -> tuple[float, FairRidge]:
+    """Seconds of a fit and a path of 100 models, and where they went."""
+    X, y, s = rows
+    model, parts = FairRidge(n_components=D, **params), {}
+    names = {"_read": "read", "_prepare": "pilot", "_absorb": "moments", "_solve": "solve"}
+    for name, label in names.items():
+        setattr(model, name, _timed(machine, getattr(model, name), label, parts))
+    fit, _ = machine.seconds(lambda: model.fit(X, y, sensitive_features=s))
+    parts["path"], _ = machine.seconds(lambda: [model.at(fairness) for fairness in PATH])
+    parts["sample"] = fit - sum(parts[label] for label in names.values())
+    for name in names:
+        delattr(model, name)
+    print("  " + ", ".join(f"{label} {took:.3f} s" for label, took in parts.items()))
+    return fit + parts["path"], model
+
+
+def _timed(
+    machine: Machine, function: Callable[..., Any], label: str, parts: dict[str, float]
+) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        took, out = machine.seconds(lambda: function(*args, **kwargs))
+        parts[label] = parts.get(label, 0.0) + took
+        return out
+
+    return run
+
+
+def difference(machine: Machine, rows: Rows, D: int) -> float:
+    """Largest relative difference of predictions, device against arrays, with one pilot."""
+    X, y, s = (v[: min(len(v), SAME_ROWS)] for v in rows)
+    here = [v.cpu().numpy() for v in (X, y, s)]
+    few = slice(0, SAMPLE_ROWS)
+    there = FairRidge(n_components=D, **FIXED)
+    there.prepare(here[0][few], here[1][few], sensitive_features=here[2][few])
+    arrays = copy.deepcopy(there)
+    there.partial_fit(X, y, sensitive_features=s)
+    arrays.partial_fit(here[0], here[1], sensitive_features=here[2])
+    new = make_rows(10_000, machine.device, seed=2)[0]
+    a, b = arrays.predict(new.cpu().numpy()), there.predict(new)
+    return float(np.abs(a - b).max() / np.abs(a).max())
+
+
+def streamed(machine: Machine, n: int, D: int) -> float:
+    """Seconds to make and absorb rows that are never in memory together; the model at the end too."""
+    size = min(STREAM_ROWS, n)
+    est = FairRidge(n_components=D, **FIXED)
+
+    def made() -> Iterator[Rows]:
+        for i, start in enumerate(range(0, n, size)):
+            yield make_rows(min(size, n - start), machine.device, seed=100 + i)
+
+    took, _ = machine.seconds(lambda: est.fit_stream(made()))
+    assert est.moments_.n_rows == n
+    return took
+
+
+def from_host(machine: Machine, rows: Rows, D: int) -> tuple[float, float]:
+    """Rows a second from host memory through pinned buffers; difference from rows on the device."""
+    some = [v[: min(len(v), HOST_ROWS)] for v in rows]
+    X, y, s = (v.cpu().numpy() for v in some)
+    host, there = (FairRidge(n_components=D, **FIXED) for _ in range(2))
+    took, _ = machine.seconds(
+        lambda: host.fit_stream(X, target=y, sensitive_features=s, device=machine.device)
+    )
+    there.fit_stream(some[0], target=some[1], sensitive_features=some[2])
+    new = make_rows(10_000, machine.device, seed=2)[0]
+    a, b = host.predict(new), there.predict(new)
+    return len(X) / took, float(np.abs(a - b).max() / np.abs(a).max())
+
+
+def bars(machine: Machine, n: int, n_stream: int, D: int) -> Iterator[Bar]:
+    """Every bar of this machine; what else is worth knowing is printed on the way."""
+    print(machine)
+    print(f"{n:,} rows of {P} features, D={D}, float64")
+    small = make_rows(min(n, 30_000), machine.device)
+    whole_fit(machine, small, min(D, 256), **FIXED)  # warm: libraries, first allocations
+    rate = gemm_rate(machine, D)
+    panel_rates(machine, D)
+    machine.free()
+    rows = make_rows(n, machine.device, seed=1)
+    work = 2.0 * n * D * D
+    took = take_moments(machine, rows, D, **FIXED)
+    yield at_most(f"moments of {n:,} rows, D={D}: seconds", took, 3.0)
+    yield at_least("  as a share of the rate of products (2 n D^2)", work / took / rate, 0.60)
+    folds = take_moments(machine, rows, D, **{**FIXED, "alpha": "auto"})
+    print(f"with 5 folds: {folds:.3f} s, share {work / folds / rate:.3f}")
+    took, model = whole_fit(machine, rows, D, **FIXED)
+    yield at_most("fit and 100-point path, all fixed: seconds", took, 4.0)
+    print(f"smallest eigenvalue {model.smallest_eigenvalue_:.3g} of the largest")
+    took, model = whole_fit(machine, rows, D, random_state=SEED)
+    print(f"everything automatic: {took:.3f} s, gamma {model.gamma_:.4g}, alpha {model.alpha_:.4g}")
+    predict, _ = machine.seconds(partial(model.predict, rows[0]))
+    print(f"predictions of {n:,} rows: {predict:.3f} s")
+    yield at_most(
+        "device against arrays, 100k rows: difference", difference(machine, rows, D), 1e-8
+    )
+    rate, gap = from_host(machine, rows, D)
+    print(f"fit_stream from host memory: {rate:,.0f} rows/s, all of it counted")
+    yield at_most("rows from host memory against rows on the device: difference", gap, 1e-8)
+    del rows
+    machine.free()
+    took = streamed(machine, n_stream, D)
+    yield at_most(f"{n_stream:,} rows made in blocks, fixed: seconds", took, 40.0)
+
+
+class _Both(io.TextIOBase):
+    """Everything printed, on the screen and in a file."""
+
+    def __init__(self, *targets: Any) -> None:
+        self._targets = targets
+
+    def write(self, text: str) -> int:
+        for target in self._targets:
+            target.write(text)
+            target.flush()
+        return len(text)
+
+
+def main() -> int:
+    """Print the table; exit code 1 on a miss."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--stream-rows", type=int, help="ten times as many if not given")
+    parser.add_argument("--columns", type=int, default=2048, help="D, number of landmarks")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--log", type=Path)
+    args = parser.parse_args()
+    missed = 0
+    with contextlib.ExitStack() as stack:
+        if args.log is not None:
+            args.log.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(args.log.open("w", encoding="utf-8"))
+            stack.enter_context(contextlib.redirect_stdout(_Both(sys.stdout, file)))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        n_stream = args.stream_rows or 10 * args.rows
+        began = time.perf_counter()
+        print(f"$ python -m benchmarks.scale_gpu {' '.join(sys.argv[1:])}")
+        found = []
+        for bar in bars(Machine(args.device), args.rows, n_stream, args.columns):
+            found.append(bar)
+            print(bar.line())
+            missed += not bar.passed
+        print(f"all of it: {time.perf_counter() - began:.0f} s\n")
+        for bar in found:
+            print(bar.line())
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

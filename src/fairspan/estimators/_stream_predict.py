@@ -1,0 +1,118 @@
+"""Predictions block by block, into a Parquet file."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from fairspan._files import whole_file
+from fairspan._progress import row_progress
+from fairspan.estimators._stream_read import naming_new_rows
+from fairspan.streams import Rows, blocks, open_source, prefetch
+
+_METHODS = ("predict", "predict_proba", "decision_function", "transform")
+_BLOCK_ROWS = 2**16
+
+
+def write_predictions(
+    est: Any, source: Any, destination: Any, method: str, features: Any, keep: Any, device: Any
+) -> Path:
+    """Everything ``predict_stream`` does."""
+    if method not in _METHODS or not hasattr(est, method):
+        allowed = [name for name in _METHODS if hasattr(est, name)]
+        msg = f"method={method!r} is not allowed for {type(est).__name__}; give one of {allowed}."
+        raise ValueError(msg)
+    pyarrow = _pyarrow()
+    target = Path(destination)
+    if target.is_dir() or not target.parent.is_dir():
+        absent = f": the folder {str(target.parent)!r} does not exist"
+        what = " is a folder; give the name of a file" if target.is_dir() else absent
+        msg = f"destination={str(destination)!r}{what}."
+        raise ValueError(msg)
+    if features is None and hasattr(est, "feature_names_in_") and not _has_no_names(source):
+        features = est.feature_names_in_.tolist()
+    rows = open_source(source, control=keep, features=features)
+    writer, schema = None, pyarrow.schema([])
+    with whole_file(target) as part:
+        found = prefetch(blocks(rows.parts, _BLOCK_ROWS))
+        shown = row_progress(method, rows.n_rows, verbose=est.verbose)
+        try:
+            with shown as progress, closing(found):
+                for place, block in found:
+                    columns = _columns(est, block, place, method, device)
+                    if writer is None:
+                        known = rows.types()
+                        fields = [_field(name, values, known) for name, values in columns.items()]
+                        schema = pyarrow.schema(fields)
+                        writer = pyarrow.parquet.ParquetWriter(part, schema)
+                    # pandas reads integers with gaps as floats: the first block's types hold for all.
+                    arrays = [
+                        _as_arrow(values, field.type)
+                        for values, field in zip(columns.values(), schema, strict=True)
+                    ]
+                    writer.write_table(pyarrow.table(arrays, schema=schema))
+                    progress.advance(len(block))
+        finally:
+            if writer is not None:
+                writer.close()
+        if writer is None:
+            msg = "The source has no rows; there is nothing to predict."
+            raise ValueError(msg)
+    return target
+
+
+def _field(name: str, values: Any, known: dict[str, Any]) -> tuple[str, Any]:
+    """A column's type: that of the source, or what the first block looks like."""
+    return name, known[name] if name in known else _as_arrow(values, None).type
+
+
+def _as_arrow(values: Any, kind: Any) -> Any:
+    if type(values).__module__.startswith("polars"):
+        found = values.to_arrow()
+        return found if kind is None else found.cast(kind)
+    return _pyarrow().array(values, type=kind, from_pandas=True)
+
+
+def _has_no_names(source: Any) -> bool:
+    return isinstance(source, np.ndarray)
+
+
+def _columns(est: Any, block: Rows, place: int, method: str, device: Any) -> dict[str, Any]:
+    """Kept columns, then predictions."""
+    with naming_new_rows(est, block, place):
+        X = block.X if device is None else _on_device(est, block.X, device)
+        found = np.asarray(getattr(est, method)(X))
+    out: dict[str, Any] = {}
+    if block.control is not None:
+        kept = nw.from_native(block.control, eager_only=True)
+        out = {name: kept[name].to_native() for name in kept.columns}
+    if method == "predict":
+        return {**out, "prediction": found}
+    if method == "predict_proba":
+        labels = [f"probability_{label}" for label in est.classes_.tolist()]
+        return {**out, **dict(zip(labels, found.T, strict=True))}
+    if found.ndim == 1:
+        return {**out, "score": found}
+    return {**out, **{f"score_{j}": column for j, column in enumerate(found.T)}}
+
+
+def _on_device(est: Any, X: Any, device: Any) -> Any:
+    import torch
+
+    from fairspan._validation import read_features
+
+    return torch.as_tensor(read_features(est, X, reset=False), device=device)
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        msg = 'predict_stream writes Parquet and needs pyarrow: pip install "fairspan[stream]".'
+        raise ImportError(msg) from error
+    return pyarrow

@@ -1,0 +1,191 @@
+"""Files, and everything else that Arrow calls a dataset."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairspan.streams._rows import Rows, Span
+from fairspan.streams._source import Part, Roles, Source
+
+__all__ = ["ArrowSource", "find_dataset", "frame_of"]
+
+_READ_ROWS = 2**16
+_FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".feather": "feather",
+            ".arrow": "feather", ".orc": "orc"}  # fmt: skip
+
+
+def find_dataset(source: Any) -> Any:
+    """A path, a pattern or a list of files as a dataset; None if it is none of these."""
+    listed = source if isinstance(source, list | tuple) else [source]
+    if not listed or not all(isinstance(one, str | os.PathLike) for one in listed):
+        return None
+    dataset = _pyarrow("Streaming from files").dataset
+    files: list[str] = []
+    for one in map(os.fspath, listed):
+        path = Path(one)
+        if path.is_dir():
+            files += sorted(
+                str(f) for f in path.rglob("*") if f.is_file() and _suffix(f) in _FORMATS
+            )
+        elif path.exists():
+            files.append(one)
+        else:
+            files += sorted(glob.glob(one, recursive=True))
+    if not files:
+        msg = f"No file is at {source!r}. Give a path, a folder, a pattern ('data/*.parquet') or a list."
+        raise FileNotFoundError(msg)
+    suffixes = sorted({_suffix(Path(file)) for file in files})
+    formats = {_FORMATS.get(suffix) for suffix in suffixes}
+    if len(formats) > 1 or None in formats:
+        msg = (
+            f"{source!r} has files that end in {', '.join(suffixes)}; give files of one kind, among "
+            f"{', '.join(_FORMATS)} (CSV may be compressed: .csv.gz)."
+        )
+        raise ValueError(msg)
+    folders = [one for one in map(os.fspath, listed) if Path(one).is_dir()]
+    try:
+        return dataset.dataset(
+            files, format=formats.pop(), partitioning="hive" if folders else None,
+            partition_base_dir=folders[0] if len(folders) == 1 else None,
+        )  # fmt: skip
+    except Exception as error:  # Arrow raises its own classes, and OSError
+        msg = f"{_culprit(files, error)} cannot be opened: {_first_line(error)}"
+        raise OSError(msg) from error
+
+
+def _suffix(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compressed = (
+        len(suffixes) > 1 and suffixes[-1] in (".gz", ".bz2", ".zst") and ".csv" in suffixes
+    )
+    return ".csv" if compressed else (suffixes[-1] if suffixes else "")
+
+
+def _culprit(files: list[str], error: Exception) -> str:
+    named = [file for file in files if file in str(error)]
+    return named[0] if named else files[0]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _pyarrow(what: str) -> Any:
+    try:
+        import pyarrow
+        import pyarrow.dataset
+    except ImportError as error:
+        msg = f'{what} needs pyarrow and pandas: pip install "fairspan[stream]".'
+        raise ImportError(msg) from error
+    return pyarrow
+
+
+def frame_of(batch: Any) -> Any:
+    """A record batch or table as a data frame: pandas, or polars where there is no pandas."""
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        pass
+    else:
+        return batch.to_pandas()
+    try:
+        import polars
+    except ImportError as error:
+        msg = 'Streaming from Arrow needs pandas or polars: pip install "fairspan[stream]".'
+        raise ImportError(msg) from error
+    return polars.from_arrow(batch)
+
+
+@dataclass
+class ArrowPart(Part):
+    """A row group of a Parquet file, or a whole file of another kind."""
+
+    fragment: Any
+    schema: Any
+    roles: Roles
+    file: str
+    first: int  # row of the file
+    group: int | None = field(default=None)
+    size: int | None = field(default=None)  # of the file, in bytes
+
+    def read(self) -> Iterator[Rows]:
+        """Rows, with the row of the file they begin at."""
+        row = self.first
+        if self.size is not None and os.path.getsize(self.file) != self.size:
+            msg = f"{self.file} changed its size since it was opened; fit it again."
+            raise OSError(msg)
+        try:
+            # Little read-ahead of Arrow's own: a thread of ours reads ahead, and memory counts.
+            found = self.fragment.to_batches(
+                schema=self.schema, columns=self.roles.columns, batch_size=_READ_ROWS,
+                batch_readahead=1, fragment_readahead=1,
+            )  # fmt: skip
+            for batch in found:
+                if batch.num_rows:
+                    span = Span(self.file, row, batch.num_rows)
+                    yield self.roles.split(frame_of(batch), (span,))
+                    row += batch.num_rows
+        except (OSError, ValueError) as error:  # Arrow's own errors are subclasses
+            if not type(error).__module__.startswith("pyarrow") and not isinstance(error, OSError):
+                raise
+            group = "" if self.group is None else f", row group {self.group}"
+            msg = f"{self.file}{group}: rows from {row} on cannot be read: {_first_line(error)}"
+            raise OSError(msg) from error
+
+
+class ArrowSource(Source):
+    """A dataset of Arrow's: files, or tables in memory."""
+
+    def __init__(self, dataset: Any, **named: Any) -> None:
+        self._dataset = dataset
+        self.roles = Roles.of(list(dataset.schema.names), **named)
+        self.parts = [part for fragment in dataset.get_fragments() for part in self._cut(fragment)]
+        self.for_workers = hasattr(dataset, "files")
+
+    def _cut(self, fragment: Any) -> Iterator[Part]:
+        assert self.roles is not None
+        file = getattr(fragment, "path", None) or "table"
+        size = os.path.getsize(file) if os.path.exists(file) else None
+        common = {
+            "schema": self._dataset.schema, "roles": self.roles, "file": file, "size": size
+        }  # fmt: skip
+        if not hasattr(fragment, "split_by_row_group"):
+            n = None if getattr(fragment, "path", None) else fragment.count_rows()
+            yield ArrowPart(name=file, n_rows=n, fragment=fragment, first=0, **common)
+            return
+        try:
+            groups = fragment.split_by_row_group()
+        except (OSError, ValueError) as error:
+            msg = f"{file} cannot be opened: {_first_line(error)}"
+            raise OSError(msg) from error
+        first = 0
+        for group in groups:
+            info = group.row_groups[0]
+            yield ArrowPart(
+                name=f"{file}, row group {info.id}", n_rows=info.num_rows, fragment=group,
+                first=first, group=info.id, **common,
+            )  # fmt: skip
+            first += info.num_rows
+
+    def types(self) -> dict[str, Any]:
+        """Of all columns."""
+        return {field.name: field.type for field in self._dataset.schema}
+
+    def identity(self) -> dict[str, Any]:
+        """Files, rows and columns."""
+        assert self.roles is not None
+        return {
+            "kind": "dataset",
+            "parts": [part.name for part in self.parts],
+            "columns": {
+                name: str(self._dataset.schema.field(name).type) for name in self.roles.columns
+            },
+            "roles": {
+                k: list(v) if isinstance(v, tuple) else v for k, v in vars(self.roles).items()
+            },
+        }

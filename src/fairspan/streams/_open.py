@@ -1,0 +1,56 @@
+"""From whatever the user holds rows in to a source."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from fairspan._arrays import is_tensor
+from fairspan._columns import as_frame
+from fairspan.streams._arrow import ArrowSource, find_dataset
+from fairspan.streams._dask import DaskSource, is_dask
+from fairspan.streams._memory import ArraySource, IterableSource
+from fairspan.streams._source import Source
+
+__all__ = ["open_source"]
+
+
+def open_source(
+    source: Any,
+    target: Any = None,
+    sensitive: Any = None,
+    control: Any = None,
+    features: Any = None,
+    weight: Any = None,
+) -> Source:
+    """Rows somewhere, with the roles of their columns."""
+    named = {
+        "target": target, "sensitive": sensitive, "control": control, "features": features,
+        "weight": weight,
+    }  # fmt: skip
+    found = find_dataset(source)
+    if found is not None:
+        return ArrowSource(found, **named)
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None and isinstance(source, pyarrow.Table):
+        return ArrowSource(importlib.import_module("pyarrow.dataset").dataset(source), **named)
+    if pyarrow is not None and hasattr(source, "get_fragments"):
+        return ArrowSource(source, **named)
+    if is_dask(source):
+        return DaskSource(source, **named)
+    if isinstance(source, np.ndarray) or is_tensor(source):
+        return ArraySource(source, **named)
+    if not isinstance(source, list | tuple | dict) and as_frame(source, "source") is not None:
+        return IterableSource([source], **named)
+    if callable(source) or isinstance(source, Iterable):
+        return IterableSource(source, **named)
+    msg = (
+        f"A stream cannot come from {type(source).__name__}. Give a path, a pattern or a list of files "
+        f"(Parquet, CSV), a pyarrow dataset, an iterable of frames or (X, y, S) blocks, a numpy.memmap, or "
+        f"a Dask collection."
+    )
+    raise TypeError(msg)

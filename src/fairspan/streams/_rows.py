@@ -1,0 +1,155 @@
+"""Rows as they came, by role, and where they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.utils.validation import _num_samples
+
+from fairspan._arrays import is_tensor
+from fairspan._columns import take_rows
+
+__all__ = ["Rows", "Span", "join"]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Consecutive rows of one file, or of one block of an iterator."""
+
+    name: str
+    first: int
+    n: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the user would give to ``fit``, for some rows; nothing is checked yet."""
+
+    X: Any
+    y: Any
+    sensitive: Any
+    control: Any
+    weight: Any
+    spans: tuple[Span, ...] = ()
+
+    @classmethod
+    def of(cls, arguments: Iterable[Any], spans: tuple[Span, ...] = ()) -> Rows:
+        """From the arguments in order."""
+        X, y, sensitive, control, weight = arguments
+        return cls(X, y, sensitive, control, weight, spans)
+
+    def __len__(self) -> int:
+        return int(_num_samples(self.X))
+
+    @property
+    def arguments(self) -> tuple[Any, Any, Any, Any, Any]:
+        """In the order of the reader of training data."""
+        return self.X, self.y, self.sensitive, self.control, self.weight
+
+    def take(self, rows: Any) -> Rows:
+        """Rows by number; where they came from is not kept."""
+        return Rows.of(take_rows(one, rows) for one in self.arguments)
+
+    def cut(self, start: int, stop: int) -> Rows:
+        """Consecutive rows."""
+        part = slice(start, stop)
+        spans, before = [], 0
+        for span in self.spans:
+            a, b = max(start - before, 0), min(stop - before, span.n)
+            if a < b:
+                spans.append(Span(span.name, span.first + a, b - a))
+            before += span.n
+        return Rows.of((take_rows(one, part) for one in self.arguments), tuple(spans))
+
+    def place(self, row: int) -> tuple[str, int]:
+        """File (or block) and row in it, counted from 0."""
+        for span in self.spans:
+            if row < span.n:
+                return span.name, span.first + row
+            row -= span.n
+        return "", row
+
+
+def join(parts: Sequence[Rows]) -> Rows:
+    """Rows one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    # One weight for all rows of a part is not that of the next.
+    each = [replace(p, weight=_per_row(p.weight, len(p))) for p in parts]
+    columns = zip(*(part.arguments for part in each), strict=True)
+    spans = tuple(span for part in parts for span in part.spans)
+    return Rows.of((_concatenate(column) for column in columns), spans)
+
+
+def _concatenate(pieces: Sequence[Any]) -> Any:
+    first = pieces[0]
+    if any((piece is None) != (first is None) for piece in pieces):
+        msg = "Some blocks have y, S, control features or weights and others have not; give all of them."
+        raise ValueError(msg)
+    if first is None or isinstance(first, int | float):
+        return first
+    if any(_kind(piece) != _kind(first) for piece in pieces):
+        msg = (
+            "Blocks hold y, S, control features or weights in different ways; give them all alike."
+        )
+        raise ValueError(msg)
+    if isinstance(first, Mapping):
+        if any(set(piece) != set(first) for piece in pieces):
+            other = next(piece for piece in pieces if set(piece) != set(first))
+            msg = f"Blocks have different columns: {sorted(first)} and {sorted(other)}."
+            raise ValueError(msg)
+        return {name: _concatenate([piece[name] for piece in pieces]) for name in first}
+    if is_tensor(first):
+        import torch  # there is a tensor, so it is installed
+
+        return torch.cat(list(pieces))
+    native = [
+        nw.from_native(piece, eager_only=True, allow_series=True, pass_through=True)
+        for piece in pieces
+    ]
+    if isinstance(native[0], nw.DataFrame):
+        return _stack(native).to_native()
+    if isinstance(native[0], nw.Series):
+        frames = [piece.alias("column").to_frame() for piece in native]
+        return _stack(frames)["column"].alias(native[0].name or "").to_native()
+    if isinstance(first, np.ma.MaskedArray):
+        return np.ma.concatenate(pieces)  # type: ignore[no-untyped-call]
+    return np.concatenate([np.asarray(piece) for piece in pieces])
+
+
+def _per_row(weight: Any, n: int) -> Any:
+    return np.full(n, float(weight)) if isinstance(weight, int | float) else weight
+
+
+def _kind(piece: Any) -> str:
+    """Columns by name, one column, or a table without names."""
+    if isinstance(piece, Mapping):
+        return "mapping"
+    if is_tensor(piece):
+        return "tensor"
+    native = nw.from_native(piece, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame):
+        return "frame"
+    return "series" if isinstance(native, nw.Series) else "array"
+
+
+def _stack(frames: list[Any]) -> Any:
+    kinds = [frame.schema for frame in frames]
+    mixed = [
+        name
+        for name in kinds[0]
+        if all(name in one and one[name].is_numeric() for one in kinds)
+        and len({str(one[name]) for one in kinds}) > 1
+    ]
+    if mixed:  # integers here, floats there
+        numbers = [nw.col(name).cast(nw.Float64) for name in mixed]
+        frames = [frame.with_columns(*numbers) for frame in frames]
+    try:
+        return nw.concat(frames, how="vertical")
+    except Exception as error:  # each dataframe library has its own class
+        msg = f"Blocks do not fit together, their columns differ in name or type: {error}"
+        raise ValueError(msg) from error
