@@ -32,7 +32,7 @@ from fairspan.moments import Accumulator, Moments
 P, D, ALPHA, ETA = 20, 1000, 1.0, 1e-3
 GAMMA = 1.0 / (2 * P)
 PATH = np.linspace(0.0, 1.0, 100)
-BLOCK_ROWS = 1024
+BLOCK_ROWS = 2048
 
 
 def make_data(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -515,7 +515,7 @@ ERRORS = {
     "names for blocks": {"source": [(XA, YA, SA)], "says": "block 0 has no column names"},
     "unknown role": dict(source=[{"X": XA, "Y": YA}], says="block 0 has 'Y'", **UNNAMED),
     "pairs": dict(source=[(XA, YA)], says="block 0 is a tuple", **UNNAMED),
-    "one array": dict(source=[XA], says="block 0 is a ndarray", **UNNAMED),
+    "one array": dict(source=[XA], says="`sensitive_features` was not given", **UNNAMED),
     "empty list": {"source": [], "says": "no rows"},
     "empty iterator": {"source": lambda: iter([]), "says": "no rows"},
     "empty frame": {"source": ROWS[:0], "says": "no rows"},

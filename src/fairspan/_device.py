@@ -294,7 +294,7 @@ class DeviceColumns:
 
             self._Z = torch.tensor(Z[:, 0].astype(np.int64), device=self._device)
         elif self._name == "rbf":
-            # See `features._rbf`: exp(left @ right') with the squared norms folded into the product.
+            # See `features.RbfColumns`: exp(left @ right') with the squared norms folded into the product.
             gamma, p = float(self._params["gamma"]), Z.shape[1]
             centred = Z - origin
             right = np.zeros((len(Z), -(-(p + 2) // _ALIGN) * _ALIGN))

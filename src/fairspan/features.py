@@ -107,7 +107,7 @@ class Kernel:
                 return np.asarray(pairwise_kernels(X, Z, metric=self.function, **self.params))
             return np.asarray(self.function(X, Z, **self.params), dtype=np.float64)
         if self.name == "rbf":
-            return _rbf(X, Z, self.params["gamma"])
+            return RbfColumns(Z, self.params["gamma"])(X, np.empty((len(X), len(Z))))
         gram = pairwise_kernels(X, Z, metric=self.name, filter_params=True, **self.params)
         return np.asarray(gram, dtype=np.float64)
 
@@ -146,28 +146,38 @@ class Kernel:
         return cls(name, params, function, rowwise=True)
 
 
-def _rbf(X: Array, Z: Array, gamma: float) -> Array:
-    """``exp(-gamma |x - z|^2)`` by one matrix product and one exponential, in place.
+class RbfColumns:
+    """``exp(-gamma |x - z|^2)`` by one matrix product and one exponential, for fixed landmarks.
 
     Centring at the landmarks' median first keeps the expanded square exact for features with a
     large offset.
     """
-    origin = np.median(Z, axis=0)  # not the mean: one extreme row must not shift all others
-    left = np.empty((len(X), X.shape[1] + 2))
-    right = np.empty((len(Z), X.shape[1] + 2))
-    np.subtract(X, origin, out=left[:, :-2])
-    centred = Z - origin
-    np.multiply(centred, 2.0 * gamma, out=right[:, :-2])
-    left[:, -2] = -gamma * np.einsum("ij,ij->i", left[:, :-2], left[:, :-2])
-    left[:, -1] = 1.0
-    right[:, -2] = 1.0
-    right[:, -1] = -gamma * np.einsum("ij,ij->i", centred, centred)
-    gram = left @ right.T
-    # The rounding of far rows may be above 0. Of near ones it is too small to see, and looking costs.
-    if left[:, -2].min(initial=0.0) + right[:, -1].min(initial=0.0) < _FAR:
-        np.minimum(gram, 0.0, out=gram)
-    np.exp(gram, out=gram)
-    return np.asarray(gram)
+
+    def __init__(self, Z: Array, gamma: float) -> None:
+        self._gamma = gamma
+        # Not the mean: one extreme row must not shift all others.
+        self._origin = np.median(Z, axis=0)
+        centred = Z - self._origin
+        self._right = np.empty((Z.shape[1] + 2, len(Z)))
+        np.multiply(centred.T, 2.0 * gamma, out=self._right[:-2])
+        self._right[-2] = 1.0
+        self._right[-1] = -gamma * np.einsum("ij,ij->i", centred, centred)
+        self._farthest = float(self._right[-1].min(initial=0.0))
+
+    def __call__(self, X: Array, out: Array) -> Array:
+        """Kernel columns of some rows, into the first rows of ``out``."""
+        gram = out[: len(X)]
+        left = np.empty((len(X), X.shape[1] + 2))
+        np.subtract(X, self._origin, out=left[:, :-2])
+        left[:, -2] = -self._gamma * np.einsum("ij,ij->i", left[:, :-2], left[:, :-2])
+        left[:, -1] = 1.0
+        # The rounding of far rows may be above 0. Of near ones it is too small to see, and looking costs.
+        far = left[:, -2].min(initial=0.0) + self._farthest < _FAR
+        np.matmul(left, self._right, out=gram)
+        if far:
+            np.minimum(gram, 0.0, out=gram)
+        np.exp(gram, out=gram)
+        return gram
 
 
 def _blocks(n_rows: int, n_columns: int) -> range:
@@ -316,6 +326,19 @@ class LandmarkMap:
         raw = self.raw(X)
         return (raw @ self.whitening if self.whiten_first else raw)[:n]
 
+    def columns_into(self, n_rows: int) -> Callable[[Array], Array]:
+        """:meth:`columns` of at most so many rows at a time, into the same memory each time."""
+        plain = self.kernel.name == "rbf" and self.kernel.function is None
+        if not plain or self.kernel.slope is not None or self.whiten_first:
+            return self.columns
+        fill = RbfColumns(self.landmarks, self.kernel.params["gamma"])
+        out = np.empty((n_rows, len(self.landmarks)))
+
+        def columns(X: Array) -> Array:
+            return self.columns(X) if len(X) < _MIN_BLOCK_ROWS else fill(X, out)
+
+        return columns
+
     def coordinates(self, X: Array) -> Array:
         """psi(x), (n, rank)."""
         if is_tensor(X):
@@ -402,6 +425,10 @@ class TransformerMap:
         return psi
 
     coordinates = columns
+
+    def columns_into(self, n_rows: int) -> Callable[[Array], Array]:  # noqa: ARG002
+        """:meth:`columns`; whoever wrote the transformer decides about its memory."""
+        return self.columns
 
     def scores(self, X: Array, directions: Array) -> Array:
         """``psi(x)' directions`` block by block, in an array also where X is a tensor."""

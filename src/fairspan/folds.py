@@ -76,8 +76,8 @@ class PositionFolds:
     """Folds by the place of a row in all the data: what a stream needs.
 
     Any partition into blocks, files or workers deals the same folds, as long as each block says where
-    it begins. Of any K rows in a row each fold gets one, so rows sorted by group are balanced within
-    groups; which one gets which is turned by a hash, so that data with a period are balanced too.
+    it begins. Of each K rows from a multiple of K on every fold gets one, so rows sorted by group are
+    balanced within groups; which one gets which is turned by a hash, so that data with a period are too.
     """
 
     def __init__(self, n_folds: int, offset: int, position: int = 0) -> None:

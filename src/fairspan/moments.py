@@ -362,7 +362,6 @@ class Accumulator:
         # About a fixed point near the mean: Chan's rank-one term, a pass over D x D, can then wait.
         about = self._about[g]
         K -= about
-        block_mean = about + (w @ K) / total
         present = np.isfinite(values)
         pw = present * w[:, None]
         v_weight = pw.sum(axis=0)
@@ -373,13 +372,15 @@ class Accumulator:
         # One product for every level mean, centre and cross moment: a tall, thin GEMM.
         left, l_rows = self._indicator(levels)
         n_levels = left.shape[1]
-        thin = np.concatenate([left * w[:, None], pw, v_centred * w[:, None]], axis=1).T @ K
+        each = w[:, None]
+        thin = np.concatenate([left * each, pw, v_centred * each, each], axis=1).T @ K
+        block_mean = about + thin[-1] / total
         l_weight = w @ left
         l_safe = np.where(l_weight > 0.0, l_weight, 1.0)
         l_mean = thin[:n_levels] / l_safe[:, None] + about
         n_v = values.shape[1]
         centre = thin[n_levels : n_levels + n_v] / safe[:, None] + about
-        cross = thin[n_levels + n_v :]
+        cross = thin[n_levels + n_v : -1]
 
         # Levels and numeric variables first: they read the old group mean nowhere.
         m.level_mean[g], _, _ = _merge_mean(m.level_weight[g], m.level_mean[g], l_weight, l_mean)

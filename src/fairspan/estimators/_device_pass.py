@@ -128,7 +128,7 @@ class DevicePass:
         self._home = torch.device("cpu") if self._device.type == "mps" else self._device
         self._need = self._bytes_needed()
         self._first_index, self._log_weight = moments.first_index, moments.sum_log_weight
-        self.whole = True  # no block is half added
+        self.whole, self.place = True, 0  # no block is half added; where the last one ended
         with naming_memory(self._need, _WHAT, self._device, check=True):
             width = self._layout.width
             self._columns = pilot.features.on(self._device, self._dtype, width=width)
@@ -153,6 +153,7 @@ class DevicePass:
         place = counter.position
         if data.n == 0:
             counter.assign(np.empty((0, 1), dtype=np.intp), None, data.given)
+            self.place = counter.position
             return
         rows = _SortedRows(self._pilot, data, counter, self._home)
         plan = rows.plan(self._rows_at_once)
@@ -165,6 +166,7 @@ class DevicePass:
             w = None if rows.weights is None else rows.weights[part]
             self._add_block(g, X, rows.levels[part], rows.values[part], w)
         self._note(data, place)
+        self.place = counter.position
         self.whole = True
 
     def _add_block(self, g: int, X: Any, levels: Any, values: Any, weights: Any) -> None:

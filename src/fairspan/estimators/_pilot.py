@@ -20,8 +20,7 @@ from fairspan.moments import Accumulator, Moments
 Counter = FoldCounter | PositionFolds
 
 N_FOLDS = 5
-# Kernel columns at once: the last passes over them should still find them in the cache.
-_BLOCK_ROWS = 1024
+_BLOCK_ROWS = 2048
 
 
 @dataclass(frozen=True)
@@ -163,13 +162,14 @@ class MomentsPass:
     def __init__(self, pilot: Pilot, moments: Moments) -> None:
         self._pilot = pilot
         self._accumulator = Accumulator(moments)
-        self.whole = True  # no block is half added
+        self.whole, self.place = True, 0  # no block is half added; where the last one ended
 
     def add(self, data: Data, counter: Counter, *, verbose: int = 0) -> None:
         """Add a block; ``counter`` advances."""
         pilot, position = self._pilot, counter.position
         if data.n == 0:
             counter.assign(np.empty((0, 1), dtype=np.intp), None, data.given)
+            self.place = counter.position
             return
         encoded = pilot.encode(data)
         folds = counter.assign(encoded.strata, data.index, data.given)
@@ -177,12 +177,13 @@ class MomentsPass:
         # Sorting X (p columns) puts each group's rows side by side before the D kernel columns exist.
         order = np.argsort(groups, kind="stable")
         starts = range(0, data.n, _BLOCK_ROWS)
+        columns = pilot.features.columns_into(min(_BLOCK_ROWS, data.n))
         label = f"moments of {data.n:,} rows"
         self.whole = False
         for start in track(starts, len(starts), label, verbose=verbose):
             rows = order[start : start + _BLOCK_ROWS]
             self._accumulator.add(
-                pilot.features.columns(data.X[rows]),
+                columns(data.X[rows]),
                 groups[rows],
                 encoded.levels[rows],
                 encoded.values[rows],
@@ -192,6 +193,7 @@ class MomentsPass:
         self._accumulator.settle()
         log_weight = 0.0 if data.weights is None else float(np.log(data.weights).sum())
         self._accumulator.note(log_weight, position, pilot.features.columns(data.X[:1])[0])
+        self.place = counter.position
         self.whole = True
 
     def moments(self) -> Moments:

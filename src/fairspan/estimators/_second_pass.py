@@ -65,6 +65,8 @@ class SecondPass(FairClassifier):
                 if data.n:
                     part = TrainingRows.gather(self, data, counter, sums)
                     rows = part if rows is None else rows + part
+                else:  # its places count
+                    counter.assign(np.empty((0, 1), dtype=np.intp), None, data.given)
             if rows is None:
                 msg = "fit_head was given no rows."
                 raise ValueError(msg)

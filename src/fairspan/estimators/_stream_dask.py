@@ -25,12 +25,13 @@ __all__ = ["reduce_parts", "sample_parts"]
 
 # Parts in flight; the same for any number of workers, or sums would differ.
 WAVE = 32
+_ATTEMPTS = 3
 
 
 def sample_parts(est: Any, source: Source, empty: Sample, plan: Any) -> Sample:
     """The sample of all parts, each looked at where it is."""
     _count(source, plan)
-    fixed = _shared((_without_data(est), empty, plan.encoder), plan)
+    fixed = (_without_data(est), empty, plan.encoder)
     out = empty
     with row_progress("sample", source.n_rows, verbose=est.verbose) as progress:
         for _, n, found in _waves(source, 0, _sample_of, fixed, plan):
@@ -41,7 +42,7 @@ def sample_parts(est: Any, source: Source, empty: Sample, plan: Any) -> Sample:
 
 def reduce_parts(est: Any, source: Source, size: int, plan: Any, saved: Any) -> None:
     """Moments of all parts, from where a checkpoint ends."""
-    fixed = _shared((_without_data(est), size), plan)
+    fixed = (_without_data(est), size)
     begin = est._counter.position
     with row_progress("moments", source.n_rows, verbose=est.verbose, done=begin) as progress:
         for place, n, found in _waves(source, begin, _moments_of, fixed, plan):
@@ -58,7 +59,7 @@ def _waves(
     source: Source, begin: int, function: Callable[..., Any], fixed: Any, plan: Any
 ) -> Iterator[tuple[int, int, Any]]:
     """Place, number of rows and sum of each wave of parts; those before ``begin`` are left out."""
-    starts = source.starts()
+    starts, shared = source.starts(), None
     for first in range(0, len(source.parts), WAVE):
         parts = source.parts[first : first + WAVE]
         n = sum(part.n_rows or 0 for part in parts)
@@ -69,7 +70,16 @@ def _waves(
                 f"The checkpoint ends at row {begin}, inside a wave of parts: the parts are others."
             )
             raise CheckpointError(msg)
-        found = _compute(parts, starts[first : first + WAVE], function, fixed, plan)
+        for attempt in range(_ATTEMPTS):
+            try:
+                shared = _shared(fixed, plan) if shared is None else shared
+                found = _compute(parts, starts[first : first + WAVE], function, shared, plan)
+                break
+            except Exception as error:
+                # What was sent to workers is gone when all that had it have died; a wave can be repeated.
+                if "Cancelled" not in type(error).__name__ or attempt == _ATTEMPTS - 1:
+                    raise
+                shared = None
         yield starts[first], n, found
 
 

@@ -25,7 +25,7 @@ from fairspan.encoding import table_encoder
 from fairspan.estimators._device_pass import for_precision, precision_for
 from fairspan.estimators._stream_moments import Saved, describe, take_moments
 from fairspan.estimators._stream_read import LazyBlocks, naming_rows
-from fairspan.exceptions import DataWarning, warn_user
+from fairspan.exceptions import DataWarning, RowError, warn_user
 from fairspan.streams import Checkpoint, Rows, Sample, Source, blocks, open_source, prefetch
 
 # Rows of the sample that everything is frozen on, and per landmark where these are many.
@@ -141,6 +141,9 @@ def _looks_again(est: Any) -> bool:
 
 
 def _check_passes(est: Any, source: Source, plan: StreamPlan) -> None:
+    if plan.device is not None and source.parts[0].pieces is not None:
+        msg = "device is not for Dask collections, whose workers compute on their processors."
+        raise ValueError(msg)
     if plan.client is not None and not source.for_workers:
         msg = (
             "client needs a source that workers can read by themselves: files, a pyarrow dataset of files, "
@@ -199,20 +202,28 @@ class Looker:
     def __init__(self, est: Any, sample: Sample, encoder: Any) -> None:
         self.sample = sample
         self.precision, self.on_device = "float64", False
-        self._probe, self._encoder, self._known = copy.copy(est), encoder, False
+        self._probe, self._encoder, self.known = copy.copy(est), encoder, False
+        self.encodes = False
 
     def look(self, place: int, rows: Rows) -> None:
         """Look at rows, the first of them at this place."""
         whole = rows
-        if wants_encoder(self._encoder, rows.X):
+        if (
+            not self.known
+        ):  # decided once: gaps may change what a column of a later block looks like
+            self.encodes = wants_encoder(self._encoder, rows.X)
+        if self.encodes:
+            _refuse_infinity(rows, place)
             # What the encoder will make of X is not known yet.
             rows = replace(rows, X=np.zeros((len(rows), 1)))
         with naming_rows(self._probe, rows, place, coded=False):
-            if not self._known:
+            if not self.known:
                 read_features(self._probe, rows.X, reset=True)
-                self._known = True
+                self.known = True
             data = self._probe._read(*rows.arguments, reset=False)
         self.precision, self.on_device = precision_for(data.X), is_tensor(data.X)
+        own = _digest(data, place, whole.X if self.encodes else None)
+        self.sample.digest = (self.sample.digest + own) % 2**64
         self.sample.add(place, whole, variables_of(data), data.index)
 
 
@@ -259,7 +270,8 @@ def _freeze(est: Any, looked: Looker, plan: StreamPlan) -> str:
     rows = looked.sample.rows()
     if rows is None:
         raise ValueError(_NO_ROWS)
-    if wants_encoder(plan.encoder, rows.X):
+    # On workers nobody looked here.
+    if looked.encodes if looked.known else wants_encoder(plan.encoder, rows.X):
         frame = as_frame(rows.X, "X")
         if frame is None:
             msg = f"encoder={plan.encoder!r} needs data frames, and the blocks are arrays."
@@ -274,12 +286,21 @@ def _freeze(est: Any, looked: Looker, plan: StreamPlan) -> str:
         precision = choose_precision(plan.device, plan.precision)
     est.pilot_ = for_precision(est.pilot_, precision)
     est.moments_ = est.pilot_.empty_moments()
-    return _digest(data)
+    return f"{looked.sample.digest:016x} of {looked.sample.n_rows} rows"
 
 
-def _digest(data: Data) -> str:
-    """Hash of the sample's numbers: other rows, labels or groups are another fit."""
-    out = hashlib.sha256(np.ascontiguousarray(data.X).tobytes())
+def _digest(data: Data, place: int, table: Any) -> int:
+    """Hash of a block: other rows, labels or groups are another fit. A tensor's features stay there."""
+    out = hashlib.sha256(str(place).encode())
+    data = replace(data.on_host(), X=data.X) if is_tensor(data.X) else data
+    if table is None and not is_tensor(data.X):
+        out.update(np.ascontiguousarray(data.X).tobytes())
+    elif type(table).__module__.startswith("pandas"):
+        from pandas.util import hash_pandas_object
+
+        out.update(hash_pandas_object(table, index=False).to_numpy().tobytes())
+    elif type(table).__module__.startswith("polars"):
+        out.update(table.hash_rows().to_numpy().tobytes())
     for attributes in ({} if data.y is None else {"y": data.y}, data.sensitive, data.control):
         for name, one in attributes.items():
             out.update(name.encode())
@@ -287,7 +308,20 @@ def _digest(data: Data) -> str:
             out.update(np.asarray(one.missing).tobytes())
     if data.weights is not None:
         out.update(np.asarray(data.weights).tobytes())
-    return out.hexdigest()
+    return int.from_bytes(out.digest()[:8], "little")
+
+
+def _refuse_infinity(rows: Rows, place: int) -> None:
+    """Gaps an encoder fills; infinity nothing can."""
+    frame = as_frame(rows.X, "X")
+    for name, kind in {} if frame is None else frame.schema.items():
+        if not kind.is_float():
+            continue
+        assert frame is not None
+        bad = np.flatnonzero(np.isinf(frame[name].to_numpy()))
+        if len(bad):
+            where = rows.place(int(bad[0]))
+            raise RowError(*where, f"column {name!r} holds infinity (row {place + bad[0]} of all).")
 
 
 def wants_encoder(encoder: Any, X: Any) -> bool:
@@ -299,5 +333,12 @@ def wants_encoder(encoder: Any, X: Any) -> bool:
     frame = as_frame(X, "X")
     if frame is None:
         return False
-    kinds = frame.schema.values()
-    return not all(dtype.is_numeric() or dtype == nw.Boolean for dtype in kinds)
+    return not all(_is_number(frame[name]) for name in frame.columns)
+
+
+def _is_number(column: Any) -> bool:
+    """Numbers and booleans; pandas holds booleans with gaps as objects."""
+    if column.dtype == nw.Object:
+        known = column.drop_nulls().to_list()
+        return bool(known) and all(isinstance(value, bool | np.bool_) for value in known)
+    return bool(column.dtype.is_numeric() or column.dtype == nw.Boolean)

@@ -39,7 +39,6 @@ def take_moments(est: Any, source: Source, size: int, plan: Any, saved: Saved | 
     one: MomentsPass | DevicePass | None = None
     found = prefetch(blocks(source.parts, size, start=start))
     shown = row_progress("moments", source.n_rows, verbose=est.verbose, done=start)
-    done = start
     try:
         with shown as progress, closing(found):
             for place, rows in found:
@@ -47,16 +46,16 @@ def take_moments(est: Any, source: Source, size: int, plan: Any, saved: Saved | 
                     data = est._read(*rows.arguments, reset=False)
                     if one is None:
                         one = start_pass(est.pilot_, est.moments_, device=plan.device, X=data.X)
+                        one.place = start
                     move_to(counter, place)
                     one.add(data, counter)
-                done = counter.position
                 progress.advance(len(rows))
                 if saved is not None:
-                    saved.maybe(est, one.moments, done)
+                    saved.maybe(est, one.moments, one.place)
     except BaseException:
         # What an interrupt inside a block leaves is neither with nor without that block.
         if saved is not None and one is not None and one.whole:
-            saved.now(est, one.moments, done)
+            saved.now(est, one.moments, one.place)
         raise
     if one is None:  # a checkpoint had all of them
         return
@@ -102,8 +101,10 @@ class Saved:
                 self._foreign("the landmarks are others")
             pilot = replace(est.pilot_, features=replace(features, whitening=arrays["whitening"]))
             est.pilot_ = replace(pilot, fingerprint=fingerprint(pilot))
-        if est.pilot_.fingerprint != header["fingerprint"] or sample != header["sample"]:
+        if est.pilot_.fingerprint != header["fingerprint"] or sample != header["data"]:
             self._foreign("the rows, and with them landmarks, edges or labels, are others")
+        if isinstance(features, LandmarkMap) and not _whitens(arrays["whitening"], features):
+            self._foreign("the kernel is another")
         est.moments_ = _unpack(est.pilot_.empty_moments(), arrays, header)
         self._place = header["place"]
         move_to(est._counter, header["place"])
@@ -135,7 +136,7 @@ class Saved:
             arrays["whitening"] = est.pilot_.features.whitening
         header = {
             **self._about, "seed": self.seed, "place": int(place), "rows": sums.n_rows,
-            "fingerprint": est.pilot_.fingerprint, "sample": self._sample,
+            "fingerprint": est.pilot_.fingerprint, "data": self._sample,
             "sum_log_weight": sums.sum_log_weight, "first_index": int(sums.first_index),
         }  # fmt: skip
         try:
@@ -166,6 +167,13 @@ def _parameters(est: Any) -> dict[str, str]:
     if isinstance(est.random_state, int | np.integer):
         out["random_state"] = repr(int(est.random_state))
     return out
+
+
+def _whitens(whitening: Any, features: LandmarkMap) -> bool:
+    """Does it belong to this kernel? A function of the user's may have changed under its name."""
+    some = whitening[:, :: max(whitening.shape[1] // 16, 1)]
+    found = some.T @ (features.kernel(features.landmarks, features.landmarks) @ some)
+    return bool(np.allclose(found, np.eye(some.shape[1]), atol=1e-4))
 
 
 def describe(value: Any) -> str:

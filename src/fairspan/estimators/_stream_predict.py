@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -35,7 +37,14 @@ def write_predictions(
         raise ValueError(msg)
     if features is None and hasattr(est, "feature_names_in_") and not _has_no_names(source):
         features = est.feature_names_in_.tolist()
-    rows = open_source(source, control=keep, features=features)
+    try:
+        rows = open_source(source, control=keep, features=features, soft=True)
+    except ValueError as error:
+        msg = str(error).replace("control_features", "keep")
+        raise ValueError(msg) from error
+    if any(os.path.realpath(file) == os.path.realpath(target) for file in rows.files()):
+        msg = f"destination={str(destination)!r} is one of the files to predict from; give another."
+        raise ValueError(msg)
     writer, schema = None, pyarrow.schema([])
     with whole_file(target) as part:
         found = prefetch(blocks(rows.parts, _BLOCK_ROWS))
@@ -45,7 +54,8 @@ def write_predictions(
                 for place, block in found:
                     columns = _columns(est, block, place, method, device)
                     if writer is None:
-                        known = rows.types()
+                        kept = () if block.control is None else _names(block.control)
+                        known = {name: kind for name, kind in rows.types().items() if name in kept}
                         fields = [_field(name, values, known) for name, values in columns.items()]
                         schema = pyarrow.schema(fields)
                         writer = pyarrow.parquet.ParquetWriter(part, schema)
@@ -67,7 +77,9 @@ def write_predictions(
 
 def _field(name: str, values: Any, known: dict[str, Any]) -> tuple[str, Any]:
     """A column's type: that of the source, or what the first block looks like."""
-    return name, known[name] if name in known else _as_arrow(values, None).type
+    kind = known[name] if name in known else _as_arrow(values, None).type
+    pyarrow = _pyarrow()
+    return name, pyarrow.string() if pyarrow.types.is_null(kind) else kind
 
 
 def _as_arrow(values: Any, kind: Any) -> Any:
@@ -84,20 +96,35 @@ def _has_no_names(source: Any) -> bool:
 def _columns(est: Any, block: Rows, place: int, method: str, device: Any) -> dict[str, Any]:
     """Kept columns, then predictions."""
     with naming_new_rows(est, block, place):
-        X = block.X if device is None else _on_device(est, block.X, device)
+        X = block.X
+        if device is not None:
+            est, X = _on_device(est, block.X, device)
         found = np.asarray(getattr(est, method)(X))
     out: dict[str, Any] = {}
     if block.control is not None:
         kept = nw.from_native(block.control, eager_only=True)
         out = {name: kept[name].to_native() for name in kept.columns}
+    found_names = _output_names(est, method, found)
+    twice = [name for name in found_names if name in out]
+    if twice:
+        msg = (
+            f"keep names {twice[0]!r}, which is the name of what is predicted; rename that column."
+        )
+        raise ValueError(msg)
+    columns = [found] if found.ndim == 1 else list(found.T)
+    return {**out, **dict(zip(found_names, columns, strict=True))}
+
+
+def _names(frame: Any) -> list[str]:
+    return list(nw.from_native(frame, eager_only=True).columns)
+
+
+def _output_names(est: Any, method: str, found: Any) -> list[str]:
     if method == "predict":
-        return {**out, "prediction": found}
+        return ["prediction"]
     if method == "predict_proba":
-        labels = [f"probability_{label}" for label in est.classes_.tolist()]
-        return {**out, **dict(zip(labels, found.T, strict=True))}
-    if found.ndim == 1:
-        return {**out, "score": found}
-    return {**out, **{f"score_{j}": column for j, column in enumerate(found.T)}}
+        return [f"probability_{label}" for label in est.classes_.tolist()]
+    return ["score"] if found.ndim == 1 else [f"score_{j}" for j in range(found.shape[1])]
 
 
 def _on_device(est: Any, X: Any, device: Any) -> Any:
@@ -105,7 +132,12 @@ def _on_device(est: Any, X: Any, device: Any) -> Any:
 
     from fairspan._validation import read_features
 
-    return torch.as_tensor(read_features(est, X, reset=False), device=device)
+    found = read_features(est, X, reset=False)
+    bare = copy.copy(est)  # what it gets is numbers already
+    for name in ("encoder_", "feature_names_in_"):
+        bare.__dict__.pop(name, None)
+    bare.n_features_in_ = found.shape[1]
+    return bare, torch.as_tensor(found, device=device)
 
 
 def _pyarrow() -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import glob
+import importlib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,9 +31,7 @@ def find_dataset(source: Any) -> Any:
     for one in map(os.fspath, listed):
         path = Path(one)
         if path.is_dir():
-            files += sorted(
-                str(f) for f in path.rglob("*") if f.is_file() and _suffix(f) in _FORMATS
-            )
+            files += sorted(str(f) for f in path.rglob("*") if _is_data(f, path))
         elif path.exists():
             files.append(one)
         else:
@@ -39,6 +39,10 @@ def find_dataset(source: Any) -> Any:
     if not files:
         msg = f"No file is at {source!r}. Give a path, a folder, a pattern ('data/*.parquet') or a list."
         raise FileNotFoundError(msg)
+    twice = [file for file, n in Counter(map(os.path.realpath, files)).items() if n > 1]
+    if twice:
+        msg = f"{twice[0]} is given twice; its rows would count twice."
+        raise ValueError(msg)
     suffixes = sorted({_suffix(Path(file)) for file in files})
     formats = {_FORMATS.get(suffix) for suffix in suffixes}
     if len(formats) > 1 or None in formats:
@@ -49,13 +53,42 @@ def find_dataset(source: Any) -> Any:
         raise ValueError(msg)
     folders = [one for one in map(os.fspath, listed) if Path(one).is_dir()]
     try:
-        return dataset.dataset(
-            files, format=formats.pop(), partitioning="hive" if folders else None,
-            partition_base_dir=folders[0] if len(folders) == 1 else None,
-        )  # fmt: skip
+        layout: dict[str, Any] = {
+            "format": _format(formats.pop()), "partitioning": "hive" if folders else None,
+            "partition_base_dir": folders[0] if len(folders) == 1 else None,
+        }  # fmt: skip
+        found = dataset.dataset(files, **layout)
+        both = _all_types(found)
+        return found if both is None else dataset.dataset(files, schema=both, **layout)
     except Exception as error:  # Arrow raises its own classes, and OSError
         msg = f"{_culprit(files, error)} cannot be opened: {_first_line(error)}"
         raise OSError(msg) from error
+
+
+def _is_data(file: Path, folder: Path) -> bool:
+    """Not what other programs leave behind: names with _ or . in front, as Arrow has it."""
+    hidden = any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
+    return not hidden and file.is_file() and _suffix(file) in _FORMATS
+
+
+def _format(name: str | None) -> Any:
+    if name != "csv":
+        return name
+    pyarrow = _pyarrow("Streaming from files")
+    csv = importlib.import_module("pyarrow.csv")
+    # An empty field is a missing value in text too, as pandas reads it.
+    options = csv.ConvertOptions(strings_can_be_null=True)
+    return pyarrow.dataset.CsvFileFormat(convert_options=options)
+
+
+def _all_types(found: Any) -> Any:
+    """Integers in one Parquet file and floats in another are floats; None if all agree."""
+    if found.format.default_extname != "parquet":
+        return None
+    pyarrow = _pyarrow("Streaming from files")
+    schemas = [fragment.physical_schema for fragment in found.get_fragments()]
+    both = pyarrow.unify_schemas([found.schema, *schemas], promote_options="permissive")
+    return None if both.equals(found.schema) else both
 
 
 def _suffix(path: Path) -> str:
@@ -92,13 +125,25 @@ def frame_of(batch: Any) -> Any:
     except ImportError:
         pass
     else:
-        return batch.to_pandas()
+        return _to_pandas(batch)
     try:
         import polars
     except ImportError as error:
         msg = 'Streaming from Arrow needs pandas or polars: pip install "fairspan[stream]".'
         raise ImportError(msg) from error
     return polars.from_arrow(batch)
+
+
+def _to_pandas(batch: Any) -> Any:
+    """Integers stay integers where some are missing: 5 groups must not become a scale of 5 numbers."""
+    import pandas
+
+    types = _pyarrow("Streaming from Arrow").types
+    frame = batch.to_pandas()
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if column.null_count and types.is_integer(column.type):
+            frame[name] = pandas.array(column.to_pylist(), dtype="Int64")
+    return frame
 
 
 @dataclass
@@ -150,6 +195,12 @@ class ArrowSource(Source):
     def _cut(self, fragment: Any) -> Iterator[Part]:
         assert self.roles is not None
         file = getattr(fragment, "path", None) or "table"
+        keys = importlib.import_module("pyarrow.dataset").get_partition_keys
+        there = {*fragment.physical_schema.names, *keys(fragment.partition_expression)}
+        absent = [name for name in self.roles.columns if name not in there]
+        if absent:
+            msg = f"{file}: the column {absent[0]!r} is missing; every file needs the same columns."
+            raise ValueError(msg)
         size = os.path.getsize(file) if os.path.exists(file) else None
         common = {
             "schema": self._dataset.schema, "roles": self.roles, "file": file, "size": size
@@ -171,6 +222,10 @@ class ArrowSource(Source):
                 first=first, group=info.id, **common,
             )  # fmt: skip
             first += info.num_rows
+
+    def files(self) -> list[str]:
+        """Of a dataset of files."""
+        return list(getattr(self._dataset, "files", ()))
 
     def types(self) -> dict[str, Any]:
         """Of all columns."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fairspan.streams._memory import describe, feature_columns
+from fairspan.streams._memory import describe, feature_columns, values_or_numbers
 from fairspan.streams._rows import Rows, Span
 from fairspan.streams._source import Part, Roles, Source
 
@@ -97,11 +97,12 @@ def _array_pieces(
         msg = "A Dask collection to stream from is a data frame, or a matrix (dask.array) of features."
         raise TypeError(msg)
     beside = {"y": target, "sensitive": sensitive, "control": control, "weight": weight}
+    if any(n != n for n in X.chunks[0]):  # NaN: not known
+        X = X.compute_chunk_sizes()
+    beside = {role: values_or_numbers(one, len(X)) for role, one in beside.items()}
     whole, columns = X, feature_columns(X.shape[1], features, beside)
     if columns is not None:
         X = X[:, columns]
-    if any(n != n for n in X.chunks[0]):  # NaN: not known
-        X = X.compute_chunk_sizes()
     X = X.rechunk({1: -1})
     sizes = [int(n) for n in X.chunks[0]]
     beside = {

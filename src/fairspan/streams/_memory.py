@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from fairspan._columns import as_frame, take_rows
+from fairspan._columns import as_frame, named_columns_of, take_rows
 from fairspan.streams._arrow import frame_of
 from fairspan.streams._rows import Rows, Span
 from fairspan.streams._source import Part, Roles, Source
@@ -69,6 +69,7 @@ class ArraySource(Source):
             "target": target, "sensitive_features": sensitive, "control_features": control,
             "sample_weight": weight,
         }  # fmt: skip
+        roles = {role: values_or_numbers(given, len(X)) for role, given in roles.items()}
         features = feature_columns(X.shape[1], features, roles)
         for role, given in roles.items():
             _check_rows(given, len(X), role)
@@ -79,6 +80,13 @@ class ArraySource(Source):
     def identity(self) -> dict[str, Any]:
         """Shape, type and roles."""
         return {"kind": "array", **self._what}
+
+
+def values_or_numbers(given: Any, n: int) -> Any:
+    """A list is numbers of columns if it can be; one value per row, or the same one twice, cannot."""
+    if _are_indices(given) and (len(given) == n or len(set(given)) < len(given)):
+        return np.asarray(given)
+    return given
 
 
 def feature_columns(width: int, features: Any, roles: Mapping[str, Any]) -> list[int] | None:
@@ -127,6 +135,22 @@ def _check_rows(given: Any, n: int, role: str) -> None:
     if found != n:
         msg = f"{role} has {found} rows, and the features have {n}."
         raise ValueError(msg)
+
+
+def _named_in(rows: Rows) -> Rows:
+    """Columns of X that a block's S or control features name, apart from X."""
+    frame = as_frame(rows.X, "X")
+    found: dict[str, Any] = {}
+    taken: list[str] = []
+    for role in ("sensitive", "control"):
+        given = getattr(rows, role)
+        names = None if given is None else named_columns_of(frame, given, f"{role}_features")
+        if names is not None and frame is not None:
+            found[role] = frame.select(names).to_native()
+            taken += names
+    if not found or frame is None:
+        return rows
+    return replace(rows, X=frame.drop(taken).to_native(), **found)
 
 
 def _look(given: Any) -> str:
@@ -181,8 +205,9 @@ class IterablePart(Part):
                 if self.source.roles is None:
                     self.source.roles = Roles.of(list(frame.columns), **self.named)
                 return self.source.roles.split(block, (Span(name, 0, len(frame)),))
-        if any(given is not None for given in self.named.values()):
-            role = next(role for role, given in self.named.items() if given is not None)
+        roles = [role for role, given in self.named.items() if given is not None]
+        if roles and not (roles == ["features"] and self.source.soft):
+            role = roles[0]
             msg = (
                 f"{name} has no column names, so {role} cannot name one. Give blocks (X, y, S), or dicts of "
                 f"fit's arguments, and leave target, sensitive_features and the like out."
@@ -192,9 +217,11 @@ class IterablePart(Part):
             if unknown := sorted(set(block) - set(_ROLES)):
                 msg = f"{name} has {unknown[0]!r}; a dict has the arguments of fit: {', '.join(_ROLES)}."
                 raise ValueError(msg)
-            return Rows.of(block.get(role) for role in _ROLES)
+            return _named_in(Rows.of(block.get(role) for role in _ROLES))
         if isinstance(block, tuple | list) and len(block) == 3:
             return Rows(block[0], block[1], block[2], None, None)
+        if getattr(block, "ndim", 0) == 2:
+            return Rows(block, None, None, None, None)
         msg = (
             f"{name} is a {type(block).__name__}; give data frames, (X, y, sensitive_features), or dicts of "
             f"fit's arguments."
@@ -205,7 +232,8 @@ class IterablePart(Part):
 class IterableSource(Source):
     """An iterator (read once), or something that gives a new one each time: a list, a function."""
 
-    def __init__(self, source: Any, **named: Any) -> None:
+    def __init__(self, source: Any, *, soft: bool = False, **named: Any) -> None:
+        self.soft = soft  # blocks without names need not have the features' names
         self.once = isinstance(source, Iterator)
         make = source if callable(source) and not isinstance(source, Iterator) else lambda: source
         self.parts = [IterablePart("blocks", None, make, named, self)]

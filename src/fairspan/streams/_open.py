@@ -26,8 +26,13 @@ def open_source(
     control: Any = None,
     features: Any = None,
     weight: Any = None,
+    *,
+    soft: bool = False,
 ) -> Source:
-    """Rows somewhere, with the roles of their columns."""
+    """Rows somewhere, with the roles of their columns.
+
+    ``soft``: where blocks have no names, features need none.
+    """
     named = {
         "target": target, "sensitive": sensitive, "control": control, "features": features,
         "weight": weight,
@@ -45,9 +50,9 @@ def open_source(
     if isinstance(source, np.ndarray) or is_tensor(source):
         return ArraySource(source, **named)
     if not isinstance(source, list | tuple | dict) and as_frame(source, "source") is not None:
-        return IterableSource([source], **named)
+        return IterableSource([source], soft=soft, **named)
     if callable(source) or isinstance(source, Iterable):
-        return IterableSource(source, **named)
+        return IterableSource(source, soft=soft, **named)
     msg = (
         f"A stream cannot come from {type(source).__name__}. Give a path, a pattern or a list of files "
         f"(Parquet, CSV), a pyarrow dataset, an iterable of frames or (X, y, S) blocks, a numpy.memmap, or "

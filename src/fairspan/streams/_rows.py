@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -122,7 +123,7 @@ def _concatenate(pieces: Sequence[Any]) -> Any:
 
 
 def _per_row(weight: Any, n: int) -> Any:
-    return np.full(n, float(weight)) if isinstance(weight, int | float) else weight
+    return np.full(n, float(weight)) if isinstance(weight, numbers.Real) else weight
 
 
 def _kind(piece: Any) -> str:
@@ -137,7 +138,22 @@ def _kind(piece: Any) -> str:
     return "series" if isinstance(native, nw.Series) else "array"
 
 
+def plain_text(frame: Any) -> Any:
+    """Categoricals as text: their lists of categories differ from block to block."""
+    named = [
+        name for name, kind in frame.schema.items() if isinstance(kind, nw.Categorical | nw.Enum)
+    ]
+    if not named:
+        return frame
+    native = frame.to_native()
+    if type(native).__module__.startswith("pandas"):
+        text = {name: native[name].astype(object).map(str, na_action="ignore") for name in named}
+        return nw.from_native(native.assign(**text), eager_only=True)
+    return frame.with_columns(*(nw.col(name).cast(nw.String) for name in named))
+
+
 def _stack(frames: list[Any]) -> Any:
+    frames = [plain_text(frame) for frame in frames]
     kinds = [frame.schema for frame in frames]
     mixed = [
         name
@@ -146,8 +162,8 @@ def _stack(frames: list[Any]) -> Any:
         and len({str(one[name]) for one in kinds}) > 1
     ]
     if mixed:  # integers here, floats there
-        numbers = [nw.col(name).cast(nw.Float64) for name in mixed]
-        frames = [frame.with_columns(*numbers) for frame in frames]
+        floats = [nw.col(name).cast(nw.Float64) for name in mixed]
+        frames = [frame.with_columns(*floats) for frame in frames]
     try:
         return nw.concat(frames, how="vertical")
     except Exception as error:  # each dataframe library has its own class

@@ -18,8 +18,8 @@ Integers = NDArray[np.int64]
 
 # Rows of each level that a sample has if there are so many.
 LEVEL_ROWS = 10
-# A column with more values than this has no levels to look after.
-MAX_LEVELS = 64
+# A column with more values than this has no levels to look after: numbers, and text.
+MAX_LEVELS, MAX_TEXT_LEVELS = 64, 1024
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -34,10 +34,12 @@ class Sample:
     def __init__(self, size: int, seed: int, *, crossed: bool = False) -> None:
         self.size, self.seed, self.crossed = size, seed, crossed
         self.n_rows = 0
+        self.digest = 0  # of all rows looked at, whoever adds them up
         self._kept: list[tuple[Integers, Integers, Rows]] = []  # places, hashes, rows
         self._limit = _NEVER  # hash of the last row that would be kept
         # Of each variable and level the hashes of the rows kept for it; None: too many levels.
         self._levels: dict[str, dict[str, Integers] | None] = {}
+        self._most: dict[str, int] = {}
 
     def add(
         self, place: int, rows: Rows, variables: Mapping[str, Mapping[str, Attribute]],
@@ -57,8 +59,10 @@ class Sample:
         places = place + index.astype(np.int64)
         hashes = mix(places, self.seed)
         wanted = hashes < self._limit
-        for name, levels in self._levels_of(variables).items():
-            wanted[self._note(name, levels, hashes)] = True
+        for name, (levels, absent, most) in self._levels_of(variables).items():
+            self._most[name] = min(most, self._most.get(name, most))
+            there = np.flatnonzero(~absent)
+            wanted[there[self._note(name, levels[there], hashes[there])]] = True
         chosen = np.flatnonzero(wanted)
         if len(chosen):
             kept = rows.take(index[chosen])
@@ -71,6 +75,7 @@ class Sample:
         """The sample of both sets of rows."""
         out = Sample(self.size, self.seed, crossed=self.crossed)
         out.n_rows = self.n_rows + other.n_rows
+        out.digest = (self.digest + other.digest) % 2**64
         out._kept = [*self._kept, *other._kept]
         for name in dict.fromkeys([*self._levels, *other._levels]):
             mine, theirs = self._levels.get(name, {}), other._levels.get(name, {})
@@ -80,7 +85,8 @@ class Sample:
             both = {
                 level: _smallest(mine.get(level), theirs.get(level)) for level in {**mine, **theirs}
             }
-            out._levels[name] = both if len(both) <= MAX_LEVELS else None
+            most = min(s._most.get(name, MAX_TEXT_LEVELS) for s in (self, other))
+            out._levels[name], out._most[name] = both if len(both) <= most else None, most
         out._compact()
         return out
 
@@ -93,14 +99,18 @@ class Sample:
 
     def _levels_of(
         self, variables: Mapping[str, Mapping[str, Attribute]]
-    ) -> dict[str, NDArray[np.generic]]:
-        """Level of each row in every variable that may still have few of them."""
+    ) -> dict[str, tuple[NDArray[np.generic], NDArray[np.bool_], int]]:
+        """Level of each row, where there is none, and how many there may be, of what may have few."""
         out: dict[str, NDArray[np.generic]] = {}
+        absent: dict[str, NDArray[np.bool_]] = {}
+        most: dict[str, int] = {}
         for kind, attributes in variables.items():
             names = [f"{kind} {name}" for name in attributes]
             for name, column in zip(names, attributes.values(), strict=True):
                 if self._levels.get(name, {}) is not None:
                     out[name] = np.asarray(to_numpy(column.values))
+                    absent[name] = np.asarray(to_numpy(column.missing))
+                    most[name] = MAX_TEXT_LEVELS if out[name].dtype.kind == "U" else MAX_LEVELS
             # What is crossed into cells or groups needs rows of every combination.
             cross = kind == "control" or (kind == "sensitive" and self.crossed)
             if cross and len(names) > 1 and all(name in out for name in names):
@@ -110,7 +120,9 @@ class Sample:
                     joined = np.char.add(np.char.add(joined, " & "), one)
                 if self._levels.get(f"{kind} crossed", {}) is not None:
                     out[f"{kind} crossed"] = joined
-        return out
+                    absent[f"{kind} crossed"] = np.any([absent[name] for name in names], axis=0)
+                    most[f"{kind} crossed"] = min(most[name] for name in names)
+        return {name: (values, absent[name], most[name]) for name, values in out.items()}
 
     def _note(self, name: str, values: NDArray[np.generic], hashes: Integers) -> Integers:
         """Rows to keep because of their level."""
@@ -118,7 +130,7 @@ class Sample:
         assert known is not None
         levels, inverse = np.unique(values, return_inverse=True)
         labels = [str(level) for level in levels.tolist()]
-        if len({*known, *labels}) > MAX_LEVELS:
+        if len({*known, *labels}) > self._most[name]:
             self._levels[name] = None
             return np.empty(0, dtype=np.int64)
         out = []

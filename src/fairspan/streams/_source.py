@@ -9,7 +9,7 @@ from typing import Any
 
 import narwhals as nw
 
-from fairspan.streams._rows import Rows, Span
+from fairspan.streams._rows import Rows, Span, plain_text
 
 __all__ = ["Part", "Roles", "Source"]
 
@@ -68,7 +68,7 @@ class Roles:
 
     def split(self, frame: Any, spans: tuple[Span, ...]) -> Rows:
         """Rows of a frame, by role."""
-        table = nw.from_native(frame, eager_only=True)
+        table = plain_text(nw.from_native(frame, eager_only=True))
         missing = [name for name in self.columns if name not in table.columns]
         if missing:
             where = f"{spans[0].name}: " if spans else ""
@@ -137,6 +137,10 @@ class Source(ABC):
     @abstractmethod
     def identity(self) -> dict[str, Any]:
         """What it is, as JSON: a checkpoint of one source is refused with another."""
+
+    def files(self) -> list[str]:
+        """Paths that are read."""
+        return []
 
     def types(self) -> dict[str, Any]:
         """Arrow types of columns, where they are declared."""
