@@ -35,8 +35,8 @@ def bars() -> Iterator[Bar]:
     yield from suite("kill tests", ["-m", "", "tests/test_stream_kill.py"], 6)
     yield from suite("Dask, a worker killed", ["tests/test_stream_dask.py"], 5)
     for components, limit in ((1000, 1.10), (2048, 1.05)):
-        ratio = scale.fair_over_unfair(components, 50_000, 5)
-        yield at_most(f"fair / unfair fit, CPU, D={components}, 20 slices", ratio, limit)
+        ratio = scale.fair_over_unfair(components, 200_000, 3)
+        yield at_most(f"fair / unfair fit, CPU, n=200k, D={components}", ratio, limit)
     share = scale.syrk_share(1000, 200_000)
     yield at_least("moments pass, share of the SYRK rate, D=1000, n=200k", share, 0.70)
     yield from scale_stream.bars()
