@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import scale, scale_stream
+from benchmarks import scale_speed, scale_stream
 from benchmarks.core import make_data
-from benchmarks.table import Bar, at_least, at_most, suite
+from benchmarks.table import Bar, at_most, suite
 from fairspan import FairRidge
 from fairspan.streams import Sample, blocks, open_source
 
@@ -34,11 +34,7 @@ def bars() -> Iterator[Bar]:
     )
     yield from suite("kill tests", ["-m", "", "tests/test_stream_kill.py"], 6)
     yield from suite("Dask, a worker killed", ["tests/test_stream_dask.py"], 5)
-    for components, limit in ((1000, 1.10), (2048, 1.05)):
-        ratio = scale.fair_over_unfair(components, 200_000, 3)
-        yield at_most(f"fair / unfair fit, CPU, n=200k, D={components}", ratio, limit)
-    share = scale.syrk_share(1000, 200_000)
-    yield at_least("moments pass, share of the SYRK rate, D=1000, n=200k", share, 0.70)
+    yield from scale_speed.bars()
     yield from scale_stream.bars()
     yield from gpu_bars()
 

@@ -2,7 +2,6 @@
 
     python -m benchmarks.scale growth            (about 20 CPU minutes; goes on where it stopped)
     python -m benchmarks.scale growth --quick    (small sizes, once; prints and writes nothing)
-    python -m benchmarks.scale bars              (fair over unfair, share of the SYRK rate)
     python -m benchmarks.scale page              (figure and docs/scaling-tables.md from the results)
 
 Every measurement of ``growth`` is a fresh process: data and imports first, one tiny fit to warm up,
@@ -21,22 +20,20 @@ import resource
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas
 from threadpoolctl import threadpool_limits
 
-from benchmarks.core import ALPHA, BLOCK_ROWS, ETA, GAMMA, PATH, P, cpu, make_data, unfair_fit
-from benchmarks.table import ROOT, Bar, at_least, at_most
+from benchmarks.core import ALPHA, GAMMA, PATH, P, cpu, make_data
+from benchmarks.scale_speed import fixed_model, some_rows
+from benchmarks.table import ROOT
 from fairspan import FairRidge
-from fairspan.estimators._pilot import MomentsPass
 
 RESULTS = ROOT / "benchmarks" / "results" / "scale-growth.csv"
-BARS = ROOT / "benchmarks" / "results" / "scale-bars.csv"
 FIGURE = ROOT / "docs" / "figures" / "scale-growth.png"
 PAGE = ROOT / "docs" / "scaling-tables.md"
 
@@ -50,114 +47,6 @@ ADAM_STEPS = 20
 _STEEP_BELOW = 50_000
 # Below this a number is rounding: pages that a process had to spare.
 _LEAST = {"cpu_seconds": 0.01, "peak_mib": 5.0}
-
-
-# --------------------------------------------------------------------------------------------
-# The two bars
-# --------------------------------------------------------------------------------------------
-def fixed_model(landmarks: np.ndarray, **params: Any) -> FairRidge:
-    """Every choice made beforehand, so that a fit is one pass and one solve."""
-    return FairRidge(
-        gamma=GAMMA, landmarks=landmarks, alpha=ALPHA, eta=ETA, n_sensitive_directions="all",
-        random_state=0, **params,
-    )  # fmt: skip
-
-
-def some_rows(X: np.ndarray, D: int) -> np.ndarray:
-    """D rows as landmarks, evenly through the data."""
-    return X[:: len(X) // D][:D].copy()
-
-
-def fair_over_unfair(D: int, n: int, repeats: int) -> float:
-    """CPU time of a fair fit over that of the unfair one by the same feature map and moments.
-
-    Everything fixed, no path; once with a continuous S in 20 slices, once with a binary one.
-
-    Parameters
-    ----------
-    D, n : landmarks and rows.
-    repeats : interleaved repeats of all three fits.
-
-    Returns
-    -------
-    float
-        The ratio, of the S for which it is larger.
-    """
-    return max(fair_ratios(D, n, repeats).values())
-
-
-def fair_ratios(D: int, n: int, repeats: int) -> dict[str, float]:
-    """Quickest fair fit over the quickest unfair one, for each kind of S; the fits take turns."""
-    X, y, binary = make_data(n)
-    kinds = {"binary": binary, "continuous": X[:, 0] + np.random.default_rng(1).normal(size=n)}
-    landmarks = some_rows(X, D)
-    times: dict[str, list[float]] = {kind: [] for kind in ("unfair", *kinds)}
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for _ in range(repeats):
-            times["unfair"].append(cpu(lambda: unfair_fit(X, y, landmarks))[0])
-            for kind, s in kinds.items():
-                model = fixed_model(landmarks, n_slices=N_SLICES)
-                times[kind].append(cpu(lambda m=model, s=s: m.fit(X, y, sensitive_features=s))[0])
-    return {kind: min(times[kind]) / min(times["unfair"]) for kind in kinds}
-
-
-def syrk_share(D: int, n: int) -> float:
-    """Rate of the pass over rows, in n D^2 flops, as a share of the machine's own SYRK.
-
-    The pass computes kernel columns, centres them and takes every moment; SYRK multiplies a matrix
-    that is there already. A shared machine changes its speed within seconds, so the two take turns,
-    a slab of rows at a time, and the quickest slab of each counts.
-
-    Parameters
-    ----------
-    D, n : landmarks and rows.
-
-    Returns
-    -------
-    float
-        Share in (0, 1), against the block height at which SYRK is fastest.
-    """
-    X, y, s = make_data(n)
-    heights, slab = (BLOCK_ROWS, 2 * BLOCK_ROWS, 4 * BLOCK_ROWS), 10 * BLOCK_ROWS
-    K = np.random.default_rng(0).random((max(heights), D))
-    target = np.zeros((D, D), order="F")
-
-    def syrk(height: int) -> float:
-        seconds, _ = cpu(
-            lambda: [
-                blas.dsyrk(1.0, K[:height].T, beta=1.0, c=target, lower=1, overwrite_c=1)
-                for _ in range(slab // (2 * height))
-            ]
-        )
-        return slab // (2 * height) * height * D**2 / seconds
-
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = fixed_model(some_rows(X, D)).prepare(X, y, sensitive_features=s)
-        data = model._read(X, y, s, None, None, reset=False)
-        one, counter = (
-            MomentsPass(model.pilot_, model.pilot_.empty_moments()),
-            model.pilot_.counter(),
-        )
-        rates = []
-        for start in range(0, n, slab):
-            rows = data.take(np.arange(start, min(start + slab, n)))
-            own = [syrk(height) for height in heights]
-            seconds, _ = cpu(lambda rows=rows: one.add(rows, counter))
-            rates.append([rows.n * D**2 / seconds, *own])
-    # Whatever else the machine does only slows them down: the quickest slab of each.
-    quickest = np.array(rates).max(axis=0)
-    return float(quickest[0] / quickest[1:].max())
-
-
-def bars(repeats: int = 7) -> Iterator[Bar]:
-    """What fairness adds to a fit, and how near the pass is to the machine's own speed."""
-    for D, limit in ((1000, 1.10), (2048, 1.05)):
-        for kind, ratio in fair_ratios(D, 50_000, repeats).items():
-            what = f"S in {N_SLICES} slices" if kind == "continuous" else "binary S"
-            yield at_most(f"fair fit / unfair fit, {what}, D={D}, n=50k", ratio, limit)
-    yield at_least("pass over rows / SYRK rate, D=1000, n=200k", syrk_share(1000, 200_000), 0.70)
 
 
 # --------------------------------------------------------------------------------------------
@@ -578,8 +467,9 @@ def page(table: Table) -> str:
         "Written by `python -m benchmarks.scale page` (in `.venv-bench`); do not edit. CPU time of one "
         "thread and peak memory above the data, each in a fresh process, medians of up to "
         f"{REPEATS} interleaved repeats (what takes more than {REPEAT_BELOW:g} s ran once). A size that "
-        f"took more than {MOST_SECONDS} s or {MOST_MIB // 1024} GiB is left out, and nothing is "
-        "extrapolated. The machine was shared: read ratios, and those to about 15 %.",
+        f"takes more than {MOST_SECONDS} s or {MOST_MIB // 1024} GiB is left out, and nothing is "
+        "extrapolated; fairlearn and the paper fit a binary label, the others a number. The machine "
+        "was shared: read ratios, and those to about 15 %.",
         "## By rows",
         f"`python -m benchmarks.scale growth`: CPU seconds at p = {P} and D = 1000, the ratio to "
         "fairspan with everything fixed in brackets; the exponent is the log-log slope over the last "
@@ -598,17 +488,6 @@ def page(table: Table) -> str:
         "Cells of conditional statistical parity, D = 500; one cell is statistical parity.",
         sweep(table, "cells", strata),
     ]
-    if BARS.exists():
-        with BARS.open(newline="") as file:
-            lines = [
-                [row["name"], f"{float(row['measured']):.3f}", row["limit"]]
-                for row in csv.DictReader(file)
-            ]
-        parts += [
-            "## What fairness adds, and how fast the pass is",
-            "`python -m benchmarks.scale bars`: medians of ratios, interleaved.",
-            markdown(["what", "measured", "wanted"], lines),
-        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -673,19 +552,6 @@ def _label_ends(ax: Any, ends: list[tuple[float, float, Method]]) -> None:
 # --------------------------------------------------------------------------------------------
 # Commands
 # --------------------------------------------------------------------------------------------
-def run_bars() -> int:
-    """Print the bars as they come and keep them for the page; 1 on a miss."""
-    missed = 0
-    with BARS.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["name", "measured", "limit"])
-        for bar in bars():
-            print(bar.line(), flush=True)
-            writer.writerow([bar.name, f"{bar.measured:.4f}", bar.limit])
-            missed += not bar.passed
-    return int(missed > 0)
-
-
 def parse() -> argparse.Namespace:
     """Arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -693,7 +559,6 @@ def parse() -> argparse.Namespace:
     grow = commands.add_parser("growth", help="measure what is not in the results yet")
     grow.add_argument("--quick", action="store_true", help="small sizes, once; writes nothing")
     grow.add_argument("--again", action="store_true", help="measure everything anew")
-    commands.add_parser("bars", help="fair over unfair, share of the SYRK rate")
     commands.add_parser("page", help="figure and tables from the results")
     one = commands.add_parser("one", help="one measurement, in this process")
     one.add_argument("method", choices=list(METHODS))
@@ -709,8 +574,6 @@ def main() -> int:
         case = Case(asked.method, asked.n, asked.D, asked.attributes, asked.cells)
         print(json.dumps(measure_here(case)))
         return 0
-    if asked.command == "bars":
-        return run_bars()
     if asked.command == "growth":
         table = growth(quick=asked.quick, again=asked.again)
         print(by_rows(table, "cpu_seconds"))
