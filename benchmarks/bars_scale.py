@@ -29,9 +29,8 @@ def bars() -> Iterator[Bar]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield from partition_bars(alpha=1.0)
-    yield from suite(
-        "streams, checkpoints", ["tests/test_streams.py", "tests/test_stream_sources.py"], 50
-    )
+    streams = [f"tests/test_stream{name}.py" for name in ("s", "_sources", "_review")]
+    yield from suite("streams, checkpoints", streams, 200)
     yield from suite("kill tests", ["-m", "", "tests/test_stream_kill.py"], 6)
     yield from suite("Dask, a worker killed", ["tests/test_stream_dask.py"], 5)
     yield from scale_speed.bars()
