@@ -34,9 +34,6 @@ for needed in ("pyarrow", "polars"):
     pytest.importorskip(needed)
 
 ROWS = table()
-NOT_YET = {
-    "Arrow record batches": "a RecordBatch has no to_batches: TypeError, unhashable DoubleArray",
-}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -162,17 +162,22 @@ def labels_of(y: Any, kept: Any) -> np.ndarray:
     return to_numpy(torch.unique(y.detach().ravel()[to_home(kept, y.device)]))  # type: ignore[no-any-return]
 
 
+def check_weight_shape(shape: tuple[int, ...], n: int) -> None:
+    """One weight per row, in the words of scikit-learn."""
+    if len(shape) != 1:
+        msg = "Sample weights must be 1D array or scalar"
+        raise ValueError(msg)
+    if shape != (n,):
+        msg = f"sample_weight.shape == {shape}, expected {(n,)}!"
+        raise ValueError(msg)
+
+
 def read_tensor_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Any:
     """Weights of the rows, none of them negative."""
     import torch
 
     weights = sample_weight.detach().to(home, torch.float64)
-    if weights.ndim != 1:
-        msg = "Sample weights must be 1D array or scalar"
-        raise ValueError(msg)
-    if weights.shape != (n,):
-        msg = f"sample_weight.shape == {tuple(weights.shape)}, expected {(n,)}!"
-        raise ValueError(msg)
+    check_weight_shape(tuple(weights.shape), n)
     if n == 0:
         return weights
     if not all_finite(weights):

@@ -24,6 +24,7 @@ from fairspan._parameters import canonical_criterion
 from fairspan._tensors import (
     all_finite,
     bring_home,
+    check_weight_shape,
     labels_of,
     read_tensor,
     read_tensor_attributes,
@@ -257,12 +258,7 @@ def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Arra
     weights = check_array(
         np.asarray(sample_weight), ensure_2d=False, dtype=np.float64, input_name="sample_weight"
     )
-    if weights.ndim != 1:
-        msg = "Sample weights must be 1D array or scalar"
-        raise ValueError(msg)
-    if weights.shape != (n,):
-        msg = f"sample_weight.shape == {weights.shape}, expected {(n,)}!"
-        raise ValueError(msg)
+    check_weight_shape(weights.shape, n)
     if (weights < 0).any():
         negative = int((weights < 0).sum())
         msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."

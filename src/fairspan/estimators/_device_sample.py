@@ -11,15 +11,13 @@ from sklearn.utils import check_random_state
 from fairspan._arrays import home_of, is_tensor, mix, to_home, to_numpy
 from fairspan._validation import Data
 from fairspan.codes import Attribute
+from fairspan.streams._sample import LEVEL_ROWS, MAX_LEVELS, SAMPLE_ROWS
 
 __all__ = ["RESIDENT_PILOT", "pilot_rows"]
 
 # Up to so many rows everything is frozen on all of them, as for arrays.
 RESIDENT_PILOT = 100_000
-_SAMPLE_ROWS = 20_000
-# Every level that is looked for has so many rows in the sample, or all it has.
-_LEVEL_ROWS = 10
-_MOST_LEVELS = 64
+_SAMPLE_ROWS = SAMPLE_ROWS
 
 
 def pilot_rows(est: Any, data: Data) -> tuple[Data, str]:
@@ -63,13 +61,13 @@ def _codes(attribute: Attribute, rows: Any, home: Any) -> Any:
     import torch
 
     few = attribute.take(rows)
-    if len(np.unique(to_numpy(few.values))) > _MOST_LEVELS:
+    if len(np.unique(to_numpy(few.values))) > MAX_LEVELS:
         return None
     if is_tensor(attribute.values):
         levels, codes = torch.unique(attribute.values, return_inverse=True)
     else:
         levels, codes = np.unique(attribute.values, return_inverse=True)
-    if len(levels) > _MOST_LEVELS:
+    if len(levels) > MAX_LEVELS:
         return None
     return to_home(codes, home).masked_fill(to_home(attribute.missing, home), -1)
 
@@ -83,10 +81,10 @@ def _crossed(parts: list[Any]) -> Any:
         return None
     key, complete = torch.zeros_like(known[0]), torch.ones_like(known[0], dtype=torch.bool)
     for part in known[:8]:  # 64^8 combinations still have numbers of their own
-        key = key * _MOST_LEVELS + part.clamp(min=0)
+        key = key * MAX_LEVELS + part.clamp(min=0)
         complete &= part >= 0
     levels, codes = torch.unique(key, return_inverse=True)
-    return None if len(levels) > _MOST_LEVELS**2 else codes.masked_fill_(~complete, -1)
+    return None if len(levels) > MAX_LEVELS**2 else codes.masked_fill_(~complete, -1)
 
 
 def _filled_up(rows: Any, codes: Any, hashes: Any) -> Any:
@@ -96,12 +94,12 @@ def _filled_up(rows: Any, codes: Any, hashes: Any) -> Any:
     shift = codes + 1
     size = int(shift.max()) + 1
     total, have = torch.bincount(shift, minlength=size), torch.bincount(shift[rows], minlength=size)
-    short = (have < total.clamp(max=_LEVEL_ROWS)).nonzero()[:, 0].tolist()
+    short = (have < total.clamp(max=LEVEL_ROWS)).nonzero()[:, 0].tolist()
     for level in short:
         if level == 0:  # missing
             continue
         members = (shift == level).nonzero()[:, 0]
-        first = hashes[members].topk(min(_LEVEL_ROWS, len(members)), largest=False).indices
+        first = hashes[members].topk(min(LEVEL_ROWS, len(members)), largest=False).indices
         rows = torch.cat([rows, members[first]])
     return rows
 

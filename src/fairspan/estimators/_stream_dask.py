@@ -31,7 +31,7 @@ _ATTEMPTS = 3
 def sample_parts(est: Any, source: Source, empty: Sample, plan: Any) -> Sample:
     """The sample of all parts, each looked at where it is."""
     _count(source, plan)
-    fixed = (_without_data(est), empty, plan.encoder)
+    fixed = (_without_data(est), empty, _what_to_look_for(plan))
     out = empty
     with row_progress("sample", source.n_rows, verbose=est.verbose) as progress:
         for _, n, found in _waves(source, 0, _sample_of, fixed, plan):
@@ -137,11 +137,16 @@ def _moments_of(est: Any, size: int, part: Part, start: int) -> Moments:
     return one.moments()
 
 
-def _sample_of(est: Any, empty: Sample, encoder: Any, part: Part, start: int) -> Sample:
+def _what_to_look_for(plan: Any) -> Any:
+    """The plan without what cannot be sent: the client, and the source itself."""
+    return replace(plan, client=None, source=None)
+
+
+def _sample_of(est: Any, empty: Sample, plan: Any, part: Part, start: int) -> Sample:
     """The sample of one part, on a worker."""
     from fairspan.estimators._stream_fit import Looker
 
-    looker = Looker(est, copy.deepcopy(empty), encoder)
+    looker = Looker(est, copy.deepcopy(empty), plan)
     for place, rows in blocks([part], 2**16, first=start):
         looker.look(place, rows)
     return looker.sample

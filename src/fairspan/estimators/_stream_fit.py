@@ -27,9 +27,9 @@ from fairspan.estimators._stream_moments import Saved, describe, take_moments
 from fairspan.estimators._stream_read import LazyBlocks, naming_rows
 from fairspan.exceptions import DataWarning, RowError, warn_user
 from fairspan.streams import Checkpoint, Rows, Sample, Source, blocks, open_source, prefetch
+from fairspan.streams._sample import SAMPLE_ROWS
 
-# Rows of the sample that everything is frozen on, and per landmark where these are many.
-SAMPLE_ROWS = 20_000
+# Rows of the sample per landmark, where these are many.
 _PER_LANDMARK = 4
 _NO_ROWS = "The source has no rows (or none with a weight); there is nothing to fit."
 # A block of X takes about this much; its kernel columns are made a part at a time.
@@ -59,6 +59,10 @@ class StreamPlan:
             self.source, self.target, self.sensitive, self.control, self.features, self.weight
         )
 
+    def on_workers(self, source: Source) -> bool:
+        """Whether Dask takes the passes."""
+        return self.client is not None or source.parts[0].pieces is not None
+
 
 def run_stream(est: Any, plan: StreamPlan) -> None:
     """Everything ``fit_stream`` does."""
@@ -70,8 +74,8 @@ def run_stream(est: Any, plan: StreamPlan) -> None:
         raise ValueError(_NO_ROWS)
     _check_passes(est, source, plan)
     if saved is not None:
-        waves = plan.client is not None or source.parts[0].pieces is not None
-        saved.find(source, describe(plan.encoder), "waves of parts" if waves else "blocks")
+        order = "waves of parts" if plan.on_workers(source) else "blocks"
+        saved.find(source, describe(plan.encoder), order)
     seed = int(check_random_state(est.random_state).randint(2**31 - 1))
     seed = seed if saved is None or saved.seed is None else saved.seed
     est._forget()
@@ -181,8 +185,8 @@ def _sample_size(est: Any) -> int:
 
 def _look_at_all(est: Any, source: Source, size: int, seed: int, plan: StreamPlan) -> Looker:
     """One pass over everything; a row that cannot be used is named before the moments begin."""
-    looker = Looker(est, Sample(size, seed, crossed=est.intersectional), plan.encoder)
-    if plan.client is not None or source.parts[0].pieces is not None:
+    looker = Looker(est, Sample(size, seed, crossed=est.intersectional), plan)
+    if plan.on_workers(source):
         from fairspan.estimators._stream_dask import sample_parts
 
         looker.sample = sample_parts(est, source, looker.sample, plan)
@@ -199,18 +203,18 @@ def _look_at_all(est: Any, source: Source, size: int, seed: int, plan: StreamPla
 class Looker:
     """Reads blocks as the pass over the moments will, and adds them to a sample."""
 
-    def __init__(self, est: Any, sample: Sample, encoder: Any) -> None:
+    def __init__(self, est: Any, sample: Sample, plan: StreamPlan) -> None:
         self.sample = sample
         self.precision, self.on_device = "float64", False
-        self._probe, self._encoder, self.known = copy.copy(est), encoder, False
-        self.encodes = False
+        self._probe, self._encoder = copy.copy(est), plan.encoder
+        self._hashes = plan.checkpoint is not None  # nobody else asks whether the rows are the same
+        self.known = self.encodes = False
 
     def look(self, place: int, rows: Rows) -> None:
         """Look at rows, the first of them at this place."""
         whole = rows
-        if (
-            not self.known
-        ):  # decided once: gaps may change what a column of a later block looks like
+        # Decided once: gaps may change what a column of a later block looks like.
+        if not self.known:
             self.encodes = wants_encoder(self._encoder, rows.X)
         if self.encodes:
             _refuse_infinity(rows, place)
@@ -222,8 +226,9 @@ class Looker:
                 self.known = True
             data = self._probe._read(*rows.arguments, reset=False)
         self.precision, self.on_device = precision_for(data.X), is_tensor(data.X)
-        own = _digest(data, place, whole.X if self.encodes else None)
-        self.sample.digest = (self.sample.digest + own) % 2**64
+        if self._hashes:
+            own = _digest(data, place, whole.X if self.encodes else None)
+            self.sample.digest = (self.sample.digest + own) % 2**64
         self.sample.add(place, whole, variables_of(data), data.index)
 
 
@@ -236,7 +241,7 @@ def variables_of(data: Data) -> dict[str, Any]:
 def _first_rows(est: Any, source: Source, size: int, seed: int, plan: StreamPlan) -> Looker:
     """The sample of an iterator: its first rows, which are then put back in front of the rest."""
     sample = Sample(size, seed, crossed=est.intersectional)
-    looker = Looker(est, sample, plan.encoder)
+    looker = Looker(est, sample, plan)
     part = source.parts[0]
     reading = part.read()
     kept: list[Rows] = []

@@ -30,7 +30,7 @@ _FREE = ("fairness", "dial", "verbose", "random_state")
 
 def take_moments(est: Any, source: Source, size: int, plan: Any, saved: Saved | None) -> None:
     """Moments of all rows, from where a checkpoint ends."""
-    if plan.client is not None or source.parts[0].pieces is not None:
+    if plan.on_workers(source):
         from fairspan.estimators._stream_dask import reduce_parts
 
         reduce_parts(est, source, size, plan, saved)

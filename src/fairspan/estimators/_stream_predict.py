@@ -15,9 +15,11 @@ from fairspan._files import whole_file
 from fairspan._progress import row_progress
 from fairspan.estimators._stream_read import naming_new_rows
 from fairspan.streams import Rows, blocks, open_source, prefetch
+from fairspan.streams._arrow import require_pyarrow
 
 _METHODS = ("predict", "predict_proba", "decision_function", "transform")
 _BLOCK_ROWS = 2**16
+_WRITING = "predict_stream, which writes Parquet,"
 
 
 def write_predictions(
@@ -28,7 +30,7 @@ def write_predictions(
         allowed = [name for name in _METHODS if hasattr(est, name)]
         msg = f"method={method!r} is not allowed for {type(est).__name__}; give one of {allowed}."
         raise ValueError(msg)
-    pyarrow = _pyarrow()
+    pyarrow = require_pyarrow(_WRITING)
     target = Path(destination)
     if target.is_dir() or not target.parent.is_dir():
         absent = f": the folder {str(target.parent)!r} does not exist"
@@ -78,7 +80,7 @@ def write_predictions(
 def _field(name: str, values: Any, known: dict[str, Any]) -> tuple[str, Any]:
     """A column's type: that of the source, or what the first block looks like."""
     kind = known[name] if name in known else _as_arrow(values, None).type
-    pyarrow = _pyarrow()
+    pyarrow = require_pyarrow(_WRITING)
     return name, pyarrow.string() if pyarrow.types.is_null(kind) else kind
 
 
@@ -86,7 +88,7 @@ def _as_arrow(values: Any, kind: Any) -> Any:
     if type(values).__module__.startswith("polars"):
         found = values.to_arrow()
         return found if kind is None else found.cast(kind)
-    return _pyarrow().array(values, type=kind, from_pandas=True)
+    return require_pyarrow(_WRITING).array(values, type=kind, from_pandas=True)
 
 
 def _has_no_names(source: Any) -> bool:
@@ -138,13 +140,3 @@ def _on_device(est: Any, X: Any, device: Any) -> Any:
         bare.__dict__.pop(name, None)
     bare.n_features_in_ = found.shape[1]
     return bare, torch.as_tensor(found, device=device)
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        msg = 'predict_stream writes Parquet and needs pyarrow: pip install "fairspan[stream]".'
-        raise ImportError(msg) from error
-    return pyarrow

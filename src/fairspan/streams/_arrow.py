@@ -14,7 +14,7 @@ from typing import Any
 from fairspan.streams._rows import Rows, Span
 from fairspan.streams._source import Part, Roles, Source
 
-__all__ = ["ArrowSource", "find_dataset", "frame_of"]
+__all__ = ["ArrowSource", "find_dataset", "frame_of", "require_pyarrow"]
 
 _READ_ROWS = 2**16
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".feather": "feather",
@@ -26,7 +26,7 @@ def find_dataset(source: Any) -> Any:
     listed = source if isinstance(source, list | tuple) else [source]
     if not listed or not all(isinstance(one, str | os.PathLike) for one in listed):
         return None
-    dataset = _pyarrow("Streaming from files").dataset
+    dataset = require_pyarrow("Streaming from files").dataset
     files: list[str] = []
     for one in map(os.fspath, listed):
         path = Path(one)
@@ -74,7 +74,7 @@ def _is_data(file: Path, folder: Path) -> bool:
 def _format(name: str | None) -> Any:
     if name != "csv":
         return name
-    pyarrow = _pyarrow("Streaming from files")
+    pyarrow = require_pyarrow("Streaming from files")
     csv = importlib.import_module("pyarrow.csv")
     # An empty field is a missing value in text too, as pandas reads it.
     options = csv.ConvertOptions(strings_can_be_null=True)
@@ -85,7 +85,7 @@ def _all_types(found: Any) -> Any:
     """Integers in one Parquet file and floats in another are floats; None if all agree."""
     if found.format.default_extname != "parquet":
         return None
-    pyarrow = _pyarrow("Streaming from files")
+    pyarrow = require_pyarrow("Streaming from files")
     schemas = [fragment.physical_schema for fragment in found.get_fragments()]
     both = pyarrow.unify_schemas([found.schema, *schemas], promote_options="permissive")
     return None if both.equals(found.schema) else both
@@ -108,10 +108,12 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _pyarrow(what: str) -> Any:
+def require_pyarrow(what: str) -> Any:
+    """Arrow, if it is installed."""
     try:
         import pyarrow
         import pyarrow.dataset
+        import pyarrow.parquet
     except ImportError as error:
         msg = f'{what} needs pyarrow and pandas: pip install "fairspan[stream]".'
         raise ImportError(msg) from error
@@ -138,7 +140,7 @@ def _to_pandas(batch: Any) -> Any:
     """Integers stay integers where some are missing: 5 groups must not become a scale of 5 numbers."""
     import pandas
 
-    types = _pyarrow("Streaming from Arrow").types
+    types = require_pyarrow("Streaming from Arrow").types
     frame = batch.to_pandas()
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if column.null_count and types.is_integer(column.type):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan._arrays import is_tensor, mix, to_numpy
+from fairspan._arrays import mix, to_numpy
+from fairspan._tensors import without_tensors
 from fairspan.codes import Attribute
 from fairspan.streams._rows import Rows, join
 
@@ -16,6 +16,8 @@ __all__ = ["Sample"]
 
 Integers = NDArray[np.int64]
 
+# Rows of a sample that everything is frozen on.
+SAMPLE_ROWS = 20_000
 # Rows of each level that a sample has if there are so many.
 LEVEL_ROWS = 10
 # A column with more values than this has no levels to look after: numbers, and text.
@@ -66,7 +68,7 @@ class Sample:
         chosen = np.flatnonzero(wanted)
         if len(chosen):
             kept = rows.take(index[chosen])
-            host = Rows.of(_on_host(one) for one in kept.arguments)
+            host = Rows.of(without_tensors(one) for one in kept.arguments)
             self._kept.append((places[chosen], hashes[chosen], host))
         if sum(len(places) for places, _, _ in self._kept) > 3 * self.size:
             self._compact()
@@ -165,12 +167,6 @@ class Sample:
         index = np.flatnonzero(chosen)
         index = index[np.argsort(places[index], kind="stable")]
         self._kept = [(places[index], hashes[index], rows.take(index))]
-
-
-def _on_host(raw: Any) -> Any:
-    if isinstance(raw, Mapping):
-        return {name: _on_host(one) for name, one in raw.items()}
-    return to_numpy(raw) if is_tensor(raw) else raw
 
 
 def _smallest(a: Integers | None, b: Integers | None) -> Integers:
