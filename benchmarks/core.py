@@ -26,8 +26,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.table import Bar, at_least, at_most, show
 from fairspan import FairRepresentation
+from fairspan.accumulator import Accumulator
 from fairspan.features import Kernel, LandmarkMap
-from fairspan.moments import Accumulator, Moments
+from fairspan.moments import Moments
 
 P, D, ALPHA, ETA = 20, 1000, 1.0, 1e-3
 GAMMA = 1.0 / (2 * P)
@@ -72,11 +73,12 @@ def unfair_fit(
     )
     empty = Moments.empty("bench", 1, 1, (), 1, features.n_columns)
     accumulator = Accumulator(empty)
+    columns = features.columns_into(accumulator.buffer(BLOCK_ROWS))
     for start in range(0, len(X), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
         n = len(y[rows])
         accumulator.add(
-            features.columns(X[rows]), np.zeros(n, dtype=np.intp), np.empty((n, 0), dtype=np.intp),
+            columns(X[rows]), np.zeros(n, dtype=np.intp), np.empty((n, 0), dtype=np.intp),
             y[rows, None], None,
         )  # fmt: skip
     pooled = accumulator.finish().project(features.whitening).pool()

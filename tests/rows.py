@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fairspan.moments import Accumulator, Moments
+from fairspan.accumulator import Accumulator
+from fairspan.moments import Moments
 
 FOLDS = 5
 

@@ -18,10 +18,21 @@ ORDER = [
         "codes",
         "features",
     ),
-    *("folds", "moments", "sdr", "subspaces", "heads", "limits", "gp", "laplace", "calibration"),
+    *(
+        "folds",
+        "moments",
+        "accumulator",
+        "sdr",
+        "subspaces",
+        "heads",
+        "limits",
+        "gp",
+        "laplace",
+        "calibration",
+    ),
     *("certificates", "_parameters", "_columns", "_tensors", "_validation", "streams"),
     *("_metric_inputs", "_decision_metrics", "_score_metrics", "metrics", "plotting"),
-    *("estimators", "audit", "datasets", "baselines", "experiments", "report", "persistence"),
+    *("estimators", "auditing", "datasets", "baselines", "experiments", "report", "persistence"),
     *("cli", "__main__"),
 ]
 # They judge or replace any model, so they may not know ours, though the list has it below them.

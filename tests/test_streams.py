@@ -31,9 +31,9 @@ from fairspan import (
     save_model,
     table_encoder,
 )
+from fairspan.accumulator import Accumulator
 from fairspan.estimators import _pilot, _stream_fit, _stream_moments, _stream_predict
 from fairspan.estimators._prepare import fingerprint
-from fairspan.moments import Accumulator
 from tests.expected import expected_warnings
 from tests.strategies import gap
 from tests.stream_data import (

@@ -36,7 +36,8 @@ def cholesky_factor(matrix: Array, what: str) -> tuple[Array, float]:
     while True:
         shifted = matrix if jitter == 0.0 else matrix + jitter * np.eye(len(matrix))
         try:
-            factor = scipy.linalg.cholesky(shifted, lower=True, check_finite=False)
+            # Symmetric, and LAPACK's order: the transpose needs no copy by columns.
+            factor = scipy.linalg.cholesky(shifted.T, lower=True, check_finite=False)
         except np.linalg.LinAlgError:
             jitter = max(_JITTER_START * scale, 10.0 * jitter)
             if not np.isfinite(jitter) or jitter > _JITTER_STOP * scale or scale <= 0.0:
@@ -54,6 +55,16 @@ def cholesky_factor(matrix: Array, what: str) -> tuple[Array, float]:
                 NumericalWarning,
             )
         return factor, jitter
+
+
+def mirror_upper(matrix: Array, size: int = 256) -> None:
+    """Write the upper triangle onto the lower one, in place, by tiles that stay in cache."""
+    for start in range(0, len(matrix), size):
+        stop = start + size
+        tile = matrix[start:stop, start:stop]
+        tile[...] = np.triu(tile) + np.triu(tile, 1).T
+        for left in range(stop, len(matrix), size):
+            matrix[left : left + size, start:stop] = matrix[start:stop, left : left + size].T
 
 
 def orthonormal_columns(columns: Array, tol: float = 1e-10) -> Array:

@@ -54,6 +54,8 @@ _FAR = -1e3
 # BLAS multiplies one or two rows by another route, with another rounding, which the whitening of
 # nearly dependent landmarks would raise above 1e-10: tiny blocks are filled up with copies.
 _MIN_BLOCK_ROWS = 8
+# Exponents of so many rows stay in cache until the exponential.
+_TILE_ROWS = 32
 
 
 def kernel_names() -> list[str]:
@@ -150,22 +152,24 @@ class RbfColumns:
     """``exp(-gamma |x - z|^2)`` by one matrix product and one exponential, for fixed landmarks.
 
     Centring at the landmarks' median first keeps the expanded square exact for features with a
-    large offset.
+    large offset. ``width`` is that of the memory written to: whole rows are a third faster than parts.
     """
 
-    def __init__(self, Z: Array, gamma: float) -> None:
+    def __init__(self, Z: Array, gamma: float, width: int | None = None) -> None:
         self._gamma = gamma
         # Not the mean: one extreme row must not shift all others.
         self._origin = np.median(Z, axis=0)
         centred = Z - self._origin
-        self._right = np.empty((Z.shape[1] + 2, len(Z)))
-        np.multiply(centred.T, 2.0 * gamma, out=self._right[:-2])
-        self._right[-2] = 1.0
-        self._right[-1] = -gamma * np.einsum("ij,ij->i", centred, centred)
+        m = len(Z)
+        self._right = np.zeros((Z.shape[1] + 2, width or m))
+        np.multiply(centred.T, 2.0 * gamma, out=self._right[:-2, :m])
+        self._right[-2, :m] = 1.0
+        self._right[-1, :m] = -gamma * np.einsum("ij,ij->i", centred, centred)
+        self._tile = np.empty((_TILE_ROWS, self._right.shape[1]))
         self._farthest = float(self._right[-1].min(initial=0.0))
 
     def __call__(self, X: Array, out: Array) -> Array:
-        """Kernel columns of some rows, into the first rows of ``out``."""
+        """Kernel columns of some rows, into the first rows of ``out``; columns beyond them become 1."""
         gram = out[: len(X)]
         left = np.empty((len(X), X.shape[1] + 2))
         np.subtract(X, self._origin, out=left[:, :-2])
@@ -173,10 +177,12 @@ class RbfColumns:
         left[:, -1] = 1.0
         # The rounding of far rows may be above 0. Of near ones it is too small to see, and looking costs.
         far = left[:, -2].min(initial=0.0) + self._farthest < _FAR
-        np.matmul(left, self._right, out=gram)
-        if far:
-            np.minimum(gram, 0.0, out=gram)
-        np.exp(gram, out=gram)
+        for start in range(0, len(X), _TILE_ROWS):
+            rows = slice(start, start + _TILE_ROWS)
+            exponent = np.matmul(left[rows], self._right, out=self._tile[: len(left[rows])])
+            if far:
+                np.minimum(exponent, 0.0, out=exponent)
+            np.exp(exponent, out=gram[rows])
         return gram
 
 
@@ -326,16 +332,19 @@ class LandmarkMap:
         raw = self.raw(X)
         return (raw @ self.whitening if self.whiten_first else raw)[:n]
 
-    def columns_into(self, n_rows: int) -> Callable[[Array], Array]:
-        """:meth:`columns` of at most so many rows at a time, into the same memory each time."""
+    def columns_into(self, out: Array) -> Callable[[Array], Array]:
+        """:meth:`columns` of at most ``len(out)`` rows at a time.
+
+        In the first columns of ``out`` where the kernel can, which may be wider and is overwritten.
+        """
         plain = self.kernel.name == "rbf" and self.kernel.function is None
         if not plain or self.kernel.slope is not None or self.whiten_first:
             return self.columns
-        fill = RbfColumns(self.landmarks, self.kernel.params["gamma"])
-        out = np.empty((n_rows, len(self.landmarks)))
+        m = len(self.landmarks)
+        fill = RbfColumns(self.landmarks, self.kernel.params["gamma"], out.shape[1])
 
         def columns(X: Array) -> Array:
-            return self.columns(X) if len(X) < _MIN_BLOCK_ROWS else fill(X, out)
+            return self.columns(X) if len(X) < _MIN_BLOCK_ROWS else fill(X, out)[:, :m]
 
         return columns
 
@@ -426,7 +435,7 @@ class TransformerMap:
 
     coordinates = columns
 
-    def columns_into(self, n_rows: int) -> Callable[[Array], Array]:  # noqa: ARG002
+    def columns_into(self, out: Array) -> Callable[[Array], Array]:  # noqa: ARG002
         """:meth:`columns`; whoever wrote the transformer decides about its memory."""
         return self.columns
 

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas
 
 from fairspan._linalg import Array
 from fairspan.codes import Codes
 from fairspan.exceptions import IncompatibleMomentsError
 
-__all__ = ["Accumulator", "ColumnStats", "LevelStats", "Moments", "Pooled"]
+__all__ = ["ColumnStats", "LevelStats", "Moments", "Pooled", "merge_mean"]
 
 Integers = NDArray[np.int64]
 
@@ -92,7 +91,7 @@ class Moments:
     weight2: Array
     rows: Integers
     mean: Array  # (G, D)
-    scatter: Array  # (G, D, D), upper triangles valid in an Accumulator, symmetric here
+    scatter: Array  # (G, D, D)
     level_weight: Array  # (G, H)
     level_weight2: Array
     level_rows: Integers
@@ -166,17 +165,17 @@ class Moments:
             )
             raise IncompatibleMomentsError(msg)
         weight = self.weight + other.weight
-        mean, delta, factor = _merge_mean(self.weight, self.mean, other.weight, other.mean)
+        mean, delta, factor = merge_mean(self.weight, self.mean, other.weight, other.mean)
         scatter = self.scatter + other.scatter
         for g in np.flatnonzero(factor):
             scatter[g] += factor[g] * np.outer(delta[g], delta[g])
-        level_mean, _, _ = _merge_mean(
+        level_mean, _, _ = merge_mean(
             self.level_weight, self.level_mean, other.level_weight, other.level_mean
         )
-        centre, kappa_gap, factor = _merge_mean(
+        centre, kappa_gap, factor = merge_mean(
             self.column_weight, self.column_centre, other.column_weight, other.column_centre
         )
-        v_mean, v_gap, _ = _merge_mean(
+        v_mean, v_gap, _ = merge_mean(
             self.column_weight, self.column_mean, other.column_weight, other.column_mean
         )
         mine = other.first_index < 0 or 0 <= self.first_index <= other.first_index
@@ -299,7 +298,7 @@ class Moments:
         )
 
 
-def _merge_mean(wa: Array, a: Array, wb: Array, b: Array) -> tuple[Array, Array, Array]:
+def merge_mean(wa: Array, a: Array, wb: Array, b: Array) -> tuple[Array, Array, Array]:
     """Merged mean, difference b - a, and the factor ``T_a T_b / T`` (0 where a side is empty)."""
     total = wa + wb
     safe = np.where(total > 0.0, total, 1.0)
@@ -307,147 +306,3 @@ def _merge_mean(wa: Array, a: Array, wb: Array, b: Array) -> tuple[Array, Array,
     share = (wb / safe).reshape(wb.shape + (1,) * extra)
     delta = b - a
     return a + share * delta, delta, wa * wb / safe
-
-
-class Accumulator:
-    """Mutable moments for the hot loop: one SYRK per row, in place, whatever the criterion."""
-
-    def __init__(self, moments: Moments) -> None:
-        # Zero pages cost nothing until they are written, so empty moments are not copied.
-        fresh = np.zeros_like if moments.n_rows == 0 else np.copy
-        copies: dict[str, Any] = {
-            f.name: fresh(getattr(moments, f.name))
-            for f in fields(moments)
-            if isinstance(getattr(moments, f.name), np.ndarray)
-        }
-        self._sums = replace(moments, **copies)
-        self._bounds = np.cumsum((0, *moments.level_sizes))
-        # What each group's scatter is about until it is settled, and rows since then.
-        self._about = self._sums.mean.copy()
-        self._since = np.zeros(len(moments.weight), dtype=np.int64)
-
-    def add(
-        self,
-        columns: Array,
-        groups: Codes,
-        levels: Codes,
-        values: Array,
-        weights: Array | None,
-    ) -> None:
-        """Add a block whose rows are sorted by group. ``columns`` is overwritten.
-
-        Parameters
-        ----------
-        columns : (n, D); C order.
-        groups : (n,) group of each row, non-decreasing.
-        levels : (n, coded variables), -1 where missing.
-        values : (n, numeric variables), NaN where missing.
-        weights : (n,) positive, or None for ones.
-        """
-        starts = np.flatnonzero(np.diff(groups, prepend=-1))
-        for start, stop in zip(starts, [*starts[1:], len(groups)], strict=True):
-            rows = slice(start, stop)
-            w = None if weights is None else weights[rows]
-            self._add_group(int(groups[start]), columns[rows], levels[rows], values[rows], w)
-
-    def _add_group(
-        self, g: int, K: Array, levels: Codes, values: Array, weights: Array | None
-    ) -> None:
-        m = self._sums
-        n = len(K)
-        w = np.ones(n) if weights is None else weights
-        total = float(w.sum())
-        if m.weight[g] == 0.0:
-            self._about[g] = (w @ K) / total
-        # About a fixed point near the mean: Chan's rank-one term, a pass over D x D, can then wait.
-        about = self._about[g]
-        K -= about
-        present = np.isfinite(values)
-        pw = present * w[:, None]
-        v_weight = pw.sum(axis=0)
-        safe = np.where(v_weight > 0.0, v_weight, 1.0)
-        v = np.where(present, values, 0.0)
-        v_mean = np.einsum("nv,nv->v", pw, v) / safe
-        v_centred = np.where(present, v - v_mean, 0.0)
-        # One product for every level mean, centre and cross moment: a tall, thin GEMM.
-        left, l_rows = self._indicator(levels)
-        n_levels = left.shape[1]
-        each = w[:, None]
-        thin = np.concatenate([left * each, pw, v_centred * each, each], axis=1).T @ K
-        block_mean = about + thin[-1] / total
-        l_weight = w @ left
-        l_safe = np.where(l_weight > 0.0, l_weight, 1.0)
-        l_mean = thin[:n_levels] / l_safe[:, None] + about
-        n_v = values.shape[1]
-        centre = thin[n_levels : n_levels + n_v] / safe[:, None] + about
-        cross = thin[n_levels + n_v : -1]
-
-        # Levels and numeric variables first: they read the old group mean nowhere.
-        m.level_mean[g], _, _ = _merge_mean(m.level_weight[g], m.level_mean[g], l_weight, l_mean)
-        m.level_weight[g] += l_weight
-        m.level_weight2[g] += w**2 @ left
-        m.level_rows[g] += l_rows
-        merged_centre, kappa_gap, factor = _merge_mean(
-            m.column_weight[g], m.column_centre[g], v_weight, centre
-        )
-        v_merged, v_gap, _ = _merge_mean(m.column_weight[g], m.column_mean[g], v_weight, v_mean)
-        m.column_square[g] += np.einsum("nv,nv->v", pw, v_centred**2) + factor * v_gap**2
-        m.column_cross[g] += cross + (factor * v_gap)[:, None] * kappa_gap
-        m.column_centre[g] = merged_centre
-        m.column_mean[g] = v_merged
-        m.column_weight[g] += v_weight
-        m.column_weight2[g] += w**2 @ present
-        m.column_rows[g] += present.sum(axis=0)
-
-        # The second moment: SYRK on the upper triangle.
-        if weights is not None:
-            K *= np.sqrt(w)[:, None]
-        target = m.scatter[g].T  # Fortran order: the lower triangle there is the upper one here
-        blas.dsyrk(1.0, K.T, beta=1.0, c=target, lower=1, overwrite_c=1)
-        old = float(m.weight[g])
-        m.mean[g] += (total / (old + total)) * (block_mean - m.mean[g])
-        m.weight[g] += total
-        m.weight2[g] += float(w @ w)
-        m.rows[g] += n
-        self._since[g] += n
-        if 2 * self._since[g] > m.rows[g]:  # rows that drift must not carry the mean away from it
-            self._settle_group(g)
-
-    def settle(self) -> None:
-        """Make every group's scatter one about its mean."""
-        for g in np.flatnonzero(self._since):
-            self._settle_group(int(g))
-
-    def _settle_group(self, g: int) -> None:
-        m = self._sums
-        delta = m.mean[g] - self._about[g]
-        target = m.scatter[g].T
-        blas.dsyr(-float(m.weight[g]), delta, lower=1, a=target, overwrite_a=1)
-        self._about[g] = m.mean[g]
-        self._since[g] = 0
-
-    def _indicator(self, levels: Codes) -> tuple[Array, Integers]:
-        """One-hot codes of all coded variables side by side, and their row counts."""
-        onehot = np.zeros((len(levels), int(self._bounds[-1])))
-        for j, offset in enumerate(self._bounds[:-1]):
-            seen = np.flatnonzero(levels[:, j] >= 0)
-            onehot[seen, offset + levels[seen, j]] = 1.0
-        return onehot, onehot.sum(axis=0).astype(np.int64)
-
-    def note(self, sum_log_weight: float, first_index: int, first_row: Array) -> None:
-        """What a block has once: its logarithms of weights, its first row and that row's place."""
-        m = self._sums
-        keep = 0 <= m.first_index <= first_index
-        self._sums = replace(
-            m,
-            sum_log_weight=m.sum_log_weight + sum_log_weight,
-            first_index=m.first_index if keep else first_index,
-            first_row=m.first_row if keep else first_row,
-        )
-
-    def finish(self) -> Moments:
-        """The moments so far, symmetric. Adding more afterwards changes them too."""
-        self.settle()
-        for one in self._sums.scatter:
-            one[...] = np.triu(one) + np.triu(one, 1).T
-        return self._sums

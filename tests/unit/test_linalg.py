@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairspan import NumericalWarning
-from fairspan._linalg import Tridiagonal, cholesky_factor, orthonormal_columns, psd_eigh
+from fairspan._linalg import (
+    Tridiagonal,
+    cholesky_factor,
+    mirror_upper,
+    orthonormal_columns,
+    psd_eigh,
+)
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -102,3 +108,11 @@ def test_eigenvalues_come_in_descending_order():
     values, vectors = psd_eigh(M)
     assert np.all(np.diff(values) <= 0)
     np.testing.assert_allclose((vectors * values) @ vectors.T, M, atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 30])
+def test_mirroring_copies_the_upper_triangle(n):
+    matrix = np.random.default_rng(0).normal(size=(n, n))
+    expected = np.triu(matrix) + np.triu(matrix, 1).T
+    mirror_upper(matrix, size=8)
+    np.testing.assert_array_equal(matrix, expected)

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairspan import IncompatibleMomentsError
-from fairspan.moments import Accumulator, Moments, kish
+from fairspan.accumulator import Accumulator
+from fairspan.moments import Moments, kish
 
 CELLS, FOLDS, SIZES = 2, 3, (3, 2)
 
@@ -159,3 +160,46 @@ def test_effective_size():
     assert kish(10.0, 10.0) == 10.0  # ten rows of weight one
     assert kish(10.0, 50.0) == 2.0  # two of five
     assert kish(0.0, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3, 13])
+def test_any_cut_into_blocks_gives_the_same_moments(n_blocks):
+    rows, whole = Rows(8, n=60), None
+    rows.values[:25, 1] = np.nan  # a variable that the first blocks know nothing of
+    rows.values[:, 1] += 1e6  # and that has to be taken about its own mean all the same
+    groups = rows.cell * FOLDS + rows.fold
+    for parts in ([np.arange(60)], np.array_split(np.arange(60), n_blocks)):
+        accumulator = Accumulator(Moments.empty("pilot", CELLS, FOLDS, SIZES, 2, 4))
+        for part in parts:
+            part = part[np.argsort(groups[part], kind="stable")]
+            columns = accumulator.buffer(len(part))[:, :4]  # written in place, as the pass does
+            columns[...] = rows.K[part]
+            accumulator.add(
+                columns, groups[part], rows.levels[part], rows.values[part], rows.w[part]
+            )
+        found = accumulator.finish().pool()
+        whole = whole or found
+    np.testing.assert_allclose(found.scatter, whole.scatter, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.columns[1].cross, whole.columns[1].cross, atol=1e-8)
+    np.testing.assert_allclose(found.columns[1].square, whole.columns[1].square, rtol=1e-8)
+    np.testing.assert_allclose(found.levels[0].mean, whole.levels[0].mean, atol=1e-12)
+
+
+def test_finished_moments_go_on_where_they_were():
+    rows = Rows(9)
+    first, rest = np.arange(20), np.arange(20, 40)
+    groups = rows.cell * FOLDS + rows.fold
+
+    def add(accumulator, part):
+        part = part[np.argsort(groups[part], kind="stable")]
+        accumulator.add(rows.K[part], groups[part], rows.levels[part], rows.values[part], None)
+        accumulator.settle()
+
+    straight = Accumulator(Moments.empty("pilot", CELLS, FOLDS, SIZES, 2, 4))
+    add(straight, first)
+    resumed = Accumulator(straight.finish())  # what a checkpoint holds
+    for one in (straight, resumed):
+        add(one, rest)
+    for name in ("scatter", "mean", "level_mean", "column_cross", "column_square", "level_weight2"):
+        a, b = getattr(straight.finish(), name), getattr(resumed.finish(), name)
+        np.testing.assert_array_equal(a, b, err_msg=name)

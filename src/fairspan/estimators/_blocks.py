@@ -69,12 +69,17 @@ class Block:
     covectors: Array | None  # N_cj, None when reported only
 
 
-def build_blocks(moments: Moments, pilot: Pilot, est: Any, total_cov: Array) -> list[Block]:
-    """Every cell and attribute: constrained, reported only, or without enough rows."""
+def build_blocks(
+    moments: Moments, pilot: Pilot, est: Any, total: Pooled, total_cov: Array
+) -> list[Block]:
+    """Every cell and attribute: constrained, reported only, or without enough rows.
+
+    ``total`` are all rows together, and so the one cell of statistical parity.
+    """
     out: list[Block] = []
     for c, cell in enumerate(pilot.cells.names):
-        pooled = moments.pool(cell=c)
-        cov = total_cov if pilot.cells.rule == "all" or pooled.rows == 0 else pooled.cov
+        pooled = total if pilot.cells.rule == "all" else moments.pool(cell=c)
+        cov = total_cov if pooled is total or pooled.rows == 0 else pooled.cov
         spectrum = _LazySpectrum(cov)
         column = 0
         for j, coder in enumerate(pilot.coders):

@@ -12,10 +12,11 @@ from fairspan._arrays import home_of, to_home
 from fairspan._linalg import Array
 from fairspan._progress import track
 from fairspan._validation import Data
+from fairspan.accumulator import Accumulator
 from fairspan.codes import Attribute, Cells, Coder, Codes, CrossedCoder
 from fairspan.features import LandmarkMap, TransformerMap
 from fairspan.folds import FoldCounter, PositionFolds
-from fairspan.moments import Accumulator, Moments
+from fairspan.moments import Moments
 
 Counter = FoldCounter | PositionFolds
 
@@ -177,7 +178,8 @@ class MomentsPass:
         # Sorting X (p columns) puts each group's rows side by side before the D kernel columns exist.
         order = np.argsort(groups, kind="stable")
         starts = range(0, data.n, _BLOCK_ROWS)
-        columns = pilot.features.columns_into(min(_BLOCK_ROWS, data.n))
+        out = self._accumulator.buffer(min(_BLOCK_ROWS, data.n))
+        columns = pilot.features.columns_into(out)
         label = f"moments of {data.n:,} rows"
         self.whole = False
         for start in track(starts, len(starts), label, verbose=verbose):

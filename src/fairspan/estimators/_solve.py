@@ -88,7 +88,7 @@ def solve(
     total = moments.pool()
     cov = total.cov
     eta_y = _target_ridge(moments, pilot, est, total)
-    blocks = build_blocks(by_cell or moments, pilot, est, cov)
+    blocks = build_blocks(by_cell or moments, pilot, est, total, cov)
     covectors = [block.covectors for block in blocks if block.covectors is not None]
     # One factor of Sig + eta_y I serves the metric, the ridge direction and the head.
     ridge = Metric.correlation(cov, eta_y)
