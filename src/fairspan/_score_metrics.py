@@ -21,7 +21,7 @@ from fairspan._metric_inputs import (
 from fairspan.codes import Coder, infer_kind
 
 
-def _standardize(columns: Array, weight: Array) -> Array:
+def standardize(columns: Array, weight: Array) -> Array:
     """Weighted mean 0 and variance 1; columns that are constant to rounding become 0."""
     low, high = columns.min(axis=0), columns.max(axis=0)
     half = high / 2 - low / 2  # halved: the range itself may overflow
@@ -35,7 +35,7 @@ def _standardize(columns: Array, weight: Array) -> Array:
 
 def _worst_correlation(scores: Array, rows: Rows, where: str = "") -> float:
     """Largest |corr(f, S)| over outputs, attributes and, for categories, levels."""
-    f = _standardize(scores, rows.weight)
+    f = standardize(scores, rows.weight)
     share = rows.weight / rows.weight.sum()
     worst = 0.0
     for name, attribute in rows.attributes.items():
@@ -43,7 +43,7 @@ def _worst_correlation(scores: Array, rows: Rows, where: str = "") -> float:
         if codes.max() == 0:
             raise ValueError(f"sensitive feature {name!r} is constant{where}")
         if rows.kinds[name] == "continuous":
-            s = _standardize(attribute.values.astype(np.float64)[:, None], rows.weight)
+            s = standardize(attribute.values.astype(np.float64)[:, None], rows.weight)
             found = np.abs((share * s[:, 0]) @ f)
         else:  # Cov(f, 1[S=h]) is a sum over the rows of level h
             mass = np.bincount(codes, share)
@@ -199,7 +199,7 @@ def correlation_ratio(
         In [0, 1]; at least the correlation with any level.
     """
     rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=read_scores(scores))
-    z = _standardize(f, rows.weight)
+    z = standardize(f, rows.weight)
     share = rows.weight / rows.weight.sum()
     between = 0.0
     for _, codes, _ in rows.groups(n_bins, intersectional):
@@ -247,3 +247,5 @@ def ks_distance(
                 highest, lowest = np.maximum(highest, cdf), np.minimum(lowest, cdf)
             worst = max(worst, float(np.max(highest - lowest)))
     return worst
+
+_standardize = standardize

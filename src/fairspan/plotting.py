@@ -10,8 +10,8 @@ import numpy as np
 __all__ = ["TradeoffDisplay"]
 
 # Okabe-Ito: readable with any kind of colour vision, and in print.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_MARKERS = ("o", "s", "^", "D", "v", "P")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def require_pyplot() -> Any:
@@ -69,8 +69,8 @@ class TradeoffDisplay:
         if self.noise is not None:
             ax.axvspan(0.0, self.noise, color="0.92", zorder=0, lw=0, label="within sampling noise")
         for i, (name, values) in enumerate(self.parity.items()):
-            colour = _COLOURS[i % len(_COLOURS)]
-            marker = _MARKERS[i % len(_MARKERS)]
+            colour = COLOURS[i % len(COLOURS)]
+            marker = MARKERS[i % len(MARKERS)]
             ax.plot(
                 values, self.error, "-", color=colour, marker=marker, ms=4, lw=1.5, label=name,
                 markevery=max(1, len(values) // 20),
