@@ -72,8 +72,8 @@ test-no-extras: .venv-no-extras/.stamp ## unit tests and tests/test_no_extras.py
 	@$(ONE_THREAD) .venv-no-extras/bin/python -m pytest -n auto tests/unit $(wildcard tests/test_no_extras.py) $(ARGS)
 
 .PHONY: test-bench
-test-bench: .venv-bench/.stamp ## the frontier's tests with fairlearn and torch installed
-	@$(ONE_THREAD) .venv-bench/bin/python -m pytest -n auto tests/test_frontier.py tests/unit/test_frontier_price.py $(ARGS)
+test-bench: .venv-bench/.stamp ## tests that need fairlearn, and the frontier's
+	@$(ONE_THREAD) .venv-bench/bin/python -m pytest -n auto tests/test_frontier.py tests/unit/test_frontier_price.py tests/test_audit_fairlearn.py $(ARGS)
 
 .PHONY: test-min
 test-min: .venv-min/.stamp ## the suite with the lowest supported versions
@@ -120,6 +120,10 @@ bars-experiments: .venv-torch/.stamp
 bars-price: .venv-bench/.stamp
 bars-price: BARS_BIN := .venv-bench/bin
 
+# Equality with fairlearn is checked where it is installed.
+bars-audit: .venv-bench/.stamp
+bars-audit: BARS_BIN := .venv-bench/bin
+
 # --- upkeep -------------------------------------------------------------------------------------
 
 # Resolved, not installed. torch stays at the pin already in the file: other builds of it bring
@@ -147,6 +151,6 @@ export LOCK
 
 .PHONY: clean
 clean: ## remove environments, caches and outputs
-	@rm -rf .venv .venv-torch .venv-bench .venv-no-extras .venv-min .venv-lock build dist demo-output \
+	@rm -rf .venv .venv-torch .venv-bench .venv-no-extras .venv-min .venv-lock build dist demo-output audit-output \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -33,7 +33,7 @@ ORDER = [
     *("certificates", "_parameters", "_columns", "_tensors", "_validation", "streams"),
     *("_metric_inputs", "_decision_metrics", "_score_metrics", "metrics", "plotting"),
     *("estimators", "auditing", "datasets", "baselines", "experiments", "report", "persistence"),
-    *("cli", "__main__"),
+    *("_cli_tables", "_cli_output", "_cli_models", "cli", "__main__"),
 ]
 # They judge or replace any model, so they may not know ours, though the list has it below them.
 NO_ESTIMATORS = {name for name in ORDER if "metric" in name} | {"datasets", "baselines"}

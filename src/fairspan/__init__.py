@@ -1,6 +1,7 @@
 """Fair kernel models: functions that protected attributes do not shift, with a dial and a certificate."""
 
 from fairspan import datasets, metrics, plotting
+from fairspan.auditing import Audit, audit
 from fairspan.certificates import Certificate
 from fairspan.encoding import table_encoder
 from fairspan.estimators import (
@@ -27,6 +28,7 @@ from fairspan.persistence import load_model, save_model
 __version__ = "0.1.0"
 
 __all__ = [
+    "Audit",
     "Certificate",
     "CheckpointError",
     "DataWarning",
@@ -43,6 +45,7 @@ __all__ = [
     "NumericalWarning",
     "RowError",
     "__version__",
+    "audit",
     "datasets",
     "fairness_path",
     "load_model",

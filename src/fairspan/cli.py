@@ -1,4 +1,4 @@
-"""The command line: `fairspan reproduce`, `fairspan bench`, `fairspan data`."""
+"""The command line: `fairspan fit`, `audit`, `reproduce`, `bench` and `data`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ except ImportError as error:  # pragma: no cover - the message is all there is
     msg = 'The command line needs typer and rich: pip install "fairspan[cli]".'
     raise SystemExit(msg) from error
 
+from fairspan._cli_models import audit_command, fit_command
+from fairspan._cli_tables import listed as _listed
+
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-    help="Fair kernel models: reproduce the paper, compare methods, fetch the data.",
+    help="Fair kernel models: fit and audit, compare methods, reproduce the paper, fetch the data.",
 )  # fmt: skip
+app.command("fit")(fit_command)
+app.command("audit")(audit_command)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: list them, or fetch one.")
 app.add_typer(data_app, name="data")
 bench_app = typer.Typer(no_args_is_help=True, help="Comparisons with other methods.")
@@ -165,13 +170,6 @@ def frontier_command(
         raise typer.Exit(1) from error
     for path in written:
         typer.echo(str(path))
-
-
-def _listed(given: list[str] | None) -> list[str] | None:
-    """Values of a repeated option, of which each may hold several."""
-    if given is None:
-        return None
-    return [part.strip() for text in given for part in text.split(",") if part.strip()]
 
 
 def _track(cells: Sequence[Any]) -> Iterable[Any]:

@@ -1,0 +1,300 @@
+"""`fairspan fit` and `fairspan audit`: a model from a table, and what a model does to groups."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fairspan import _cli_tables as tables
+from fairspan._cli_output import (
+    AuditFiles,
+    bring_audit,
+    check_model_file,
+    check_parts,
+    plain_errors,
+    say,
+    show,
+)
+from fairspan._parameters import canonical_criterion
+
+__all__ = ["audit_command", "fit_command"]
+
+MODELS = {
+    "ridge": "FairRidge",
+    "ridge-classifier": "FairRidgeClassifier",
+    "gp": "FairGPRegressor",
+    "gp-classifier": "FairGPClassifier",
+}
+# A target of more different texts is a name or a remark rather than a class.
+_MAX_CLASSES = 100
+
+Data = Annotated[Path, typer.Argument(help="CSV or Parquet file, one row per person.")]
+Sensitive = Annotated[
+    list[str], typer.Option(help="Protected attributes; repeat, or separate by commas.")
+]
+Control = Annotated[
+    list[str] | None, typer.Option(help="Columns within whose strata groups are compared.")
+]
+Weight = Annotated[str | None, typer.Option(help="Column of weights; weight k is k copies.")]
+Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out, as an identifier.")]
+PosLabel = Annotated[str | None, typer.Option(help="The favourable class.")]
+Kind = Annotated[
+    list[str] | None,
+    typer.Option(help="NAME=continuous or NAME=categorical, where the guess is wrong."),
+]
+Parts = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Of scores, decisions, tests, attacks, proxies, certificate, kernel; all if not given."
+    ),
+]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows without a target, group or weight.")
+]
+Seed = Annotated[int, typer.Option(help="Makes the run repeatable.")]
+Json = Annotated[
+    Path | None, typer.Option("--json", help="File for the audit; - is standard output.")
+]
+Markdown = Annotated[
+    Path | None, typer.Option(help="The same as a section of a model card; - likewise.")
+]
+Plot = Annotated[Path | None, typer.Option(help="The same as a picture: .png, .pdf or .svg.")]
+
+
+def fit_command(
+    data: Data,
+    target: Annotated[str, typer.Option(help="Column to predict.")],
+    sensitive: Sensitive,
+    control: Control = None,
+    weight: Weight = None,
+    features: Annotated[
+        list[str] | None, typer.Option(help="Columns to learn from; all others if not given.")
+    ] = None,
+    drop: Drop = None,
+    model: Annotated[str, typer.Option(help=f"auto, {', '.join(MODELS)}.")] = "auto",
+    criterion: Annotated[
+        str,
+        typer.Option(
+            help="statistical_parity, equalized_odds, equal_opportunity or "
+            "conditional_statistical_parity (with --control)."
+        ),
+    ] = "statistical_parity",
+    fairness: Annotated[
+        float | None, typer.Option(help="From 0, unconstrained, to 1, fairest (the default).")
+    ] = None,
+    max_correlation: Annotated[
+        float | None,
+        typer.Option(help="Instead of --fairness: how far the score may correlate with a group."),
+    ] = None,
+    pos_label: PosLabel = None,
+    kind: Kind = None,
+    out: Annotated[Path, typer.Option(help="File for the model.")] = Path("model.skops"),
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Hold rows out, and audit the model on them.")
+    ] = False,
+    test_share: Annotated[float, typer.Option(help="Share of rows that --audit holds out.")] = 0.25,
+    parts: Parts = None,
+    json_file: Json = None,
+    markdown: Markdown = None,
+    plot: Plot = None,
+    drop_missing: DropMissing = False,
+    seed: Seed = 0,
+) -> None:
+    """Fit a fair model on a table; with --audit, test it on rows it has not seen."""
+    files = AuditFiles(json_file, markdown, plot)
+    if not audit and (parts or any(files)):
+        msg = "--parts, --json, --markdown and --plot are about the audit: pass --audit too."
+        raise ValueError(msg)
+    files.check()
+    check_parts(parts)
+    check_model_file(out)
+    frame = tables.read_table(data, say)
+    roles = tables.find_roles(
+        frame, target=target, sensitive=sensitive, control=control, weight=weight
+    )
+    names = tables.pick(frame, features, "--features")
+    names = names or tables.without_role(frame, roles, drop)
+    frame = tables.complete_rows(frame, roles, drop=drop_missing, say=say)
+    tables.check_features(frame, names)
+    kinds = tables.read_kinds(kind, frame, roles["sensitive"])
+    label = None if pos_label is None else tables.label_like(pos_label, frame[target], repr(target))
+    estimator = _estimator(
+        model, frame, target, criterion=criterion, sensitive_kind=kinds or "auto",
+        pos_label=label, random_state=seed, verbose=int(sys.stderr.isatty()),
+        **_dial(fairness, max_correlation),
+    )  # fmt: skip
+    train = test = frame
+    if audit:
+        held_out = tables.held_out_rows(frame, roles, kinds, test_share, seed)
+        train, test = frame[~held_out], frame[held_out]
+    by_stratum = canonical_criterion(criterion) == "conditional_statistical_parity"
+    if control and not (by_stratum or audit):
+        msg = "--control is for --audit, or for --criterion conditional_statistical_parity."
+        raise ValueError(msg)
+    _fit(estimator, data, train, roles if by_stratum else {**roles, "control": []}, names)
+    line = say if files.to_stdout else show
+    split = f", {len(test):,} of them held out" if audit else ""
+    line(f"{data}: {len(frame):,} rows{split}")
+    groups = ", ".join(f"{name} ({kind})" for name, kind in estimator.sensitive_kinds_.items())
+    line(f"{type(estimator).__name__} of {target}")
+    line(f"Features ({len(names)}): {tables.some(names)}")
+    line(f"Protected: {groups}")
+    line(f"\n{estimator.certificate_}\n")
+    from fairspan.persistence import save_model
+
+    line(f"Model written to {save_model(estimator, out)}")
+    if audit:
+        line("")
+        bring_audit(
+            files, estimator, **tables.arguments(test, names, roles), pos_label=label,
+            sensitive_kind=kinds or "auto", parts=check_parts(parts), random_state=seed,
+        )  # fmt: skip
+
+
+def audit_command(
+    data: Data,
+    sensitive: Sensitive,
+    target: Annotated[
+        str | None, typer.Option(help="Column of the truth; without it, less can be said.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Model that `fairspan fit` or save_model has written.")
+    ] = None,
+    scores: Annotated[
+        str | None, typer.Option(help="Or: column of scores, larger for the favourable class.")
+    ] = None,
+    decisions: Annotated[
+        str | None,
+        typer.Option(help="Or, or with it: column of decisions, labelled as the target."),
+    ] = None,
+    control: Control = None,
+    weight: Weight = None,
+    drop: Drop = None,
+    no_features: Annotated[
+        bool, typer.Option("--no-features", help="Columns without a role are not features.")
+    ] = False,
+    pos_label: PosLabel = None,
+    kind: Kind = None,
+    parts: Parts = None,
+    attackers: Annotated[
+        list[str] | None, typer.Option(help="Of linear, kernel, boosted; all if not given.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Of intervals and bounds.")] = 0.95,
+    min_rows: Annotated[int, typer.Option(help="Smaller groups are marked, not judged.")] = 30,
+    json_file: Json = None,
+    markdown: Markdown = None,
+    plot: Plot = None,
+    drop_missing: DropMissing = False,
+    seed: Seed = 0,
+) -> None:
+    """Audit a saved model, or scores and decisions in a table, on rows it was not fitted on."""
+    if model is not None and (scores or decisions):
+        msg = "--model brings its own scores and decisions; leave --scores and --decisions out."
+        raise ValueError(msg)
+    if model is None and not (scores or decisions):
+        msg = "There is nothing to audit: pass --model FILE, or --scores or --decisions COLUMN."
+        raise ValueError(msg)
+    files = AuditFiles(json_file, markdown, plot)
+    files.check()
+    frame = tables.read_table(data, say)
+    roles = tables.find_roles(
+        frame, target=target, sensitive=sensitive, control=control, weight=weight, scores=scores,
+        decisions=decisions,
+    )  # fmt: skip
+    others = tables.without_role(frame, roles, drop)
+    frame = tables.complete_rows(frame, roles, drop=drop_missing, say=say)
+    kinds = tables.read_kinds(kind, frame, roles["sensitive"])
+    if model is not None:
+        audited, names = _loaded(model, frame)
+    else:
+        audited, names = frame[scores or decisions].to_numpy(), [] if no_features else others
+    if names:
+        tables.check_features(frame, names)
+    given = tables.arguments(frame, names, roles)
+    if decisions:
+        tables.check_decisions(frame, decisions, target)
+    if decisions and scores:
+        given["decisions"] = frame[decisions]
+    elif decisions:
+        # Numbers by themselves would be taken for scores, and objects compare with objects only.
+        audited = audited.astype(object)
+        given["y"] = None if target is None else given["y"].to_numpy().astype(object)
+    if pos_label is not None:
+        labels, where = getattr(audited, "classes_", None), target or decisions
+        if labels is None and where is None:
+            msg = "--pos-label needs labels to be one of: pass --target or --decisions too."
+            raise ValueError(msg)
+        labels = frame[where] if labels is None else labels
+        given["pos_label"] = tables.label_like(pos_label, labels, repr(where or str(model)))
+    if attackers is not None:
+        given["attackers"] = tables.listed(attackers)
+    bring_audit(
+        files, audited, **given, sensitive_kind=kinds or "auto", parts=check_parts(parts),
+        level=level, min_rows=min_rows, random_state=seed,
+    )  # fmt: skip
+
+
+def _dial(fairness: float | None, max_correlation: float | None) -> dict[str, Any]:
+    if max_correlation is None:
+        return {"fairness": 1.0 if fairness is None else fairness}
+    if fairness is not None:
+        msg = "--fairness and --max-correlation are two ways to say how fair; give one of them."
+        raise ValueError(msg)
+    if not 0.0 <= max_correlation <= 1.0:
+        msg = f"--max-correlation {max_correlation:g} is not allowed; give a number from 0 to 1."
+        raise ValueError(msg)
+    return {"fairness": 1.0 - max_correlation, "dial": "correlation"}
+
+
+def _estimator(choice: str, frame: Any, target: str, **settings: Any) -> Any:
+    """An unfitted model: the one asked for, or the one for such a target."""
+    from fairspan import estimators
+
+    if choice != "auto" and choice not in MODELS:
+        raise ValueError(f"--model {choice!r} is unknown; known are auto, {', '.join(MODELS)}.")
+    if choice == "auto":
+        classes, n = not tables.is_continuous(frame, target), frame[target].nunique()
+        if classes and n > _MAX_CLASSES:
+            first = str(frame[target].iloc[0])
+            msg = f"The target {target!r} holds {n:,} different texts, as {first!r}: no classes."
+            raise ValueError(msg)
+        choice = "gp-classifier" if classes else "gp"
+    return getattr(estimators, MODELS[choice])(**settings)
+
+
+def _fit(
+    estimator: Any, data: Path, train: Any, roles: dict[str, list[str]], names: list[str]
+) -> None:
+    from fairspan.exceptions import RowError
+
+    with plain_errors() as told:
+        try:
+            # Not encoder="auto": numbers have gaps and scales of their own, too.
+            estimator.fit_stream(
+                [train], target=roles["target"][0], sensitive_features=roles["sensitive"],
+                control_features=roles["control"] or None, features=names,
+                sample_weight=roles["weight"][0] if roles["weight"] else None, encoder="table",
+            )  # fmt: skip
+        except RowError as error:
+            msg = f"{data}, row {train.index[error.row] + 1}: {error.why}"
+            raise ValueError(msg) from error
+    for text in told:
+        say(f"Warning: {text}")
+
+
+def _loaded(path: Path, frame: Any) -> tuple[Any, list[str]]:
+    """A saved model, and the columns it was fitted with."""
+    from fairspan.persistence import load_model
+
+    if not path.is_file():
+        raise ValueError(f"--model {path} is no file; give one that `fairspan fit` has written.")
+    model = load_model(path)
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        msg = f"{path} was fitted on an array, whose columns have no names to look for in a table."
+        raise ValueError(msg)
+    tables.check_columns(frame, names, f"{path} was fitted with")
+    return model, list(names)

@@ -1,0 +1,145 @@
+"""What a command of the command line gives back: lines, files, warnings, an audit."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+from rich.console import Console
+
+from fairspan._cli_tables import listed
+from fairspan._files import whole_file
+from fairspan.exceptions import FairspanWarning, NumericalError
+from fairspan.plotting import require_pyplot
+
+__all__ = [
+    "AuditFiles",
+    "bring_audit",
+    "check_model_file",
+    "check_parts",
+    "plain_errors",
+    "say",
+    "show",
+]
+
+_STDOUT = Path("-")
+_errors = Console(stderr=True)
+
+
+class AuditFiles(NamedTuple):
+    """Where an audit is to be written; - is standard output."""
+
+    json: Path | None
+    markdown: Path | None
+    plot: Path | None
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether standard output belongs to a file, and so to nothing else."""
+        return _STDOUT in (self.json, self.markdown)
+
+    def check(self) -> None:
+        """What cannot be written is said before the work, not after it."""
+        if self.json == _STDOUT and self.markdown == _STDOUT:
+            raise ValueError("--json - and --markdown - cannot both have standard output.")
+        for option, path in self._asdict().items():
+            if path is not None and path != _STDOUT:
+                _check_folder(path, f"--{option}")
+        if self.plot is not None:
+            pyplot = require_pyplot()
+            pyplot.switch_backend("agg")  # a command has no window to draw in
+            if self.plot.suffix[1:].lower() not in ("png", "pdf", "svg", "jpg", "jpeg"):
+                msg = f"--plot {self.plot}: give a file that ends in .png, .pdf, .svg or .jpg."
+                raise ValueError(msg)
+
+
+def _check_folder(path: Path, option: str) -> None:
+    """Refuse a file that has no folder to be in."""
+    if path.is_dir():
+        raise ValueError(f"{option} {path} is a folder; give the name of a file.")
+    if not path.parent.is_dir():
+        raise ValueError(f"{option} {path}: there is no folder {path.parent}.")
+
+
+def check_model_file(path: Path) -> None:
+    """Refuse a place where no model can be written."""
+    from fairspan.persistence import _skops
+
+    _check_folder(path, "--out")
+    _skops()  # absent, it would be missed after the fit
+
+
+def check_parts(given: list[str] | None) -> list[str] | None:
+    """Parts of an audit, before a long fit finds out that there is no such part."""
+    from fairspan.auditing._findings import SECTIONS
+
+    parts, known = listed(given), SECTIONS[1:]
+    for part in parts or []:
+        if part not in known:
+            raise ValueError(f"--parts has {part!r}; known are {', '.join(known)}.")
+    return parts
+
+
+def bring_audit(files: AuditFiles, given: Any, **asked: Any) -> None:
+    """Audit, and bring what was found where the user wants it."""
+    from fairspan.auditing import audit
+
+    with plain_errors() as told:
+        found = audit(given, verbose=int(sys.stderr.isatty()), **asked)
+    for text in told:
+        if text not in found.warnings:  # those are in all that is written
+            say(f"Warning: {text}")
+    if not files.to_stdout:
+        show(repr(found))
+    for path, text_of in ((files.json, found.to_json), (files.markdown, found.to_markdown)):
+        if path == _STDOUT:
+            typer.echo(text_of(), nl=False)
+        elif path is not None:
+            text_of(path)
+    if files.plot is not None:
+        figure = found.plot().figure_
+        with whole_file(files.plot) as part:
+            figure.savefig(part, format=files.plot.suffix[1:].lower(), dpi=150)
+        require_pyplot().close(figure)
+    written = [str(path) for path in files if path not in (None, _STDOUT)]
+    if written:
+        line = f"Audit written to {', '.join(written)}"
+        say(line) if files.to_stdout else show(f"\n{line}")
+
+
+@contextmanager
+def plain_errors() -> Iterator[list[str]]:
+    """Texts of the warnings inside, once each; what numbers cannot do is an error of the data."""
+    told: list[str] = []
+
+    def keep(message: Warning | str, *_: Any) -> None:
+        if str(message) not in told:
+            told.append(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", FairspanWarning)
+        warnings.showwarning = keep  # type: ignore[assignment]
+        try:
+            yield told
+        except NumericalError as error:
+            raise ValueError(str(error)) from error
+
+
+def _inert(text: str) -> str:
+    """Names and labels come from files: nothing of them may steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
+def show(text: str) -> None:
+    """A result, on standard output."""
+    typer.echo(_inert(text))
+
+
+def say(text: str) -> None:
+    """To the person rather than to the next program."""
+    _errors.print(_inert(text), markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,300 @@
+"""Tables of the command line: read a file, find its columns, leave out rows, hold some out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairspan._columns import read_attribute
+from fairspan.codes import Coder, infer_kind
+from fairspan.encoding import table_encoder
+
+__all__ = [
+    "arguments",
+    "check_columns",
+    "check_decisions",
+    "check_features",
+    "complete_rows",
+    "find_roles",
+    "held_out_rows",
+    "is_continuous",
+    "label_like",
+    "listed",
+    "pick",
+    "read_kinds",
+    "read_table",
+    "some",
+    "without_role",
+]
+
+_CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")
+_PARQUET = (".parquet", ".pq")
+_SHOWN = 6  # names in a message
+_SLICES = 4  # of a number, when rows are held out
+
+
+def listed(given: list[str] | None) -> list[str] | None:
+    """Values of a repeated option, of which each may hold several."""
+    if given is None:
+        return None
+    return [part.strip() for text in given for part in text.split(",") if part.strip()]
+
+
+def read_table(path: Path, say: Callable[[str], None]) -> Any:
+    """A CSV or Parquet file as a data frame; the index counts the file's rows from 0."""
+    import pandas as pd  # the extra of the command line has it
+
+    if not path.is_file():
+        what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise ValueError(f"{path} {what}.")
+    name = path.name.lower()
+    if not name.endswith((*_CSV, *_PARQUET)):
+        msg = (
+            f"{path} is of no known kind; give a file that ends in {', '.join((*_CSV, *_PARQUET))}."
+        )
+        raise ValueError(msg)
+    try:
+        frame = pd.read_csv(path) if name.endswith(_CSV) else pd.read_parquet(path)
+    except ImportError as error:
+        msg = f'{path} needs a package to be read: pip install "fairspan[stream]" ({error}).'
+        raise ImportError(msg) from error
+    except Exception as error:  # pandas, Arrow and every compression have classes of their own
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{path} cannot be read: {why}") from error
+    frame = frame.reset_index(drop=frame.index.names == [None])
+    frame.columns = [str(column) for column in frame.columns]
+    first = frame.columns[:1].tolist()
+    if first == ["Unnamed: 0"] and np.array_equal(frame[first[0]], np.arange(len(frame))):
+        frame = frame.drop(columns=first)
+        say("Left out the first column: it has no name and counts the rows.")
+    if frame.columns.has_duplicates:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"{path} has two columns named {twice!r}; give each its own name.")
+    if frame.empty:
+        raise ValueError(f"{path} has no rows.")
+    return frame
+
+
+# ------------------------------------------------------------------ columns
+
+
+def pick(frame: Any, given: Sequence[str] | None, option: str) -> list[str]:
+    """Columns of the table that an option names, several in a text perhaps."""
+    names: list[str] = []
+    for text in given or ():
+        # A name may hold a comma of its own.
+        names += [text] if text in frame.columns else (listed([text]) or [])
+    check_columns(frame, names, f"{option} names")
+    return list(dict.fromkeys(names))
+
+
+def check_columns(frame: Any, names: Sequence[str], says: str) -> None:
+    """Refuse a name that is no column's; ``says`` begins the message."""
+    for name in names:
+        if name not in frame.columns:
+            near = _nearest(name, list(frame.columns))
+            raise ValueError(f"{says} the column {name!r}, which is not there. {near}")
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    lower = {column.lower(): column for column in reversed(known)}
+    near = difflib.get_close_matches(name.lower(), list(lower), n=3)
+    if near:
+        return f"Did you mean {' or '.join(repr(lower[one]) for one in near)}?"
+    return f"Its columns: {some([repr(one) for one in known])}."
+
+
+def some(texts: Sequence[str]) -> str:
+    """The first few of a list."""
+    return ", ".join(texts[:_SHOWN]) + (", ..." if len(texts) > _SHOWN else "")
+
+
+def find_roles(frame: Any, **given: str | Sequence[str] | None) -> dict[str, list[str]]:
+    """Columns that the options of these names name; each can be one thing only."""
+    out: dict[str, list[str]] = {}
+    seen: dict[str, str] = {}
+    for option, names in given.items():
+        if isinstance(names, str):
+            check_columns(frame, [names], f"--{option} names")
+            out[option] = [names]
+        else:
+            out[option] = pick(frame, names, f"--{option}")
+        for name in out[option]:
+            if name in seen:
+                msg = f"The column {name!r} cannot be both --{seen[name]} and --{option}."
+                raise ValueError(msg)
+            seen[name] = option
+    if not out["sensitive"]:
+        raise ValueError("--sensitive names no column.")
+    return out
+
+
+def without_role(
+    frame: Any, roles: Mapping[str, Sequence[str]], drop: Sequence[str] | None
+) -> list[str]:
+    """All other columns: the features, where none are named."""
+    taken = {name for names in roles.values() for name in names}
+    taken.update(pick(frame, drop, "--drop"))
+    return [name for name in frame.columns if name not in taken]
+
+
+def _check_numbers(column: Any, option: str) -> None:
+    if column.dtype.kind not in "biuf":
+        first = str(column.iloc[0])
+        msg = f"{option} names the column {column.name!r}, which holds no numbers: {first!r}."
+        raise ValueError(msg)
+
+
+def check_features(frame: Any, names: Sequence[str]) -> None:
+    """Refuse what no encoder can turn into numbers, and infinity, in the words of the options."""
+    if not names:
+        raise ValueError("No column is left for the features.")
+    try:
+        table_encoder(frame[list(names)])  # type: ignore[no-untyped-call]
+    except TypeError as error:
+        why = str(error).replace("table_encoder takes", "Features can be")
+        raise ValueError(f"{why}. (--drop leaves a column out.)") from error
+    _refuse_infinity(frame, names)
+
+
+def _refuse_infinity(frame: Any, names: Sequence[str]) -> None:
+    for name in names:
+        column = frame[name]
+        if column.dtype.kind == "f" and (bad := np.isinf(column.to_numpy())).any():
+            where = f"({bad.sum():,} in all), first in row {frame.index[bad][0] + 1}"
+            raise ValueError(
+                f"The column {name!r} holds infinity {where}; leave such fields empty."
+            )
+
+
+def arguments(frame: Any, names: Sequence[str], roles: Mapping[str, list[str]]) -> dict[str, Any]:
+    """Arguments of an audit; protected columns stay in X, from where it takes them by name."""
+    beside = {role: roles[role] or None for role in ("sensitive", "control")}
+    single = {role: frame[roles[role][0]] if roles[role] else None for role in ("target", "weight")}
+    X = None
+    if names:
+        X = frame[list(dict.fromkeys([*names, *roles["sensitive"], *roles["control"]]))]
+    else:
+        beside = {role: frame[known] if known else None for role, known in beside.items()}
+    return {
+        "X": X, "y": single["target"], "sensitive_features": beside["sensitive"],
+        "control_features": beside["control"], "sample_weight": single["weight"],
+    }  # fmt: skip
+
+
+def read_kinds(given: list[str] | None, frame: Any, sensitive: Sequence[str]) -> dict[str, str]:
+    """Values of ``--kind``: name=categorical or name=continuous."""
+    out: dict[str, str] = {}
+    for text in listed(given) or []:
+        name, sign, kind = text.rpartition("=")
+        if not sign or kind not in ("categorical", "continuous"):
+            msg = f"--kind {text!r} is not allowed; write NAME=categorical or NAME=continuous."
+            raise ValueError(msg)
+        if name not in sensitive:
+            msg = f"--kind {text!r} names no protected attribute; those are {', '.join(sensitive)}."
+            raise ValueError(msg)
+        if kind == "continuous":
+            _check_numbers(frame[name], f"--kind {text!r}")
+        out[name] = kind
+    return out
+
+
+def label_like(text: str, labels: Any, where: str) -> Any:
+    """The label that a text on the command line stands for: 1 for "1", where labels are numbers."""
+    known = list(dict.fromkeys(np.asarray(labels).tolist()))
+    for one in known:
+        if str(one) == text or (isinstance(one, bool) and str(one).lower() == text.lower()):
+            return one
+    for one in known:
+        try:
+            if not isinstance(one, str) and float(one) == float(text):
+                return one
+        except ValueError:
+            break
+    raise ValueError(
+        f"--pos-label {text!r} is no label of {where}: {some([repr(v) for v in known])}."
+    )
+
+
+def check_decisions(frame: Any, decisions: str, target: str | None) -> None:
+    """Decisions are classes, those of the truth where it is known."""
+    if is_continuous(frame, decisions):
+        msg = f"--decisions names {decisions!r}, which measures rather than decides; try --scores."
+        raise ValueError(msg)
+    decided, true = (frame[name].unique().tolist() for name in (decisions, target or decisions))
+    if not set(decided) & set(true):
+        shown, known = (some([repr(one) for one in labels]) for labels in (decided, true))
+        msg = (
+            f"Decisions need the labels of the target: {decisions!r} holds {shown}, and {target!r} "
+            f"holds {known}."
+        )
+        raise ValueError(msg)
+
+
+def is_continuous(frame: Any, name: str) -> bool:
+    """Whether a column holds measurements, by the rule for protected attributes."""
+    return infer_kind(read_attribute(name, frame[name], "table")) == "continuous"
+
+
+# ------------------------------------------------------------------ rows
+
+
+def complete_rows(
+    frame: Any, roles: Mapping[str, Sequence[str]], *, drop: bool, say: Callable[[str], None]
+) -> Any:
+    """Rows in which nothing with a role is missing; others are refused, or left out if ``drop``."""
+    for role in ("weight", "scores"):
+        for name in roles.get(role, ()):
+            _check_numbers(frame[name], f"--{role}")
+    used = [name for names in roles.values() for name in names]
+    _refuse_infinity(frame, used)
+    missing = frame[used].isna()
+    counts = {name: int(n) for name, n in missing.sum().items() if n}
+    if not counts:
+        return frame
+    gone = missing.any(axis=1)
+    which = ", ".join(f"{name!r} ({n:,})" for name, n in counts.items())
+    if not drop:
+        msg = (
+            f"{int(gone.sum()):,} of {len(frame):,} rows miss a value of {which}. Fill them in, or pass "
+            f"--drop-missing to leave those rows out."
+        )
+        raise ValueError(msg)
+    frame = frame.loc[~gone].copy()
+    if frame.empty:
+        raise ValueError(f"Every row misses a value of {which}; no rows are left.")
+    for name in counts:
+        # With gaps, truth values were read as objects, and whole numbers as floats, which would be
+        # taken for measurements.
+        values = frame[name].infer_objects()
+        whole = values.dtype.kind == "f" and not np.mod(values, 1.0).any()
+        frame[name] = values.astype(np.int64) if whole else values
+    say(f"Left out {int(gone.sum()):,} rows that miss a value of {which}.")
+    return frame
+
+
+def held_out_rows(
+    frame: Any, roles: Mapping[str, Sequence[str]], kinds: Mapping[str, str], share: float, seed: int
+) -> NDArray[np.bool_]:  # fmt: skip
+    """A random share of the rows, of every class and group as nearly as whole rows allow."""
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"--test-share {share:g} is not allowed; give a number between 0 and 1.")
+    rng, n = np.random.default_rng(seed), len(frame)
+    codes = []
+    for name in (*roles["target"], *roles["sensitive"]):
+        column = read_attribute(name, frame[name], "table")
+        kind: Any = kinds.get(name) or infer_kind(column)
+        codes.append(Coder.learn(column, kind, _SLICES).codes({name: column}))
+    # In random order within groups, neighbours alike, every so many rows one is taken.
+    order = np.lexsort((rng.random(n), *reversed(codes)))
+    taken = np.diff(np.floor(np.arange(n + 1) * share + rng.random())) > 0.0
+    out = np.zeros(n, dtype=bool)
+    out[order[taken]] = True
+    if not out.any() or out.all():
+        raise ValueError(f"--test-share {share:g} of {n} rows leaves no rows on one side.")
+    return out

@@ -1,0 +1,285 @@
+"""An audit in words: the summary of ``repr``, what must not be missed, and the model card section."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from fairspan.auditing._bound import ASSUMPTIONS as BOUND_ASSUMPTIONS
+from fairspan.auditing._findings import Finding
+
+if TYPE_CHECKING:
+    from fairspan.auditing._audit import Audit
+
+__all__ = ["ASSUMPTIONS", "markdown", "summary", "warnings_of"]
+
+ASSUMPTIONS = (
+    "All intervals speak of the sampling of the rows audited, not of the fit: the model is taken as it "
+    "is. They hold if these rows were not used to fit it, are drawn independently of each other, and "
+    "alike to those it will meet. Intervals of gaps hold for all comparisons of groups at once and are "
+    "conservative; those of single rates are percentiles of resamples. Tests that do not reject, and "
+    "attackers that fail, are no proof of independence. Correlations and gaps compare means of groups "
+    "and slices; equal means are not equal distributions. " + BOUND_ASSUMPTIONS
+)
+
+# What a few lines have room for; of more than two classes, each in turn.
+_SUMMARY = (
+    "statistical_parity_correlation",
+    "equal_opportunity_correlation",
+    "equalized_odds_correlation",
+    "demographic_parity_difference",
+    "equalized_odds_difference",
+    "mean_prediction_difference",
+    "largest_correlation_of_any_function",
+)
+NONE = "-"  # where there is no number
+# Of the attacks, what blind guessing reaches.
+_BLIND = {"auc": 0.5, "r2": 0.0}
+
+
+def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return NONE
+    if value != 0.0 and abs(value) < 5e-4:
+        return f"{value:.0e}"
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
+
+
+def _interval(one: Finding) -> str:
+    """``value [low, high]``."""
+    if not math.isfinite(one.value):
+        return NONE
+    if not math.isfinite(one.low):
+        return _number(one.value)
+    return f"{_number(one.value)} [{_number(one.low)}, {_number(one.high)}]"
+
+
+def _p(value: float) -> str:
+    if not math.isfinite(value):
+        return NONE
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _cell(text: str) -> str:
+    """Text of a table's cell: names come from data, and must not draw lines of their own."""
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([_cell(c) for c in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")
+
+
+# ------------------------------------------------------------------ what must not be missed
+
+
+def warnings_of(audit: Audit) -> tuple[str, ...]:
+    """One sentence for each thing that stands out."""
+    out = []
+    for attribute in audit.groups:
+        small = {f.group: None for f in audit.select("decisions", attribute=attribute)
+                 if f.small and f.group and not f.where}  # fmt: skip
+        if small:
+            some = ", ".join(small) if len(small) <= 3 else f"{len(small)} of its groups"
+            out.append(
+                f"{attribute}: too few rows for a statement about {some} (some rates of it, at least); "
+                f"left out of those gaps."
+            )
+    for attribute in {f.attribute: None for f in audit.select("attacks")}:
+        found = _recovered(audit, attribute)
+        if found is not None:
+            out.append(found)
+    rejected = sorted(
+        {(f.attribute, f.metric.partition(" of ")[2], f.where) for f in audit.select("tests")
+         if f.p_adjusted < 1.0 - audit.level}
+    )  # fmt: skip
+    out += [
+        f"The {what} depends on {attribute}{' at the same y' if where else ''}: a test of independence "
+        f"rejects."
+        for attribute, what, where in rejected
+    ]
+    for proxy in audit.select("proxies"):
+        if not proxy.small and proxy.low > 0.0:
+            out.append(
+                f"A component of the score stands for {proxy.attribute}: held-out correlation "
+                f"{_interval(proxy)}, {proxy.note}."
+            )
+    if audit.kernel is not None and audit.kernel.misspecified:
+        out.append(audit.kernel.message)
+    return tuple(out)
+
+
+def _recovered(audit: Audit, attribute: str) -> str | None:
+    """The best attack on what the model gives, if it is better than guessing."""
+    best: Finding | None = None
+    for one in audit.select("attacks", attribute=attribute):
+        if not one.p_adjusted < 1.0 - audit.level:
+            continue
+        if best is None or one.value > best.value:
+            best = one
+    if best is None:
+        return None
+    attacker, measure, _, source = best.metric.split(" ", 3)
+    name = {"auc": "AUC", "r2": "R^2"}[measure]
+    return (
+        f"{attribute} can be recovered from the {source}: {attacker} attacker, {name} {_interval(best)} "
+        f"({_BLIND[measure]:g} is guessing)."
+    )
+
+
+# ------------------------------------------------------------------ a few lines
+
+
+def summary(audit: Audit) -> str:
+    """What ``print(audit)`` shows."""
+    lines = [f"Audit of {audit.model} on {audit.n_rows:,} rows, intervals of {audit.level:.0%}"]
+    lines += [f"  {_spaced(one.metric)}: {_interval(one)}" for one in audit.select("performance")]
+    for attribute in audit.groups:
+        mine = [one for one in audit.findings if one.attribute == attribute and not one.group]
+        found = [
+            f"    {_spaced(one.metric)}{f' ({one.where})' if one.where else ''}: {_interval(one)}"
+            for metric in _SUMMARY
+            for one in mine
+            if one.metric.startswith(metric) and (one.section == "certificate" or not one.where)
+        ]
+        if found:
+            lines += [f"  {attribute}", *found]
+    lines += [f"  ! {text}" for text in audit.warnings]
+    return "\n".join(lines)
+
+
+# ------------------------------------------------------------------ the model card section
+
+
+def markdown(audit: Audit) -> str:
+    """The whole audit as a section of a model card."""
+    parts = [
+        "## Fairness audit",
+        f"{_cell(audit.model)}, audited on {audit.n_rows:,} rows. Intervals and bounds: {audit.level:.0%}. "
+        f"† marks groups with fewer than {audit.settings.get('min_rows', 30)} effective rows: no statement.",
+        _section("What stands out", _bullets(audit.warnings) or "Nothing beyond sampling noise."),
+        _section("Groups", _groups(audit)),
+        _section("Performance", _plain_rows(audit, "performance")),
+        _section("Dependence of scores on attributes", _gaps(audit, "scores")),
+        _section("Gaps between groups", _gaps(audit, "decisions")),
+        _section("By group", _by_group(audit)),
+        _section("Tests of independence", _tests(audit)),
+        _section("What attackers recover", _attacks(audit)),
+        _section("Proxies inside the score", _gaps(audit, "proxies")),
+        _section("Certificate for every function of the representation", _certificate(audit)),
+        _section("Is the kernel good enough?", _plain_rows(audit, "kernel")),
+        _section("What this rests on", audit.assumptions),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _section(title: str, body: str) -> str:
+    return f"### {title}\n\n{body}" if body else ""
+
+
+def _bullets(texts: Sequence[str]) -> str:
+    return "\n".join(f"- {_cell(text)}" for text in texts)
+
+
+def _groups(audit: Audit) -> str:
+    rows = [
+        (name, label, f"{n:,}", f"{n / audit.n_rows:.1%}")
+        for name, sizes in audit.groups.items()
+        for label, n in sizes.items()
+        if n
+    ]
+    return _table(("attribute", "group", "rows", "share"), rows)
+
+
+def _plain_rows(audit: Audit, section: str) -> str:
+    rows = [(_spaced(f.metric), _interval(f), f"{f.n_rows:,}") for f in audit.select(section)]
+    return _table(("metric", "value", "rows"), rows) if rows else ""
+
+
+def _gaps(audit: Audit, section: str) -> str:
+    rows = [
+        (
+            f.attribute,
+            f.where or "all rows",
+            _spaced(f.metric),
+            _interval(f),
+            f"{f.n_rows:,}",
+            f.note,
+        )
+        for f in audit.select(section)
+        if not f.group or section == "proxies"
+    ]
+    return (
+        _table(("attribute", "rows looked at", "metric", "value", "rows", "note"), rows)
+        if rows
+        else ""
+    )
+
+
+def _by_group(audit: Audit) -> str:
+    """One table for each attribute and place: groups down, rates across."""
+    out = []
+    found = [f for f in audit.select("decisions") if f.group]
+    for attribute, where in {(f.attribute, f.where): None for f in found}:
+        mine = [f for f in found if (f.attribute, f.where) == (attribute, where)]
+        metrics = list({f.metric: None for f in mine})
+        by = {(f.group, f.metric): f for f in mine}
+        rows = []
+        for group in {f.group: None for f in mine}:
+            cells = [by.get((group, metric)) for metric in metrics]
+            rows.append((group, *(_rate(f) for f in cells)))
+        place = f" where {where}" if where else ""
+        head = ("group", *(_spaced(metric) for metric in metrics))
+        out.append(
+            f"**{_cell(attribute)}{_cell(place) and ' ' + _cell(place)}**\n\n{_table(head, rows)}"
+        )
+    return "\n\n".join(out)
+
+
+def _rate(one: Finding | None) -> str:
+    if one is None:
+        return NONE
+    return _interval(one) + (" †" if one.small else "")
+
+
+def _tests(audit: Audit) -> str:
+    rows = [
+        (f.attribute, f.metric, f.where or "all rows", _number(f.value), _p(f.p_value),
+         _p(f.p_adjusted), f"{f.n_rows:,}", f.note)
+        for f in audit.select("tests")
+    ]  # fmt: skip
+    head = ("attribute", "test", "rows looked at", "statistic", "p", "p corrected", "rows", "note")
+    return _table(head, rows) if rows else ""
+
+
+def _attacks(audit: Audit) -> str:
+    found = audit.select("attacks")
+    cells = {}
+    for f in found:
+        attacker, measure, _, source = f.metric.split(" ", 3)
+        cells[f.attribute, measure, source, attacker] = f
+    attackers = list({key[3]: None for key in cells})
+    rows = []
+    for attribute, measure, source in {key[:3]: None for key in cells}:
+        each = [cells.get((attribute, measure, source, attacker)) for attacker in attackers]
+        name = {"auc": "AUC", "r2": "R^2"}[measure]
+        rows.append((attribute, name, source, *(NONE if f is None else _interval(f) for f in each)))
+    return _table(("attribute", "measure", "from", *attackers), rows) if rows else ""
+
+
+def _certificate(audit: Audit) -> str:
+    rows = [
+        (b.attribute, b.cell or "all rows", str(b.n_functions), str(b.n_codes), _number(b.supremum),
+         _number(b.bound), f"{b.n_rows:,}", b.note)
+        for b in audit.bounds
+    ]  # fmt: skip
+    head = (
+        "attribute", "rows looked at", "functions", "codes", "in these rows",
+        f"at most ({audit.level:.0%})", "rows", "note",
+    )  # fmt: skip
+    return _table(head, rows) if rows else ""

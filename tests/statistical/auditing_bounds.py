@@ -1,0 +1,201 @@
+"""How often the held-out bound, and the interval of a proxy, hold what was planted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.stats
+
+from fairspan.auditing._bound import held_out_bound
+from fairspan.auditing._proxy import proxy_component
+from fairspan.auditing._rows import Protected
+
+# (Z, attribute, cells, number of cells, weight) of one draw
+Draw = tuple[np.ndarray, Protected, np.ndarray | None, int, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Share of draws in which every bound held, with the tightness of the first one."""
+
+    kind: str
+    rate: float
+    truth: float
+    supremum: float  # mean, in sample
+    bound: float  # mean
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind:<12} truth {self.truth:.3f}  mean supremum {self.supremum:.3f}  "
+            f"mean bound {self.bound:.3f}  covered {self.rate:.3f}"
+        )
+
+
+def groups(codes: np.ndarray) -> Protected:
+    labels = tuple("abcdefghij"[: codes.max() + 1])
+    return Protected("s", "categorical", codes.astype(np.intp), labels)
+
+
+def canonical(means: np.ndarray, mass: np.ndarray, within: np.ndarray) -> float:
+    """Supremum of a mixture: group means, their probabilities, mean covariance within groups."""
+    centred = means - mass @ means
+    between = (centred.T * mass) @ centred
+    squared = scipy.linalg.eigh(between, within + between, eigvals_only=True)[-1]
+    return float(np.sqrt(max(squared, 0.0)))
+
+
+def mixture(
+    means: list[list[float]], mass: list[float], n: int, noise: str = "normal"
+) -> tuple[Callable[[np.random.Generator], Draw], list[float]]:
+    """Groups that differ in mean only."""
+    mu, p = np.array(means), np.array(mass)
+
+    def draw(rng: np.random.Generator) -> Draw:
+        s = rng.choice(len(p), n, p=p)
+        return mu[s] + NOISES[noise](rng, (n, mu.shape[1])), groups(s), None, 1, np.ones(n)
+
+    return draw, [canonical(mu, p, np.eye(mu.shape[1]))]
+
+
+# Mean 0 and variance 1; the second has no fourth moment.
+NOISES: dict[str, Callable[[np.random.Generator, tuple[int, int]], np.ndarray]] = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "t4": lambda rng, shape: rng.standard_t(4, size=shape) / np.sqrt(2.0),
+    "exponential": lambda rng, shape: rng.exponential(size=shape) - 1.0,
+}
+
+
+def uneven() -> tuple[Callable[[np.random.Generator], Draw], list[float]]:
+    """One rare group spreads widely along the one coordinate that tells it from the other.
+
+    Correlations along that coordinate are three times as uncertain as along the others.
+    """
+    n, p, wide, shift = 1000, 0.1, 4.0, 0.5
+
+    def draw(rng: np.random.Generator) -> Draw:
+        s = (rng.random(n) < p).astype(int)
+        Z = rng.normal(size=(n, 5))
+        Z[:, 0] = np.where(s == 1, shift + wide * Z[:, 0], Z[:, 0])
+        return Z, groups(s), None, 1, np.ones(n)
+
+    within = np.eye(5)
+    within[0, 0] = p * wide**2 + 1.0 - p
+    return draw, [canonical(np.eye(5)[:1] * [[0.0], [shift]], np.array([1.0 - p, p]), within)]
+
+
+def slices() -> tuple[Callable[[np.random.Generator], Draw], list[float]]:
+    """A normal attribute in five slices; one function follows it, one its square."""
+    n, slopes = 600, np.array([0.2, 0.25])
+    edges = scipy.stats.norm.ppf(np.arange(1, 5) / 5)
+
+    def draw(rng: np.random.Generator) -> Draw:
+        s = rng.normal(size=n)
+        Z = np.column_stack([s, s**2]) * slopes + rng.normal(size=(n, 2))
+        codes = np.searchsorted(edges, s).astype(np.intp)
+        return Z, Protected("s", "continuous", codes, tuple("abcde"), s), None, 1, np.ones(n)
+
+    ends = np.concatenate([[-np.inf], edges, [np.inf]])
+    density = scipy.stats.norm.pdf(ends)
+    finite = np.where(np.isfinite(ends), ends, 0.0)
+    first = -np.diff(density) * 5  # moments of a normal variable between two edges
+    second = 1.0 - np.diff(finite * density) * 5
+    mass, means = np.full(5, 0.2), np.column_stack([first, second]) * slopes
+    total = np.eye(2) + np.diag(slopes**2 * [1.0, 2.0])
+    centred = means - mass @ means
+    return draw, [canonical(means, mass, total - (centred.T * mass) @ centred)]
+
+
+def cells() -> tuple[Callable[[np.random.Generator], Draw], list[float]]:
+    """Two classes of y, in which two groups differ by different amounts; bounds hold jointly."""
+    n, mass = 800, np.array([0.6, 0.4])
+    means = np.array([[[0.0, 0.0], [0.6, 0.0]], [[0.0, 0.0], [0.0, 0.1]]])  # cell, group
+
+    def draw(rng: np.random.Generator) -> Draw:
+        y, s = rng.integers(0, 2, n), rng.choice(2, n, p=mass)
+        Z = means[y, s] + rng.normal(size=(n, 2))
+        return Z, groups(s), y.astype(np.intp), 2, np.ones(n)
+
+    return draw, [canonical(m, mass, np.eye(2)) for m in means]
+
+
+def weighted() -> tuple[Callable[[np.random.Generator], Draw], list[float]]:
+    """Rows are kept by chances that depend on S and Z, and weighted back."""
+    n, mass = 800, np.array([0.5, 0.5])
+    means = np.array([[0.0, 0.0], [0.4, 0.0]])
+
+    def draw(rng: np.random.Generator) -> Draw:
+        s = rng.choice(2, 4 * n, p=mass)
+        Z = means[s] + rng.normal(size=(4 * n, 2))
+        chance = 0.1 + 0.8 / (1.0 + np.exp(-Z[:, 0] - s))
+        kept = np.flatnonzero(rng.random(4 * n) < chance)[:n]
+        return Z[kept], groups(s[kept]), None, 1, 1.0 / chance[kept]
+
+    return draw, [canonical(means, mass, np.eye(2))]
+
+
+def planted(kind: str) -> tuple[Callable[[np.random.Generator], Draw], list[float]]:
+    """How to draw rows, and the supremum of every cell."""
+    if kind in ("uneven", "slices", "cells", "weighted"):
+        return {"uneven": uneven, "slices": slices, "cells": cells, "weighted": weighted}[kind]()
+    three = [[0.0, 0.0, 0.0], [0.5, 0.2, 0.0], [0.0, 0.4, -0.3]]
+    forty = [[0.0] * 40, [0.3] + [0.0] * 39]
+    return {
+        "independent": lambda: mixture([[0.0], [0.0]], [0.7, 0.3], 400),
+        "weak": lambda: mixture([[0.0], [0.2]], [0.7, 0.3], 400),
+        "strong": lambda: mixture([[0.0], [3.0]], [0.7, 0.3], 400),
+        "levels": lambda: mixture(three, [0.5, 0.3, 0.2], 600),
+        "levels one": lambda: mixture([[0.0], [1.5], [3.0], [4.0]], [0.3, 0.3, 0.2, 0.2], 400),
+        "none of 3": lambda: mixture([[0.0] * 3] * 3, [0.5, 0.3, 0.2], 600),
+        "heavy": lambda: mixture([[0.0, 0.0], [0.5, 0.0]], [0.7, 0.3], 600, "t4"),
+        "rare": lambda: mixture([[0.0], [0.5]], [0.95, 0.05], 1200, "exponential"),
+        "many": lambda: mixture(forty, [0.5, 0.5], 1000),
+    }[kind]()
+
+
+KINDS = (
+    "independent",
+    "weak",
+    "strong",
+    "levels",
+    "levels one",
+    "none of 3",
+    "heavy",
+    "rare",
+    "uneven",
+    "many",
+    "slices",
+    "cells",
+    "weighted",
+)
+
+
+def coverage(kind: str, draws: int = 500, seed: int = 0, level: float = 0.95) -> Coverage:
+    """Share of draws in which no bound is below the supremum of the population."""
+    draw, truths = planted(kind)
+    held, suprema, bounds = [], [], []
+    for i in range(draws):
+        Z, attribute, codes, n_cells, weight = draw(np.random.default_rng([seed, i]))
+        names = tuple("uvw"[:n_cells])
+        found = held_out_bound(
+            Z, [attribute], cells=codes, cell_names=names, weight=weight, level=level
+        )
+        held.append(all(b.bound >= truth for b, truth in zip(found, truths, strict=True)))
+        suprema.append(found[0].supremum)
+        bounds.append(found[0].bound)
+    mean = float(np.mean(held)), float(np.mean(suprema)), float(np.mean(bounds))
+    return Coverage(kind, mean[0], truths[0], mean[1], mean[2])
+
+
+def proxy_coverage(n: int = 400, draws: int = 500, seed: int = 0) -> float:
+    """How often the 95 % interval holds the correlation of the only component there is."""
+    truth, held = 0.5 / np.sqrt(0.25 + 1.5**2), 0
+    for i in range(draws):
+        rng = np.random.default_rng([seed, i])
+        s = rng.integers(0, 2, n)
+        Z = (s + 1.5 * rng.normal(size=n))[:, None]
+        found = proxy_component(Z, np.ones(1), groups(s), ["z"], weight=np.ones(n), rng=rng)
+        held += found.low <= truth <= found.high
+    return held / draws

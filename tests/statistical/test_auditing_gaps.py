@@ -1,0 +1,48 @@
+"""The 95 % intervals of gaps and correlations hold at least 93 % of planted truths."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.statistical.auditing_gaps import DISTANCES, KINDS, Coverage, coverage, distance_coverage
+
+pytestmark = pytest.mark.statistical
+
+# Percentiles of a few dozen rows are a little too short, as everyone's are.
+PERCENTILES = (
+    "selection_rate",
+    "true_positive_rate",
+    "positive_predictive_value",
+    "calibration_in",
+)
+
+
+def least(one: Coverage) -> float:
+    return 0.90 if one.metric.startswith(PERCENTILES) else 0.93
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_of_gaps_cover(kind: str) -> None:
+    found = coverage(kind)
+    print("", *found, sep="\n")
+    assert not [str(one) for one in found if one.rate < least(one)]
+
+
+@pytest.mark.parametrize("kind", DISTANCES)
+def test_the_interval_of_a_distance_correlation_covers(kind: str) -> None:
+    found = distance_coverage(kind)
+    print("", found, sep="\n")
+    assert found.rate >= 0.93
+
+
+def test_a_lower_level_gives_shorter_intervals() -> None:
+    wide = {one.metric: one.width for one in coverage("gap, 2 groups", draws=20)}
+    short = {one.metric: one.width for one in coverage("gap, 2 groups", draws=20, level=0.6)}
+    assert all(short[metric] < width for metric, width in wide.items())
+
+
+def test_intervals_are_no_longer_than_they_need_be() -> None:
+    """Of two groups, the gap away from 0 is one difference: its interval is about normal."""
+    found = {one.metric: one for one in coverage("gap, 2 groups", draws=100)}
+    normal = 2 * 1.96 * (2 * 0.25 / 300) ** 0.5
+    assert found["demographic_parity_difference"].width < 1.15 * normal
