@@ -28,9 +28,11 @@ def bars() -> Iterator[Bar]:
     yield from suite("planted truths and laws of every part", units, 100)
     yield from suite("the audit as a whole, and its commands",
                      ["tests/test_audit.py", "tests/test_cli_audit.py"], 60)  # fmt: skip
-    proxy = ["tests/unit/test_auditing_proxy.py", "-k", "brute or subset"]
-    yield from suite("proxy search equals brute force", proxy, 2)
-    yield from suite("equal to fairlearn", ["tests/test_audit_fairlearn.py"], 10)
+    proxy = ["tests/unit/test_auditing_proxy.py", "-k", "all_faces or fine_search or of_a_share"]
+    yield from suite("proxy search equals brute force", proxy, 3)
+    yield from suite("equal to fairlearn", ["tests/test_audit_fairlearn.py"], 5)
+    dcor = ["-m", "", "tests/statistical/test_auditing_dependence.py", "-k", "package_dcor"]
+    yield from suite("equal to dcor", dcor, 5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield from test_bars()
@@ -45,7 +47,7 @@ def test_bars() -> Iterator[Bar]:
     """Level and power of the tests; 300 draws at 5 % are 2.6 to 7.5 % in 95 % of cases."""
     level, power = auditing_dependence.level, auditing_dependence.power
     for statistic in ("hsic", "dcor"):
-        for kind in ("two levels", "number"):
+        for kind in ("two levels", "continuous"):
             rate = level(statistic, False, 200, DRAWS, kind=kind, n_permutations=199)
             yield between(f"{statistic}, {kind}: level at 5 %, permutations", rate, 0.02, 0.085)
             rate = level(statistic, False, 3000, DRAWS, kind=kind)
@@ -54,7 +56,7 @@ def test_bars() -> Iterator[Bar]:
         yield between(f"{statistic} given y: level where S acts through y", rate, 0.02, 0.085)
         rate = level(statistic, True, 300, 50, test_given=False, n_permutations=199)
         yield at_least(f"{statistic} not given y: the same is found", rate, 0.95)
-        for what in ("groups", "spread"):
+        for what in ("linear", "square", "spread"):
             rate = power(statistic, what, 400, 50, n_permutations=199)
             yield at_least(f"{statistic}, planted {what}: power", rate, 0.9)
 
@@ -75,7 +77,9 @@ def bound_bars() -> Iterator[Bar]:
         found = auditing_bounds.coverage(kind, 500)
         name = f"bound, {kind}: covers {found.truth:.3f} (mean {found.bound:.3f})"
         yield at_least(name, found.rate, 0.93)
-    yield at_least("proxy: interval holds a known correlation", auditing_bounds.proxy_coverage(), 0.93)
+    yield at_least(
+        "proxy: interval holds a known correlation", auditing_bounds.proxy_coverage(), 0.93
+    )
 
 
 def gap_bars() -> Iterator[Bar]:
@@ -91,15 +95,22 @@ def gap_bars() -> Iterator[Bar]:
 def leak_bars() -> Iterator[Bar]:
     """Attacks on our own representations, next to others': complete, whatever it says."""
     try:
-        found = leakage.rows()
+        found = list(leakage.rows())
     except DatasetError as error:
         print(f"  leakage table: {error}", flush=True)
         return
-    for line in leakage.table(found).splitlines():
-        print(f"  {line}", flush=True)
-    sets = {row.data for row in found}
-    yield at_least("leakage table: data sets", len(sets), 5)
-    kinds = {row.representation for row in found}
-    yield at_least("leakage table: representations compared", len(kinds), 5)
-    yield at_most("leakage table: numbers without an interval",
-                  sum(not each.low <= each.high for row in found for each in row.attacks), 0)  # fmt: skip
+    for row in found:
+        numbers = "  ".join(f"{a.attacker} {a.value:.3f}" for a in row.attacks.values())
+        print(
+            f"  {row.data}, {row.attribute}, {row.representation}: {row.measure}  {numbers}",
+            flush=True,
+        )
+    yield at_least("leakage table: data sets", len({row.data for row in found}), 5)
+    yield at_least("leakage table: representations", len({r.representation for r in found}), 5)
+    attacks = [a for row in found for a in row.attacks.values()]
+    without = sum(not a.low <= a.high for a in attacks)
+    yield at_most(f"leakage table: of {len(attacks)} numbers, without an interval", without, 0)
+    lines = [r.attacks["linear"] for r in found if r.representation == "fairspan, model"]
+    yield at_most(
+        "leakage table: lines that see S in our model space", sum(a.sees for a in lines), 0
+    )

@@ -206,11 +206,15 @@ _READING = """\
 One function of our model space has equal group means and little else: a line on it is blind, and a
 nonlinear attacker still reads part of S off the shape of its distribution where groups differ in more
 than their means (Adult, COMPAS, the gender of NLSY79, the origin of Communities). The fair subspace keeps
-hundreds of such functions, and nonlinear attackers recover from it much of what the raw features give:
-give it to linear models only. Lines find something there too, since zero covariance is promised for the
-training rows, and holds on others up to noise that many columns add up. CorrelationRemover subtracts a
-multiple of S from every column: a column of few values then has other values in each group, and trees
-read S off exactly, better than from the raw features; ranks of a single rare indicator nearly do.
+65 to 344 such functions, and nonlinear attackers recover from it much of what the raw features give (less
+on Communities): give it to linear models only. Lines find something there too, since zero covariance is
+promised for the training rows, and holds on others up to noise that many columns add up.
+
+CorrelationRemover subtracts a multiple of S from every column: a column of few values then has other
+values in each group, and trees read S off almost exactly, better than from the raw features. Most rows of
+a rare indicator then have one value for each group, so that its mean hides S but its ranks do not (the
+linear attackers of Adult and COMPAS); a column that is constant among the held-out rows becomes S itself
+(race on Communities).
 
 An AUC a little below .5 is blind as well: what training folds have more of by chance, the held-out fold
 has less of."""

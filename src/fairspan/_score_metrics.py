@@ -247,5 +247,3 @@ def ks_distance(
                 highest, lowest = np.maximum(highest, cdf), np.minimum(lowest, cdf)
             worst = max(worst, float(np.max(highest - lowest)))
     return worst
-
-_standardize = standardize

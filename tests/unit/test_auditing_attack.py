@@ -12,20 +12,19 @@ from fairspan.auditing._attack import (
     Attack,
     _reach_blind,
     attack,
-    strongest,
     weighted_auc,
 )
-from fairspan.auditing._kernel_check import (
+from fairspan.auditing._cross_fit import (
     Estimate,
     bins,
     copies,
     deal,
-    kernel_check,
     r_squared,
     ridge,
     summary,
     unit_range,
 )
+from fairspan.auditing._kernel_check import kernel_check
 from fairspan.auditing._rows import Protected
 
 
@@ -253,7 +252,6 @@ def test_nothing_to_recover_is_said(s, why):
         assert np.isnan([a.value, a.low, a.high]).all()
         assert why in a.note
         assert not a.sees
-    assert strongest(found) is found[0]
 
 
 @pytest.mark.parametrize("Z", [np.zeros((200, 2)), np.full((200, 1), 1e300), np.zeros((200, 0))])
@@ -285,16 +283,12 @@ def test_unknown_attackers_are_refused():
         attacked(np.zeros((10, 1)), levels(np.arange(10) % 2), attackers=("psychic",))
 
 
-def test_the_strongest_attack():
-    nan = float("nan")
-    a = Attack("linear", "auc", 0.6, 0.5, 0.7, 10)
-    b = Attack("kernel", "auc", 0.8, 0.7, 0.9, 10)
-    unknown = Attack("boosted", "auc", nan, nan, nan, 10)
-    assert strongest([unknown, a, b]) is b
-    with pytest.raises(ValueError, match="one attribute"):
-        strongest([a, Attack("linear", "r2", 0.6, 0.5, 0.7, 10)])
-    with pytest.raises(ValueError, match="at least one"):
-        strongest([])
+def test_p_values_know_a_leak_and_noise():
+    rng = np.random.default_rng(5)
+    s = rng.integers(2, size=400)
+    for a in attacked(s[:, None] * 1.0, levels(s)).values():
+        assert a.p_value < 0.01  # though no resample differs from the sample
+    assert all(a.p_value > 0.01 for a in attacked(rng.normal(size=(400, 1)), levels(s)).values())
 
 
 # --- rows, resamples, ridge ---------------------------------------------------------------------

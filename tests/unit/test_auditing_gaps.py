@@ -27,7 +27,7 @@ CATEGORICAL = ("two", "text", "integers", "bool")
 KINDS = (*CATEGORICAL, "number")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rows:
     """Scores, decisions and labels of some rows, and their protected attributes."""
 
@@ -37,6 +37,13 @@ class Rows:
     s: dict[str, np.ndarray]
     w: np.ndarray | None = None
     c: np.ndarray | None = None
+    recipe: str = ""  # the call that made it
+
+    def __repr__(self) -> str:
+        return self.recipe or f"Rows of {self.n}"
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text(repr(self))
 
     @property
     def n(self) -> int:
@@ -61,7 +68,10 @@ def attribute(kind: str, latent: np.ndarray, rng: np.random.Generator) -> np.nda
     if kind == "number":
         return latent.copy()
     rank = np.argsort(np.argsort(latent + rng.normal(size=len(latent))))
-    level = rank * (2 if kind in ("two", "bool") else 3) // len(latent)
+    share = rank / len(latent)
+    if kind == "integers":  # uneven: 6, 30 and 64 percent of the rows
+        share = share**0.4
+    level = (share * (2 if kind in ("two", "bool") else 3)).astype(int)
     if kind == "bool":
         return level == 1
     return np.array(["north", "süd | ost", "west"])[level] if kind == "text" else level * 4 - 3
@@ -86,7 +96,8 @@ def make(
         "any": rng.exponential(size=n),
     }
     c = rng.integers(0, 2, n) if control else None
-    return Rows(f, y, d, s, w[weights], c)
+    recipe = f"make({seed}, {n}, {kinds}, {labels}, {weights!r}, {control})"
+    return Rows(f, y, d, s, w[weights], c, recipe)
 
 
 @st.composite
@@ -479,6 +490,18 @@ def test_combinations_are_made_of_several_attributes_and_only_if_wanted() -> Non
     assert list(make(0).audit().groups) == ["s0"]
 
 
+def test_attributes_of_many_levels_are_summed_one_by_one_to_the_same_values() -> None:
+    """Too many joint cells for one table of sums: each attribute gets its own."""
+    from fairspan.auditing import _parts
+
+    rows = make(4, kinds=("text", "number", "integers"), weights="any", control=True)
+    together = with_probabilities(rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_parts, "_MOST_SUMS", 1)
+        apart = with_probabilities(rows)
+    assert_same(values(together), values(apart))
+
+
 @pytest.mark.parametrize("name", ["y", "yhat", "strata", "bin", "_", "f0", "p", "e", "s", ""])
 def test_an_attribute_may_have_any_name(name: str) -> None:
     rows = make(3, kinds=("text",), control=True)
@@ -735,7 +758,8 @@ def test_calibration_by_hand() -> None:
     p, s = rng.random(500), rng.integers(0, 2, 500)
     y = (rng.random(500) < p).astype(int)
     found = audit(p, y=y, sensitive_features={"s": s}, **QUICK)
-    tenth = np.searchsorted(np.quantile(p, np.arange(1, 10) / 10), p, side="right")
+    edges = np.quantile(p, np.arange(1, 10) / 10, method="inverted_cdf")
+    tenth = np.searchsorted(edges, p, side="right")
     for group in (0, 1):
         mine = s == group
         each = [(p - y)[mine & (tenth == t)].sum() for t in range(10)]
@@ -779,12 +803,13 @@ def test_sums_are_those_of_the_rows(seed: int, n: int, n_boot: int) -> None:
 
 @given(SEEDS)
 def test_a_resample_has_as_many_rows_and_keeps_them_whole(seed: int) -> None:
-    """With x = 1 in every row, all columns are the same sums; each draw has n rows."""
+    """Rows that are all alike: each draw has n of them, with their weight and their number."""
     rng = np.random.default_rng(seed)
     factors = {"a": rng.integers(0, 3, 40)}
-    sums = resample(factors, {"x": np.ones(40)}, np.ones(40), 10, rng)
-    assert (sums.columns["x"] == sums.columns[""]).all()
-    assert (sums.columns[""].sum(axis=0) == 40).all()
+    sums = resample(factors, {"x": np.full(40, 3.0)}, np.full(40, 2.5), 10, rng)
+    assert (sums.columns["x"] == 3.0 * sums.columns[""]).all()
+    assert (sums.columns[""].sum(axis=0) == 100.0).all()
+    assert (sums.columns[""][:, 1:] != sums.columns[""][:, :1]).any()
 
 
 def test_many_rows_are_resampled_in_batches() -> None:
@@ -843,6 +868,7 @@ def test_the_interval_of_a_distance_correlation_holds_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     s, f = rng.normal(size=(2, 80))
     w = rng.exponential(size=80)
-    value, low, high = distance_interval(f[:, None], s, w, 0.9, 30, rng)
+    n, value, low, high = distance_interval(f[:, None], s, w, 0.9, 30, rng)
+    assert n == 80
     assert value == pytest.approx(distance_correlation(f, s, w))
     assert 0.0 <= low <= value <= high <= 1.0

@@ -9,13 +9,14 @@ from math import sqrt
 from typing import Literal
 
 import numpy as np
+import scipy.stats
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 
 from fairspan._linalg import Array
-from fairspan.auditing._kernel_check import (
+from fairspan.auditing._cross_fit import (
     Estimate,
     bins,
     copies,
@@ -33,7 +34,7 @@ from fairspan.auditing._rows import Protected
 from fairspan.codes import Codes
 from fairspan.features import median_distance
 
-__all__ = ["ATTACKERS", "Attack", "attack", "strongest", "weighted_auc"]
+__all__ = ["ATTACKERS", "Attack", "attack", "weighted_auc"]
 
 ATTACKERS = ("linear", "kernel", "boosted")
 Measure = Literal["auc", "r2"]
@@ -53,6 +54,7 @@ class Attack:
     attacker : "linear", "kernel" or "boosted"
     measure : "auc" (categories; .5 is blind) or "r2" (numbers; 0 is blind, below 0 worse than that)
     value, low, high : the measure and its bootstrap interval.
+    p_value : chance that a blind attacker does as well (normal approximation).
     n_rows : rows used.
     note : what limits the number, or why there is none.
     """
@@ -64,6 +66,7 @@ class Attack:
     high: float
     n_rows: int
     note: str = ""
+    p_value: float = float("nan")
 
     @property
     def blind(self) -> float:
@@ -145,24 +148,16 @@ def attack(
     out = []
     for name in attackers:
         scores, trouble = _out_of_fold(name, task)
-        found = _reach_blind(summary(_measured(task, scores, masses), level), blind)
+        values = _measured(task, scores, masses)
+        found = _reach_blind(summary(values, level), blind)
         both = "; ".join(filter(None, (note, trouble)))
-        out.append(Attack(name, measure, found.value, found.low, found.high, len(rows), both))
+        out.append(
+            Attack(
+                name, measure, found.value, found.low, found.high, len(rows), both,
+                _p_value(values, blind),
+            )
+        )  # fmt: skip
     return out
-
-
-def strongest(attacks: Sequence[Attack]) -> Attack:
-    """The attack that recovered most; the first one if none has a number.
-
-    Raises
-    ------
-    ValueError
-        There is none, or they are in different measures.
-    """
-    if len({a.measure for a in attacks}) != 1:
-        msg = "strongest needs attacks on one attribute, at least one"
-        raise ValueError(msg)
-    return max(attacks, key=lambda a: -np.inf if np.isnan(a.value) else a.value)
 
 
 def _common_levels(rows: Codes, protected: Protected, least: int) -> tuple[Codes, str]:
@@ -186,6 +181,21 @@ def _reach_blind(found: Estimate, blind: float) -> Estimate:
     if found.low > blind >= found.value - sqrt(2.0) * (found.value - found.low):
         return replace(found, low=blind)
     return found
+
+
+def _p_value(values: Array, blind: float) -> float:
+    """Of the sample (first) against resamples, with the variance that being blind has.
+
+    No smaller than resamples can tell: one in as many as there are.
+    """
+    drawn = values[1:][np.isfinite(values[1:])]
+    if len(drawn) < 2 or not np.isfinite(values[0]):
+        return float("nan")
+    error = sqrt(2.0) * float(drawn.std())
+    away = float(values[0]) - blind
+    if error <= 0.0:
+        return 1.0 / (1.0 + len(drawn)) if away > 0.0 else 1.0
+    return float(scipy.stats.norm.sf(away / error))
 
 
 def _hopeless(seen: Protected, n_folds: int) -> str:

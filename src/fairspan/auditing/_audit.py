@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from fairspan.auditing._attack import ATTACKERS
 from fairspan.auditing._bound import HeldOutBound
 from fairspan.auditing._findings import SECTIONS, Finding
 from fairspan.auditing._kernel_check import KernelCheck
+from fairspan.auditing._parts import Settings
 from fairspan.auditing._proxy import Proxy
 from fairspan.auditing._read import Audited, read_audit
-from fairspan.auditing._run import Settings, finish, gather
+from fairspan.auditing._rows import Protected
+from fairspan.auditing._run import finish, gather, not_made
 from fairspan.exceptions import DataWarning, warn_user
 
 __all__ = ["Audit", "audit"]
@@ -51,7 +53,9 @@ class Audit:
     kernel : KernelCheck or None
         Whether the kernel space predicts as well as other models.
     settings : dict
-        Parameters it was made with.
+        Parameters it was made with, the positive class, and parts that could not be made, with the reason.
+    rows : Audited or None
+        What was audited, as clean arrays; in no file that is written.
     """
 
     model: str
@@ -63,7 +67,7 @@ class Audit:
     bounds: tuple[HeldOutBound, ...] = ()
     kernel: KernelCheck | None = None
     settings: dict[str, Any] = field(default_factory=dict)
-    _data: Audited | None = None
+    rows: Audited | None = None
 
     # ------------------------------------------------------------------ numbers
 
@@ -119,10 +123,10 @@ class Audit:
         """
         from fairspan.auditing._fairlearn import metric_frame
 
-        if self._data is None:
-            msg = "metric_frame needs the rows; an audit read from a file has none."
+        if self.rows is None:
+            msg = "metric_frame needs the rows, which this audit does not hold."
             raise ValueError(msg)
-        return metric_frame(self._data, metrics)
+        return metric_frame(self.rows, metrics)
 
     # ------------------------------------------------------------------ what people see
 
@@ -305,24 +309,35 @@ def audit(
         control_features=control_features, sample_weight=sample_weight, decisions=decisions,
         representation=representation, pos_label=pos_label, sensitive_kind=sensitive_kind,
         n_bins=n_bins, intersectional=intersectional,
+        with_features=any(part in settings.parts for part in ("attacks", "kernel")),
     )  # fmt: skip
+    missing = {part: why for part, why in not_made(data).items() if part in settings.parts}
+    if len(missing) == len(settings.parts):
+        part, why = next(iter(missing.items()))
+        raise ValueError(f"Nothing of {', '.join(missing)} can be made; {part!r} because {why}.")
     seed = check_random_state(random_state).randint(2**31 - 1)
     evidence, steps = gather(data, settings, np.random.default_rng(seed))
     for _, work in track(steps, len(steps), "audit", verbose=verbose):
         work()
-    findings = finish(evidence, level)
+    findings = finish(evidence)
     order = {name: i for i, name in enumerate(SECTIONS)}
     findings.sort(key=lambda one: order[one.section])
     groups = {
-        one.name: _sizes(one) for one in (*data.groupings, *([data.strata] if data.strata else []))
+        one.name: _sizes(one)
+        for one in (*data.groupings, *([_named_apart(data.strata)] if data.strata else []))
     }
     out = Audit(
         data.name, data.n, level, groups, tuple(findings), tuple(evidence.proxies),
-        tuple(evidence.bounds), evidence.kernel, _shown(settings), data,
+        tuple(evidence.bounds), evidence.kernel, _shown(settings, data, missing), data,
     )  # fmt: skip
     if evidence.kernel is not None and evidence.kernel.misspecified:
         warn_user(evidence.kernel.message, DataWarning)
     return out
+
+
+def _named_apart(strata: Protected) -> Protected:
+    """A control feature may be a protected attribute, too."""
+    return replace(strata, name=f"strata of {strata.name}")
 
 
 def _sizes(one: Any) -> dict[str, int]:
@@ -330,8 +345,11 @@ def _sizes(one: Any) -> dict[str, int]:
     return dict(zip(one.labels, counts.tolist(), strict=True))
 
 
-def _shown(settings: Settings) -> dict[str, Any]:
-    return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(settings).items()}
+def _shown(settings: Settings, data: Audited, missing: dict[str, str]) -> dict[str, Any]:
+    out = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(settings).items()}
+    classes = data.classes
+    out["positive"] = [] if classes is None else [str(classes[k]) for k in data.positive]
+    return out | {"not_made": missing}
 
 
 _PARTS = SECTIONS[1:]

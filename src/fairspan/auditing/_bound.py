@@ -32,12 +32,12 @@ ASSUMPTIONS = (
     "The bound holds for every function of the model space at once, with the stated confidence for "
     "all blocks together, if: the rows had no part in the fit, in the choice of the model space or of "
     "its settings; they are drawn from the population the model will be used on, independently of "
-    "each other (weights, if any, make up for unequal chances of being drawn); levels and edges of "
-    "slices were set beforehand. It is about means of groups or slices: functions of the space may "
-    "still differ in spread or shape between groups. It is about the levels that are covered, not "
-    "about those left out for too few rows. The confidence is approximate: it uses the normal "
-    "approximation for the correlation of two variables, which needs more rows where tails are heavy "
-    "or groups are rare."
+    "each other (weights, if any, make up for unequal chances of being drawn). Slices of numbers are "
+    "cut at quantiles of these rows, as if the edges had been set beforehand. It is about means of "
+    "groups or slices: functions of the space may still differ in spread or shape between groups. It "
+    "is about the levels that are covered, not about those left out for too few rows. The confidence "
+    "is approximate: it uses the normal approximation for the correlation of two variables, which "
+    "needs more rows where tails are heavy or groups are rare."
 )
 
 _RANK = 1e-12  # least eigenvalue of the correlation matrix of Z, against the largest

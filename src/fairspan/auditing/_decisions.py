@@ -9,21 +9,20 @@ import numpy as np
 
 from fairspan._linalg import Array
 from fairspan._metric_inputs import Mask
-from fairspan.auditing._findings import Finding, rate_interval, summarise
+from fairspan.auditing._findings import Finding, rate_interval, summarise, unseen_rate
 from fairspan.auditing._read import Audited
 from fairspan.auditing._resamples import ALL, BIN, DECIDED, STRATA, TARGET, Sums
 from fairspan.auditing._rows import Protected
-from fairspan.codes import Codes
+from fairspan.codes import Codes, code_slices, slice_edges
 
 __all__ = ["decision_columns", "decision_findings", "performance_findings"]
 
 N_BINS = 10  # of a probability
 
 
-def probability_bins(probability: Array) -> Codes:
-    """Tenths of the rows by their probability."""
-    edges = np.unique(np.quantile(probability, np.arange(1, N_BINS) / N_BINS))
-    return np.searchsorted(edges, probability, side="right").astype(np.intp)
+def probability_bins(probability: Array, weight: Array) -> Codes:
+    """Tenths of the weight by probability."""
+    return code_slices(probability, slice_edges(probability, N_BINS, weight))
 
 
 def decision_columns(data: Audited) -> dict[str, Array]:
@@ -56,6 +55,7 @@ class _Rates:
     values: Array  # (levels, 1 + B), NaN where a level has no such row
     rows: Codes  # rows the rate rests on
     effective: Array
+    here: Mask  # levels that have any row at all
     bounded: bool = True  # a share, from 0 to 1
 
 
@@ -92,7 +92,7 @@ def _in_rows(
     found = {rates.name: rates for rates in _all_rates(data, sums, one)}
     for rates in found.values():
         for h in range(len(one.labels)):
-            if rates.rows[h] > 0 or sums.count(one.name, len(one.labels))[h] > 0:
+            if rates.here[h]:
                 yield _by_group(rates, one, h, where, level, min_rows, "decisions")
     for name, parts, ratio in _gaps(found):
         yield _gap(name, [found[part] for part in parts], one, where, level, min_rows, ratio)
@@ -132,7 +132,7 @@ def _all_rates(data: Audited, sums: Sums, one: Protected) -> Iterator[_Rates]:
             "root_mean_squared_error", sums, one, lambda s: s.by(one.name, n_levels, "ee")
         )
         root = np.sqrt(np.maximum(square.values, 0.0))
-        yield _Rates(square.name, root, square.rows, square.effective, bounded=False)
+        yield replace(square, values=root)
 
 
 def _share(name: str, sums: Sums, one: Protected, hit: Mask, base: Mask) -> _Rates:
@@ -143,7 +143,7 @@ def _share(name: str, sums: Sums, one: Protected, hit: Mask, base: Mask) -> _Rat
     values = np.divide(chosen, mass, out=np.full(mass.shape, np.nan), where=mass > 0.0)
     return _Rates(
         name, np.minimum(values, 1.0), inside.count(one.name, n_levels),
-        inside.effective(one.name, n_levels),
+        inside.effective(one.name, n_levels), sums.count(one.name, n_levels) > 0,
     )  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def _mean(name: str, sums: Sums, one: Protected, total: Callable[[Sums], Array])
     values = np.divide(total(sums), mass, out=np.full(mass.shape, np.nan), where=mass > 0.0)
     return _Rates(
         name, values, sums.count(one.name, n_levels), sums.effective(one.name, n_levels),
-        bounded=False,
+        sums.count(one.name, n_levels) > 0, bounded=False,
     )  # fmt: skip
 
 
@@ -217,9 +217,9 @@ def _gap(
 ) -> Finding:  # fmt: skip
     """The largest gap among groups large enough for a statement."""
     n = int(sum(r.rows.sum() for r in rates))  # classes of y do not overlap
+    here = rates[0].here
     usable = [np.isfinite(r.values[:, 0]) & (r.effective >= min_rows) for r in rates]
-    out = sorted({one.labels[h] for r, u in zip(rates, usable, strict=True)
-                  for h in np.flatnonzero(~u & (r.rows > 0))})  # fmt: skip
+    out = [one.labels[h] for h in np.flatnonzero(here & ~np.all(usable, axis=0))]
     note = (
         f"without {', '.join(out[:5])}{', ...' if len(out) > 5 else ''}: too few rows"
         if out
@@ -231,25 +231,42 @@ def _gap(
     if ratio:
         value, low, high = _ratio(rates[0], usable[0], level)
     else:
-        # The gap is the larger of two ranges; in resamples both are compared at once.
-        value, low, high = 0.0, 0.0, 0.0
-        top = 1.0 if all(r.bounded for r in rates) else np.inf
+        # The gap is the larger of two ranges; each gets its part of the confidence.
+        found = []
+        part = 1.0 - (1.0 - level) / len(rates)
         for r, u in zip(rates, usable, strict=True):
-            part = 1.0 - (1.0 - level) / len(rates)
-            each = summarise(r.values[u, 0], r.values[u, 1:], "range", part, top)
-            value, low, high = (max(a, b) for a, b in zip((value, low, high), each, strict=True))
+            top = 1.0 if r.bounded else np.inf
+            beyond = _beyond(r, u, part) if r.bounded else 0.0
+            each = summarise(r.values[u, 0], r.values[u, 1:], "range", part, top, beyond)
+            found.append(each)
+        value, low, high = map(float, np.array(found).max(axis=0))  # NaN if one is not known
     return Finding("decisions", name, one.name, "", where, value, low, high, n_rows=n, note=note)
+
+
+def _beyond(rates: _Rates, usable: Mask, level: float) -> float:
+    """What resamples of groups whose rows all agree cannot show: they always agree, too."""
+    value, n = rates.values[usable, 0], rates.effective[usable]
+    agree = (value <= 0.0) | (value >= 1.0)
+    tail = (1.0 - level) / len(value)
+    return max((unseen_rate(float(m), tail) for m in n[agree]), default=0.0)
 
 
 def _ratio(rates: _Rates, usable: Mask, level: float) -> tuple[float, float, float]:
     """Smallest over largest rate: the range of logarithms, turned round."""
-    values, rows = rates.values[usable], rates.effective[usable]
+    values, n = rates.values[usable], rates.effective[usable]
     smallest, largest = float(values[:, 0].min()), float(values[:, 0].max())
-    if largest <= 0.0:
-        return float("nan"), float("nan"), float("nan")
-    # A rate of no row at all is known to about half a row.
-    logs = np.log(np.maximum(values, 0.5 / rows[:, None]))
-    _, low, high = summarise(logs[:, 0], logs[:, 1:], "range", level, np.inf)
+    if largest <= 0.0:  # nobody anywhere: parity, of which nothing is known
+        return 1.0, 0.0, 1.0
+    tail = (1.0 - level) / len(values)
+    if smallest <= 0.0:  # no logarithm: exact limits of both
+        top = int(np.argmax(values[:, 0]))
+        above = unseen_rate(float(n[np.argmin(values[:, 0])]), tail)
+        below, _ = rate_interval(largest, values[top, 1:], float(n[top]), 1.0 - tail)
+        return 0.0, 0.0, min(above / below, 1.0) if below > 0.0 else 1.0
+    least = np.minimum(0.5 / n, values[:, 0])[:, None]  # a resample may have nobody
+    logs = np.log(np.maximum(values, least))
+    beyond = -np.log1p(-min(_beyond(rates, usable, level), 0.999))
+    _, low, high = summarise(logs[:, 0], logs[:, 1:], "range", level, np.inf, beyond)
     return smallest / largest, float(np.exp(-high)), float(np.exp(-low))
 
 
@@ -271,7 +288,7 @@ def _calibration_errors(
     mass = sums.by(one.name, n_levels)[:, None]
     values = np.divide(off, mass, out=np.zeros(off.shape), where=mass > 0.0)
     rows, effective = sums.count(one.name, n_levels), sums.effective(one.name, n_levels)
-    yield values, _Rates("calibration_error", values[:, 0], rows, effective)
+    yield values, _Rates("calibration_error", values[:, 0], rows, effective, rows > 0)
 
 
 def _calibration(
@@ -285,7 +302,10 @@ def _calibration(
         return Finding(
             "decisions", rates.name, one.name, one.labels[h], where, small=True, note=note
         )
-    value, low, high = summarise(parts[:, 0], parts[:, 1:], "sum", level)
+    # Resamples of a tenth of m rows vary less than the tenth does, by (m - 1) / m.
+    m = max(float(rates.effective[h]) / N_BINS, 2.0)
+    draws = parts[:, :1] + (parts[:, 1:] - parts[:, :1]) * np.sqrt(m / (m - 1.0))
+    value, low, high = summarise(parts[:, 0], draws, "sum", level)
     note = f"fewer than {min_rows} effective rows" if small else ""
     return Finding(
         "decisions", rates.name, one.name, one.labels[h], where, value, low, high, n_rows=n,

@@ -16,16 +16,18 @@ _ROWS = 1_000
 
 def distance_interval(
     f: Array, s: Array, weight: Array, level: float, n_boot: int, rng: np.random.Generator
-) -> tuple[float, float, float]:
-    """Distance correlation of scores with a number: estimate, low, high.
+) -> tuple[int, float, float, float]:
+    """Distance correlation of scores with a number: rows used, estimate, low, high.
 
     The distance covariance is the length of ``nu = P_fs - P_f P_s`` in a Hilbert space, so the law of
     :func:`summarise` holds with ``|nu* - nu|``: a form in the distances, computed on some of the rows
     and scaled to all of them, as it falls with the square root of their number.
     """
-    value = distance_correlation(f, s, weight)
+    rows = rng.permutation(len(s))[:_ROWS]
+    if f.shape[1] > 1:  # then every two rows are compared: the estimate is of these rows, too
+        f, s, weight, rows = f[rows], s[rows], weight[rows], np.arange(len(rows))
     n = len(s)
-    rows = rng.permutation(n)[:_ROWS]
+    value = distance_correlation(f, s, weight)
     A, B = cdist(f[rows], f[rows]), np.abs(s[rows, None] - s[rows])
     w = weight[rows] / weight[rows].sum()
     m = len(rows)
@@ -36,10 +38,10 @@ def distance_interval(
     both = _inner(A, B, draws, draws) - 2.0 * _inner(A, B, draws, own) + _inner(A, B, own, own)
     scale = _spread(A, w) * _spread(B, w)
     if scale <= 0.0:
-        return value, float("nan"), float("nan")
+        return n, value, value, value  # a constant tells nothing, and is known to
     reach = np.sqrt(np.maximum(both, 0.0) / scale)
     q = float(np.quantile(reach, level)) * np.sqrt(m / n)
-    return value, max(value - q, 0.0), min(value + q, 1.0)
+    return n, value, max(value - q, 0.0), min(value + q, 1.0)
 
 
 def _inner(A: Array, B: Array, U: Array, V: Array) -> Array:

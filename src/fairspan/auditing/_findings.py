@@ -10,7 +10,7 @@ import scipy.stats
 
 from fairspan._linalg import Array
 
-__all__ = ["SECTIONS", "Finding", "Size", "measure", "rate_interval", "summarise"]
+__all__ = ["SECTIONS", "Finding", "Size", "measure", "rate_interval", "summarise", "unseen_rate"]
 
 # What an audit consists of, in the order in which it is read.
 SECTIONS = (
@@ -73,7 +73,7 @@ def measure(parts: Array, size: Size) -> Array:
 
 
 def summarise(
-    parts: Array, draws: Array, size: Size, level: float, top: float = 1.0
+    parts: Array, draws: Array, size: Size, level: float, top: float = 1.0, beyond: float = 0.0
 ) -> tuple[float, float, float]:
     """A gap with its interval: estimate, low, high.
 
@@ -89,23 +89,29 @@ def summarise(
     size : how parts become one number.
     level : of the interval.
     top : largest value the gap can have.
+    beyond : how far a part may be off without any resample showing it.
     """
     value = float(measure(parts[:, None], size)[0])
     usable = draws[:, np.isfinite(draws).all(axis=0)]
     if usable.shape[1] == 0:
         return value, float("nan"), float("nan")
-    reach = float(np.quantile(measure(usable - parts[:, None], size), level))
+    reach = float(np.quantile(measure(usable - parts[:, None], size), level)) + beyond
     return value, max(value - reach, 0.0), min(value + reach, top)
+
+
+def unseen_rate(n: float, tail: float) -> float:
+    """Largest rate at which n rows all go the other way with the chance ``tail`` (exact)."""
+    return float(scipy.stats.beta.ppf(1.0 - tail, 1.0, n)) if n > 0 else 1.0
 
 
 def rate_interval(rate: float, draws: Array, n: float, level: float) -> tuple[float, float]:
     """Percentiles of resampled rates; where all rows agree, resamples do too, and the exact limit serves."""
     tail = (1.0 - level) / 2.0
     if rate <= 0.0 or rate >= 1.0:
-        reach = float(scipy.stats.beta.ppf(1.0 - tail, 1.0, n)) if n > 0 else 1.0
+        reach = unseen_rate(n, tail)
         return (0.0, reach) if rate <= 0.0 else (1.0 - reach, 1.0)
     usable = draws[np.isfinite(draws)]
     if len(usable) == 0:
         return float("nan"), float("nan")
     low, high = np.quantile(usable, (tail, 1.0 - tail))
-    return float(low), float(high)
+    return min(float(low), rate), max(float(high), rate)

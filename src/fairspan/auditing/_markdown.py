@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fairspan.auditing._bound import ASSUMPTIONS as BOUND_ASSUMPTIONS
-from fairspan.auditing._findings import Finding
+from fairspan.auditing._findings import SECTIONS, Finding
 
 if TYPE_CHECKING:
     from fairspan.auditing._audit import Audit
@@ -61,13 +62,22 @@ def _p(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
+# What draws lines, links, pictures or letters of another kind.
+_ACTIVE = re.compile(r"([\\`*_\[\]!|~#])")
+
+
 def _cell(text: str) -> str:
-    """Text of a table's cell: names come from data, and must not draw lines of their own."""
-    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+    """Text from data in a table's cell: it must not draw lines, links or pictures of its own."""
+    flat = " ".join(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").split())
+    return _ACTIVE.sub(r"\\\1", flat)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *([_cell(c) for c in row] for row in rows)]
+    lines = [
+        [_cell(c) for c in head],
+        ["---"] * len(head),
+        *([_cell(c) for c in row] for row in rows),
+    ]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -80,15 +90,18 @@ def _spaced(name: str) -> str:
 
 def warnings_of(audit: Audit) -> tuple[str, ...]:
     """One sentence for each thing that stands out."""
-    out = []
+    out = [
+        f"{attribute}, beyond sampling noise: {', '.join(open_)}."
+        for attribute in audit.groups
+        if (open_ := [_named(f) for f in audit.findings if f.attribute == attribute and _open(f)])
+    ]
     for attribute in audit.groups:
         small = {f.group: None for f in audit.select("decisions", attribute=attribute)
                  if f.small and f.group and not f.where}  # fmt: skip
         if small:
             some = ", ".join(small) if len(small) <= 3 else f"{len(small)} of its groups"
             out.append(
-                f"{attribute}: too few rows for a statement about {some} (some rates of it, at least); "
-                f"left out of those gaps."
+                f"{attribute}: too few rows for some or all rates of {some}; left out of those gaps."
             )
     for attribute in {f.attribute: None for f in audit.select("attacks")}:
         found = _recovered(audit, attribute)
@@ -104,7 +117,7 @@ def warnings_of(audit: Audit) -> tuple[str, ...]:
         for attribute, what, where in rejected
     ]
     for proxy in audit.select("proxies"):
-        if not proxy.small and proxy.low > 0.0:
+        if not proxy.small and (proxy.low > 0.0 or proxy.high < 0.0):
             out.append(
                 f"A component of the score stands for {proxy.attribute}: held-out correlation "
                 f"{_interval(proxy)}, {proxy.note}."
@@ -112,6 +125,17 @@ def warnings_of(audit: Audit) -> tuple[str, ...]:
     if audit.kernel is not None and audit.kernel.misspecified:
         out.append(audit.kernel.message)
     return tuple(out)
+
+
+def _named(f: Finding) -> str:
+    return f"{_spaced(f.metric)}{f' ({f.where})' if f.where else ''} {_number(f.value)}"
+
+
+def _open(f: Finding) -> bool:
+    """A gap or correlation that is there, as far as the interval can tell."""
+    if f.group or f.section not in ("scores", "decisions"):
+        return False
+    return f.high < 1.0 if f.metric.startswith("demographic_parity_ratio") else f.low > 0.0
 
 
 def _recovered(audit: Audit, attribute: str) -> str | None:
@@ -137,7 +161,10 @@ def _recovered(audit: Audit, attribute: str) -> str | None:
 
 def summary(audit: Audit) -> str:
     """What ``print(audit)`` shows."""
-    lines = [f"Audit of {audit.model} on {audit.n_rows:,} rows, intervals of {audit.level:.0%}"]
+    lines = [
+        f"Audit of {audit.model} on {audit.n_rows:,} rows, intervals of {audit.level:.0%}."
+        f"{_positive(audit)}"
+    ]
     lines += [f"  {_spaced(one.metric)}: {_interval(one)}" for one in audit.select("performance")]
     for attribute in audit.groups:
         mine = [one for one in audit.findings if one.attribute == attribute and not one.group]
@@ -150,6 +177,8 @@ def summary(audit: Audit) -> str:
         if found:
             lines += [f"  {attribute}", *found]
     lines += [f"  ! {text}" for text in audit.warnings]
+    missing: dict[str, str] = audit.settings.get("not_made", {})
+    lines += [f"  not made, {part}: {why}" for part, why in missing.items()]
     return "\n".join(lines)
 
 
@@ -160,9 +189,11 @@ def markdown(audit: Audit) -> str:
     """The whole audit as a section of a model card."""
     parts = [
         "## Fairness audit",
-        f"{_cell(audit.model)}, audited on {audit.n_rows:,} rows. Intervals and bounds: {audit.level:.0%}. "
-        f"† marks groups with fewer than {audit.settings.get('min_rows', 30)} effective rows: no statement.",
+        f"{_cell(audit.model)}, audited on {audit.n_rows:,} rows.{_cell_after(_positive(audit))} "
+        f"Intervals and bounds: {audit.level:.0%}. † marks groups with fewer than "
+        f"{audit.settings.get('min_rows', 30)} effective rows: no statement.",
         _section("What stands out", _bullets(audit.warnings) or "Nothing beyond sampling noise."),
+        _section("Not looked at", _bullets(_not_made(audit))),
         _section("Groups", _groups(audit)),
         _section("Performance", _plain_rows(audit, "performance")),
         _section("Dependence of scores on attributes", _gaps(audit, "scores")),
@@ -176,6 +207,24 @@ def markdown(audit: Audit) -> str:
         _section("What this rests on", audit.assumptions),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _cell_after(text: str) -> str:
+    return f" {_cell(text)}" if text else ""
+
+
+def _not_made(audit: Audit) -> list[str]:
+    """Parts that could not be made, and those nobody asked for."""
+    missing: dict[str, str] = audit.settings.get("not_made", {})
+    asked = audit.settings.get("parts", SECTIONS[1:])
+    out = [f"{part}: {why}" for part, why in missing.items()]
+    return out + [f"{part}: not asked for" for part in SECTIONS[1:] if part not in asked]
+
+
+def _positive(audit: Audit) -> str:
+    """The favourable class, which every rate is about."""
+    found = audit.settings.get("positive", [])
+    return f" Positive class: {found[0]}." if len(found) == 1 else ""
 
 
 def _section(title: str, body: str) -> str:

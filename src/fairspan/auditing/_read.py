@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
 
 from fairspan._columns import as_frame, named_columns_of, read_attributes
 from fairspan._linalg import Array
-from fairspan._metric_inputs import (
-    Labels,
-    Rows,
-    SensitiveKind,
-    read_labels,
-    read_rows,
-    read_scores,
-)
+from fairspan._metric_inputs import Labels, Rows, SensitiveKind, read_labels, read_rows, read_scores
+from fairspan.auditing._features import read_numbers
+from fairspan.auditing._outputs import Outputs, codes_of, looks_like
+from fairspan.auditing._outputs import ask as _ask
+from fairspan.auditing._outputs import plain as _plain
 from fairspan.auditing._representation import Representation, find_representation
 from fairspan.auditing._rows import Protected, cross
 from fairspan.codes import Coder, Codes, infer_kind
-from fairspan.encoding import table_encoder
+from fairspan.exceptions import DataWarning, warn_user
 
 __all__ = ["Audited", "read_audit"]
 
@@ -74,17 +69,6 @@ class Audited:
         return self.attributes if self.crossed is None else (*self.attributes, self.crossed)
 
 
-@dataclass(frozen=True)
-class _Outputs:
-    """What a model says about rows, in its own terms."""
-
-    name: str
-    scores: Array | None = None
-    decisions: Labels | None = None
-    probabilities: Array | None = None  # (n, classes)
-    classes: Labels | None = None
-
-
 def is_model(given: Any) -> bool:
     """Whether it predicts or transforms, rather than being scores."""
     if hasattr(given, "__array__") or hasattr(given, "__len__"):  # a Series transforms, too
@@ -95,67 +79,95 @@ def is_model(given: Any) -> bool:
 def read_audit(
     given: Any, X: Any, y: Any, *, sensitive_features: Any, control_features: Any,
     sample_weight: Any, decisions: Any, representation: Any, pos_label: Any,
-    sensitive_kind: SensitiveKind, n_bins: int, intersectional: bool,
+    sensitive_kind: SensitiveKind, n_bins: int, intersectional: bool, with_features: bool,
 ) -> Audited:  # fmt: skip
     """Everything the user passed, without rows of weight zero."""
+    _refuse(given, X, sensitive_features)
+    frame = None if X is None else as_frame(X, "X")
+    named: list[str] = []
+    sensitive_features = _taken(frame, sensitive_features, "sensitive_features", named)
+    control_features = _taken(frame, control_features, "control_features", named)
+    model = given if is_model(given) else None
+    seen = None if model is None else _model_rows(model, X, frame, named)
+    outputs = _plain(given) if model is None else _ask(model, seen)
+    found = find_representation(model, seen, representation)
+    if decisions is not None:
+        outputs = replace(outputs, decisions=read_labels(decisions, "decisions"))
+    labels = None if y is None else read_labels(y, "y")
+    sizes = {
+        name: len(part)
+        for name, part in (
+            ("scores", outputs.scores), ("decisions", outputs.decisions), ("y", labels),
+            ("X", None if X is None else _Rows(X)),
+            ("representation", None if found is None else found.Z),
+        )
+        if part is not None
+    }  # fmt: skip
+    rows = read_rows(sensitive_features, sensitive_kind, sample_weight, sizes)
+    keep = rows.weight > 0.0
+    rows = _varying(rows.take(keep))
+    outputs = outputs.take(keep)
+    labels = None if labels is None else labels[keep]
+    outputs = _recognised(outputs, labels)
+    classes = _classes(model, outputs, labels)
+    if classes is not None and len(classes) == 1 and pos_label is not None:
+        classes = np.unique(np.append(classes, pos_label))  # nobody is selected, or everybody
+    target = None if labels is None else _target(labels, classes, n_bins, rows.weight)
+    positive = () if classes is None else _positive(classes, pos_label)
+    attributes = _attributes(rows, n_bins)
+    features = None
+    # A linear model's representation may be the features themselves, which is then seen.
+    inputs = found is not None and not found.own and not found.given
+    if (with_features or inputs) and X is not None:
+        names = [*named, *(one.name for one in attributes)]
+        features = read_numbers(X, frame, names)[keep]
+    return Audited(
+        outputs.name, rows.weight, attributes,
+        _crossed(rows, n_bins) if intersectional and len(attributes) > 1 else None,
+        _strata(control_features, keep, rows.weight), target, classes, positive,
+        outputs.oriented(classes, positive),
+        None if outputs.decisions is None or classes is None
+        else codes_of(outputs.decisions, classes, "decisions"),
+        outputs.probability(classes, positive), features,
+        None if found is None else found.take(keep),
+    )  # fmt: skip
+
+
+class _Rows:
+    """Only its length: X may be anything with rows."""
+
+    def __init__(self, X: Any) -> None:
+        self._n = X.shape[0] if hasattr(X, "shape") else len(X)
+
+    def __len__(self) -> int:
+        return int(self._n)
+
+
+def _refuse(given: Any, X: Any, sensitive_features: Any) -> None:
+    """What cannot be audited, in words."""
     if sensitive_features is None:
         msg = (
             "audit needs the protected attributes: audit(model, X, y, sensitive_features=s), an array, "
             "a frame, or column names of X."
         )
         raise ValueError(msg)
-    frame = None if X is None else as_frame(X, "X")
-    named: list[str] = []
-    sensitive_features = _taken(frame, sensitive_features, "sensitive_features", named)
-    control_features = _taken(frame, control_features, "control_features", named)
-    if is_model(given):
-        if X is None:
-            raise ValueError(f"audit of a {type(given).__name__} needs X, the rows to audit it on.")
-        seen = _model_rows(given, X, frame, named)
-        outputs, found = _ask(given, seen), find_representation(given, seen, representation)
-    else:
-        outputs = _plain(given)
-        found = find_representation(None, None, representation)
-    if decisions is not None:
-        outputs = _replace_decisions(outputs, read_labels(decisions, "decisions"))
-    labels = None if y is None else read_labels(y, "y")
-    features = None if X is None else _numbers(X, frame, named)
-    sizes = {
-        name: len(part)
-        for name, part in (
-            ("scores", outputs.scores), ("decisions", outputs.decisions), ("y", labels),
-            ("X", features), ("representation", None if found is None else found.Z),
-        )
-        if part is not None
-    }  # fmt: skip
-    rows = read_rows(sensitive_features, sensitive_kind, sample_weight, sizes)
-    keep = rows.weight > 0.0
-    rows = rows.take(keep)
-    attributes = tuple(
-        Protected(
-            name, rows.kinds[name], codes, names,
-            rows.attributes[name].values.astype(np.float64)
-            if rows.kinds[name] == "continuous" else None,
-        )
-        for name, codes, names in rows.groups(n_bins)
-    )  # fmt: skip
-    outputs = _rows_of(outputs, keep)
-    labels = None if labels is None else labels[keep]
-    classes = _classes(given, outputs, labels)
-    target = None if labels is None else _target(labels, classes, n_bins, rows.weight)
-    positive = () if classes is None else _positive(classes, pos_label)
-    one = positive[0] if len(positive) == 1 else None
-    return Audited(
-        outputs.name, rows.weight, attributes,
-        _crossed(rows, n_bins) if intersectional and len(attributes) > 1 else None,
-        _strata(control_features, keep, rows.weight), target, classes, positive,
-        _oriented(outputs, classes, one),
-        None if outputs.decisions is None or classes is None
-        else _codes_of(outputs.decisions, classes, "decisions"),
-        _probability(outputs, classes, one),
-        None if features is None else features[keep],
-        None if found is None else found.take(keep),
-    )  # fmt: skip
+    if hasattr(given, "select") and hasattr(given, "curve"):
+        msg = "A path holds many models; audit one of them: audit(path.select(...), X, y, ...)."
+        raise ValueError(msg)
+    if is_model(given) and X is None:
+        raise ValueError(f"audit of a {type(given).__name__} needs X, the rows to audit it on.")
+
+
+def _varying(rows: Rows) -> Rows:
+    """Attributes that are the same everywhere here have no groups to compare."""
+    constant = [name for name, one in rows.attributes.items() if len(np.unique(one.values[:])) < 2]
+    if len(constant) == len(rows.attributes):
+        raise ValueError(f"sensitive feature {constant[0]!r} is constant: no groups to compare")
+    if constant:
+        warn_user(f"Left out, the same in every row: {', '.join(constant)}.", DataWarning)
+        rest = {name: one for name, one in rows.attributes.items() if name not in constant}
+        return replace(rows, attributes=rest)
+    return rows
 
 
 # ------------------------------------------------------------------ the model's side
@@ -179,103 +191,63 @@ def _model_rows(model: Any, X: Any, frame: Any, named: list[str]) -> Any:
     return frame.drop(extra).to_native() if extra else X
 
 
-def _ask(model: Any, X: Any) -> _Outputs:
-    name = type(model[-1] if hasattr(model, "steps") else model).__name__
-    if not hasattr(model, "predict"):
-        if hasattr(model, "score_coef_") and len(model.score_coef_):
-            return _Outputs(name, read_scores(model._outputs(X)))
-        return _Outputs(name)
-    decisions = np.asarray(model.predict(X))
-    if not is_classifier(model):
-        return _Outputs(name, read_scores(decisions, "predictions"))
-    probabilities = np.asarray(model.predict_proba(X)) if hasattr(model, "predict_proba") else None
-    scores: Any = probabilities
-    if hasattr(model, "decision_function"):
-        scores = model.decision_function(X)
-    elif probabilities is not None and probabilities.shape[1] == 2:
-        scores = probabilities[:, 1]
-    classes = np.asarray(model.classes_)
-    return _Outputs(
-        name, None if scores is None else read_scores(scores), decisions, probabilities, classes
-    )
-
-
-def _plain(given: Any) -> _Outputs:
-    """Scores, or decisions where they are no numbers."""
-    labels = np.asarray(given)
-    if labels.ndim == 1 and labels.dtype.kind in "OUSb":
-        return _Outputs("decisions", None, read_labels(given, "decisions"))
-    return _Outputs("scores", read_scores(given, "model_or_scores"))
-
-
-def _replace_decisions(outputs: _Outputs, decisions: Labels) -> _Outputs:
-    return _Outputs(outputs.name, outputs.scores, decisions, outputs.probabilities, outputs.classes)
-
-
-def _rows_of(outputs: _Outputs, keep: Any) -> _Outputs:
-    def some(part: Any) -> Any:
-        return None if part is None else part[keep]
-
-    return _Outputs(
-        outputs.name, some(outputs.scores), some(outputs.decisions), some(outputs.probabilities),
-        outputs.classes,
-    )  # fmt: skip
-
-
-def _oriented(outputs: _Outputs, classes: Labels | None, positive: int | None) -> Array | None:
-    """Scores that grow towards the positive class; of decisions alone, their indicator."""
-    scores = outputs.scores
-    if scores is None and outputs.decisions is not None and classes is not None:
-        codes = _codes_of(outputs.decisions, classes, "decisions")
-        each = codes[:, None] == np.arange(len(classes))
-        return np.asarray(each if positive is None else each[:, [positive]], dtype=np.float64)
-    if scores is None or outputs.classes is None or positive is None or scores.shape[1] > 1:
-        return scores
-    return -scores if positive == 0 else scores
-
-
-def _probability(outputs: _Outputs, classes: Labels | None, positive: int | None) -> Array | None:
-    if classes is None or positive is None:
-        return None
-    if outputs.probabilities is not None:
-        return np.asarray(outputs.probabilities[:, positive], dtype=np.float64)
-    scores = outputs.scores
-    inside = outputs.classes is None and scores is not None and scores.shape[1] == 1
-    if not inside or scores is None or scores.min() < 0.0 or scores.max() > 1.0:
-        return None
-    if np.isin(scores, (0.0, 1.0)).all():  # decisions, not probabilities
-        return None
-    return scores[:, 0]
-
-
 # ------------------------------------------------------------------ labels and groups
 
 
-def _classes(given: Any, outputs: _Outputs, y: Labels | None) -> Labels | None:
+def _attributes(rows: Rows, n_bins: int) -> tuple[Protected, ...]:
+    def numbers(name: str) -> Array | None:
+        continuous = rows.kinds[name] == "continuous"
+        return rows.attributes[name].values.astype(np.float64) if continuous else None
+
+    return tuple(
+        Protected(name, rows.kinds[name], codes, labels, numbers(name))
+        for name, codes, labels in rows.groups(n_bins)
+    )
+
+
+def _recognised(outputs: Outputs, y: Labels | None) -> Outputs:
+    """Plain numbers that are labels of y are decisions; two columns that sum to 1, probabilities."""
+    scores = outputs.scores
+    if scores is None or y is None or outputs.name != "scores" or outputs.decisions is not None:
+        return outputs
+    known = np.unique(y)
+    if y.dtype.kind in "iufb" and scores.shape[1] == 1 and len(known) <= 20:
+        if np.isin(scores[:, 0], known.astype(np.float64)).all():
+            return replace(outputs, decisions=scores[:, 0].astype(y.dtype), scores=None)
+    elif scores.shape[1] == 2 and len(known) == 2 and np.allclose(scores.sum(axis=1), 1.0):
+        return replace(outputs, scores=scores[:, 1:], probabilities=scores, classes=known)
+    return outputs
+
+
+def _classes(model: Any, outputs: Outputs, y: Labels | None) -> Labels | None:
     """Labels of a classification; None for numbers."""
-    if outputs.classes is None and (is_model(given) and is_regressor(given)):
+    if outputs.classes is None and model is not None and looks_like(model, "regressor"):
         return None
     seen = [part for part in (y, outputs.decisions) if part is not None]
     if not seen:
         return None
-    if outputs.classes is None and outputs.decisions is None:
-        column = read_attributes({"y": seen[0]}, len(seen[0]), "y", "y")["y"]
+    if outputs.classes is None and y is not None:
+        column = read_attributes({"y": y}, len(y), "y", "y")["y"]
         if infer_kind(column) == "continuous":
-            return None
+            if outputs.decisions is None:
+                return None
+            msg = (
+                f"y holds numbers ({len(np.unique(y))} of them), and the decisions are labels: give the "
+                f"true labels as y, or leave the decisions out."
+            )
+            raise ValueError(msg)
     known = [] if outputs.classes is None else [np.asarray(outputs.classes)]
-    kinds = {part.dtype.kind in "OUS" for part in (*seen, *known)}
-    if len(kinds) > 1:
-        shown = ", ".join(repr(part[0]) for part in (*seen, *known) if len(part))
+    parts = [_tidy(part) for part in (*seen, *known)]
+    if len({part.dtype.kind in "OUS" for part in parts}) > 1:
+        shown = ", ".join(repr(part[0]) for part in parts if len(part))
         msg = f"Labels of y, of the decisions and of the model do not compare: {shown}, ..."
         raise ValueError(msg)
-    return np.unique(np.concatenate([*seen, *known]))
+    return np.unique(np.concatenate(parts))
 
 
-def _codes_of(labels: Labels, classes: Labels, what: str) -> Codes:
-    codes = np.searchsorted(classes, labels)
-    if (classes[np.minimum(codes, len(classes) - 1)] != labels).any():
-        raise ValueError(f"{what} holds labels that are not among {classes[:5].tolist()}")
-    return np.asarray(codes, dtype=np.intp)
+def _tidy(labels: Labels) -> Labels:
+    """Numbers kept as objects, as numbers; booleans stay apart from text."""
+    return np.array(labels.tolist()) if labels.dtype.kind == "O" else labels
 
 
 def _positive(classes: Labels, pos_label: Any) -> tuple[int, ...]:
@@ -286,13 +258,16 @@ def _positive(classes: Labels, pos_label: Any) -> tuple[int, ...]:
             shown = ", ".join(map(repr, classes[:5].tolist()))
             raise ValueError(f"pos_label={pos_label!r} is not among the labels {shown}")
         return (int(found[0]),)
+    if len(classes) == 1:
+        msg = f"There is one label alone, {classes[0]!r}: pos_label must say which class is the positive one."
+        raise ValueError(msg)
     return (1,) if len(classes) == 2 else tuple(range(len(classes)))
 
 
 def _target(y: Labels, classes: Labels | None, n_bins: int, weight: Array) -> Protected:
     if classes is not None:
         return Protected(
-            "y", "categorical", _codes_of(y, classes, "y"), tuple(str(c) for c in classes.tolist())
+            "y", "categorical", codes_of(y, classes, "y"), tuple(str(c) for c in classes.tolist())
         )
     values = read_scores(y, "y")[:, 0]
     column = read_attributes({"y": values}, len(values), "y", "y")
@@ -327,38 +302,3 @@ def _strata(given: Any, keep: Any, weight: Array) -> Protected | None:
                        for label in coder.labels)  # fmt: skip
         parts.append(Protected(name, coder.kind, coder.codes({name: column}), labels))
     return cross(parts)
-
-
-def _filled(table: Array) -> Array:
-    """Missing numbers by the column's median, and an indicator of each column that has any."""
-    missing = ~np.isfinite(table)
-    some = missing.any(axis=0)
-    if not some.any():
-        return table
-    known = np.where(missing, np.nan, table)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any number
-        middle = np.nan_to_num(np.nanmedian(known, axis=0))
-    return np.concatenate([np.where(missing, middle, table), missing[:, some]], axis=1)
-
-
-def _numbers(X: Any, frame: Any, named: list[str]) -> Array:
-    """Features as a matrix of numbers, for those who try to recover S from them."""
-    if frame is None:
-        table = np.asarray(X)
-        if table.ndim != 2:
-            raise ValueError(f"X must be a table of features, got shape {table.shape}")
-        try:
-            table = table.astype(np.float64)
-        except (TypeError, ValueError):
-            msg = "X is an array that holds text; give a data frame, whose columns can be encoded."
-            raise ValueError(msg) from None
-        return _filled(table)
-    rest = frame.drop([name for name in named if name in frame.columns])
-    if all(dtype.is_numeric() for dtype in rest.schema.values()):
-        table = rest.to_numpy().astype(np.float64)
-        if np.isfinite(table).all():
-            return np.asarray(table)
-    native = rest.to_native()
-    encoder: Any = table_encoder(native)  # type: ignore[no-untyped-call]
-    return np.asarray(encoder.fit_transform(native), dtype=np.float64)

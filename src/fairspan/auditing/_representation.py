@@ -24,7 +24,8 @@ class Representation:
     names : of the coordinates.
     coef : (d, k) weights of a score that is linear in them; None if it is not, or not known.
     psi : (n, D) kernel coordinates of a fairspan model; None for others.
-    own : it is the model space of a fairspan model, about which there is a certificate.
+    own : it is the model space of a fairspan model.
+    given : the user passed it.
     cells : what its criterion conditions on: "", "target", "positive" or "strata".
     """
 
@@ -33,6 +34,7 @@ class Representation:
     coef: Array | None = None
     psi: Any = None
     own: bool = False
+    given: bool = False
     cells: str = ""
 
     def take(self, keep: Any) -> Representation:
@@ -61,7 +63,7 @@ def find_representation(model: Any, X: Any, given: Any) -> Representation | None
     """What the user gave, or what the model shows of itself; None if neither."""
     if given is not None:
         Z = read_scores(given, "representation")
-        return Representation(Z, _names(None, Z.shape[1]))
+        return Representation(Z, _names(None, Z.shape[1]), given=True)
     if model is None:
         return None
     model = getattr(model, "best_estimator_", model)  # of a search
@@ -74,8 +76,8 @@ def find_representation(model: Any, X: Any, given: Any) -> Representation | None
         Z = last._scores(read)
         coef = last.score_coef_ if len(last.score_coef_) == Z.shape[1] else None
         return Representation(
-            Z, _names(None, Z.shape[1]), coef, KernelRows(last, read), True,
-            _CELLS[last.pilot_.cells.rule],
+            Z, _names(None, Z.shape[1]), coef, KernelRows(last, read), own=True,
+            cells=_CELLS[last.pilot_.cells.rule],
         )  # fmt: skip
     coef = getattr(last, "coef_", None)
     if coef is not None:
@@ -93,8 +95,7 @@ def _linear(X: Any, coef: Array) -> Representation | None:
         Z = np.asarray(_dense(X), dtype=np.float64)
     except (TypeError, ValueError):  # it knows how to encode, and so is not linear in X
         return None
-    coef = np.atleast_2d(coef).T if coef.ndim == 1 or coef.shape[0] != Z.shape[1] else coef
-    coef = coef.reshape(-1, 1) if coef.ndim == 1 else coef
+    coef = np.atleast_2d(coef).T  # scikit-learn's is (outputs, features), or (features,)
     if Z.ndim != 2 or coef.shape[0] != Z.shape[1] or not np.isfinite(Z).all():
         return None
     return Representation(Z, _names(names, Z.shape[1]), coef)

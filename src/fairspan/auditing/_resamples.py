@@ -7,7 +7,7 @@ is computed from the sums later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,9 +45,7 @@ class Sums:
     def over(self, *names: str) -> Sums:
         """The same sums over the cells of fewer factors."""
         kept = [name for name in names if name in self.factors]
-        codes = np.stack([self.factors[name] for name in kept], axis=1)
-        seen, cell = np.unique(codes, axis=0, return_inverse=True)
-        cell = cell.ravel()
+        seen, cell = _combinations([self.factors[name] for name in kept])
         return Sums(
             {name: seen[:, j] for j, name in enumerate(kept)},
             np.bincount(cell, self.rows, minlength=len(seen)).astype(np.intp),
@@ -87,7 +85,17 @@ def _gather(codes: Codes, n_levels: int, values: Array) -> Array:
 
 def count_cells(factors: Mapping[str, Codes]) -> int:
     """Combinations of all factors that occur."""
-    return len(np.unique(np.stack(list(factors.values()), axis=1), axis=0))
+    return len(_combinations(list(factors.values()))[0])
+
+
+def _combinations(factors: Sequence[Codes]) -> tuple[Codes, Codes]:
+    """Combinations that occur, (K, factors), and the one of each row; by one integer each if it fits."""
+    sizes = tuple(int(codes.max(initial=0)) + 1 for codes in factors)
+    if np.prod(np.array(sizes, dtype=float)) >= 2.0**62:
+        seen, cell = np.unique(np.stack(factors, axis=1), axis=0, return_inverse=True)
+        return seen.astype(np.intp), cell.ravel()
+    keys, cell = np.unique(np.ravel_multi_index(tuple(factors), sizes), return_inverse=True)
+    return np.stack(np.unravel_index(keys, sizes), axis=1).astype(np.intp), cell.ravel()
 
 
 def resample(
@@ -104,24 +112,23 @@ def resample(
     n_boot, rng : number of resamples, and their source.
     """
     n = len(weight)
-    seen, cell = np.unique(np.stack(list(factors.values()), axis=1), axis=0, return_inverse=True)
-    cell = cell.ravel()
-    onehot = scipy.sparse.csr_array((np.ones(n), (cell, np.arange(n))), shape=(len(seen), n))
+    seen, cell = _combinations(list(factors.values()))
     each = {"": weight, **{name: weight * column for name, column in columns.items()}}
+    place, shape = (cell, np.arange(n)), (len(seen), n)
+    onehot = {name: scipy.sparse.csr_array((v, place), shape=shape) for name, v in each.items()}
     out = {name: np.empty((len(seen), 1 + n_boot)) for name in each}
     for name, values in each.items():
-        out[name][:, 0] = onehot @ values
+        out[name][:, 0] = np.bincount(cell, values, minlength=len(seen))
     batch = max(1, _BATCH_NUMBERS // n)
     for start in range(0, n_boot, batch):
         stop = min(start + batch, n_boot)
         counts = np.stack(
             [np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(start, stop)], axis=1
         ).astype(np.float64)
-        for name, values in each.items():
-            scaled = scipy.sparse.csr_array((values, (cell, np.arange(n))), shape=onehot.shape)
+        for name, scaled in onehot.items():
             out[name][:, 1 + start : 1 + stop] = scaled @ counts
     return Sums(
-        {name: seen[:, j].astype(np.intp) for j, name in enumerate(factors)},
+        {name: seen[:, j] for j, name in enumerate(factors)},
         np.bincount(cell, minlength=len(seen)).astype(np.intp),
         np.bincount(cell, weight**2, minlength=len(seen)).astype(np.float64),
         out,

@@ -52,5 +52,7 @@ def cross(parts: Sequence[Protected]) -> Protected:
     labels = tuple(
         " & ".join(part.labels[code] for part, code in zip(parts, row, strict=True)) for row in seen
     )
+    if len(set(labels)) < len(labels):  # "a & b" & "c", and "a" & "b & c"
+        labels = tuple(f"{label} (#{i})" for i, label in enumerate(labels))
     name = " x ".join(part.name for part in parts)
     return Protected(name, "categorical", crossed.ravel().astype(np.intp), labels)

@@ -15,8 +15,8 @@ from fairspan.auditing._rows import Protected
 
 __all__ = ["score_columns", "score_findings"]
 
-# A variance below this share of the standardised one is rounding.
-_FLAT = 1e-20
+# Variances are differences of sums of standardised squares; below this they are rounding.
+_FLAT = 1e-12
 
 
 def score_columns(data: Audited) -> dict[str, Array]:
@@ -37,30 +37,47 @@ def score_columns(data: Audited) -> dict[str, Array]:
 
 
 def score_findings(
-    data: Audited, groupings: Sequence[Protected], sums: Sums, level: float
+    data: Audited,
+    groupings: Sequence[Protected],
+    sums: Sums,
+    level: float,
+    min_rows: int,
 ) -> Iterator[Finding]:
     """Statistical parity, equal opportunity and equalized odds of scores; the correlation ratio."""
     for one in groupings:
         mine = sums.over(one.name, TARGET, STRATA)
-        yield from _in_rows(data, mine, one, "", level)
+        yield from _in_rows(data, *_large(mine, one, min_rows), one, "", level)
         if data.strata is None:
             continue
         for code, label in enumerate(data.strata.labels):
             some = mine.where(mine.factors[STRATA] == code)
-            yield from _in_rows(data, some, one, label, level)
+            yield from _in_rows(data, *_large(some, one, min_rows), one, label, level)
+
+
+def _large(sums: Sums, one: Protected, min_rows: int) -> tuple[Sums, str]:
+    """Without levels too small for a statement, and what they are; a number needs no levels."""
+    if one.values is not None:
+        return sums, ""
+    n = sums.effective(one.name, len(one.labels))
+    small = [one.labels[h] for h in np.flatnonzero((n > 0.0) & (n < min_rows))]
+    if not small:
+        return sums, ""
+    note = f"without {', '.join(small[:5])}{', ...' if len(small) > 5 else ''}: too few rows"
+    return sums.where((n >= min_rows)[sums.factors[one.name]]), note
 
 
 def _in_rows(
-    data: Audited, sums: Sums, one: Protected, where: str, level: float
+    data: Audited, sums: Sums, left_out: str, one: Protected, where: str, level: float
 ) -> Iterator[Finding]:
     assert data.scores is not None
     n, k = int(sums.rows.sum()), data.scores.shape[1]
 
     def finding(metric: str, found: list[Array], size: str, note: str, n_rows: int) -> Finding:
         if not found:
-            note = note or f"{one.name} is constant in these rows"
+            note = note or left_out or f"{one.name} is constant in these rows"
             return Finding("scores", metric, one.name, where=where, n_rows=n_rows, note=note)
         parts = np.concatenate(found)
+        note = "; ".join(filter(None, (left_out, note)))
         value, low, high = summarise(parts[:, 0], parts[:, 1:], size, level)  # type: ignore[arg-type]
         return Finding(
             "scores", metric, one.name, "", where, value, low, high, n_rows=n_rows, note=note
@@ -99,12 +116,18 @@ def _moments(sums: Sums, j: int) -> tuple[Array, Array, Array]:
     total = sums.columns[""].sum(axis=0)
     safe = np.where(total > 0.0, total, 1.0)
     mean = sums.columns[f"f{j}"].sum(axis=0) / safe
-    return safe, mean, sums.columns[f"ff{j}"].sum(axis=0) / safe - mean**2
+    return safe, mean, _spread(sums.columns[f"ff{j}"].sum(axis=0) / safe, mean)
+
+
+def _spread(square: Array, mean: Array) -> Array:
+    """Variance, and 0 where it is rounding."""
+    found = square - mean**2
+    return np.where(found > _FLAT * np.maximum(1.0, mean**2), found, 0.0)
 
 
 def _quotient(a: Array, b: Array) -> Array:
     """``a / sqrt(b)``, and 0 where b is rounding: a constant tells nothing."""
-    alive = b > _FLAT
+    alive = b > 0.0
     return np.where(alive, a / np.sqrt(np.where(alive, b, 1.0)), 0.0)
 
 
@@ -113,12 +136,10 @@ def _correlations(sums: Sums, one: Protected, j: int) -> Array | None:
     total, mean, variance = _moments(sums, j)
     if one.values is not None:
         s = sums.columns[f"s {one.name}"].sum(axis=0) / total
-        spread = sums.columns[f"ss {one.name}"].sum(axis=0) / total - s**2
+        spread = _spread(sums.columns[f"ss {one.name}"].sum(axis=0) / total, s)
         joint = sums.columns[f"f{j}s {one.name}"].sum(axis=0) / total - mean * s
         return (
-            None
-            if spread[0] <= _FLAT
-            else np.clip(_quotient(joint, spread * variance), -1, 1)[None]
+            None if spread[0] <= 0.0 else np.clip(_quotient(joint, spread * variance), -1, 1)[None]
         )
     cov, share = _level_covariances(sums, one, j, total, mean)
     alive = (share[:, 0] > 0.0) & (share[:, 0] < 1.0 - 1e-14)

@@ -1,0 +1,183 @@
+"""What can be predicted of rows not learnt from: learners, folds and resamples, for attackers and checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+from fairspan._linalg import Array, psd_eigh
+from fairspan.codes import Codes
+
+__all__ = [
+    "Estimate",
+    "bins",
+    "copies",
+    "deal",
+    "mean_one",
+    "r_squared",
+    "ridge",
+    "sample_rows",
+    "standard",
+    "summary",
+    "trees",
+    "unit_range",
+]
+
+# Ridges tried, over the largest eigenvalue of the covariance.
+_RIDGES = np.logspace(-9.0, 1.0, 31)
+# Fewer than scikit-learn has itself, so that it takes ours as they are.
+_BINS = 250
+# A ridge under which a row is as good as interpolated is not judged by leaving it out.
+_LEAST_AWAY = 1e-6
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+# --- learners -----------------------------------------------------------------------------------
+
+
+def trees(n: int, n_classes: int, seed: int) -> Any:
+    """Small boosted trees for n training rows of :func:`bins`; ``n_classes`` 0 is a numeric target.
+
+    One tree per class and round: several classes get fewer rounds, so that the cost stays bounded.
+    """
+    rounds = 100 if n_classes <= 2 else max(30, 200 // n_classes)
+    cls = HistGradientBoostingClassifier if n_classes else HistGradientBoostingRegressor
+    return cls(
+        max_iter=rounds,
+        max_leaf_nodes=8,
+        min_samples_leaf=int(np.clip(n // 20, 2, 20)),
+        early_stopping=False,
+        random_state=seed,
+    )
+
+
+def ridge(train: Array, target: Array, weight: Array, new: Array) -> Array:
+    """Predictions of ridge regression with an intercept, its ridge by leave-one-out.
+
+    One ridge for all columns of ``target``. Generalised cross-validation would be cheaper, but on rows
+    of unequal leverage (few outliers are enough) it may take next to no ridge at all.
+    """
+    share = weight / weight.sum()
+    mean, level = share @ train, share @ target
+    root = np.sqrt(share)[:, None]
+    columns, goal = (train - mean) * root, (target - level) * root
+    values, vectors = psd_eigh(columns.T @ columns)
+    if values[0] <= 0.0:
+        return np.tile(level, (len(new), 1))
+    turned = columns @ vectors
+    shrink = 1.0 / (np.maximum(values, 0.0)[:, None] + _RIDGES * values[0])  # (D, ridges)
+    away = 1.0 - share[:, None] - turned**2 @ shrink  # one less a row's pull on its own prediction
+    slopes = turned.T @ goal
+    loss = np.zeros(len(_RIDGES))
+    for slope, wanted in zip(slopes.T, goal.T, strict=True):
+        residual = wanted[:, None] - turned @ (slope[:, None] * shrink)
+        loss += ((residual / np.maximum(away, _LEAST_AWAY)) ** 2).sum(axis=0)
+    loss[(away < _LEAST_AWAY).any(axis=0)] = np.inf
+    best = int(np.argmin(loss[::-1]))  # the largest ridge of equals
+    beta = vectors @ (slopes * shrink[:, ::-1][:, best, None])
+    return np.asarray((new - mean) @ beta + level)
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def sample_rows(n: int, max_rows: int, rng: np.random.Generator) -> Codes:
+    """All rows, or a random sample of ``max_rows`` in their order."""
+    if n <= max_rows:
+        return np.arange(n)
+    return np.sort(rng.choice(n, max_rows, replace=False))
+
+
+def unit_range(columns: Array) -> Array:
+    """Columns moved and scaled to [-1, 1], so that no unit overflows; constant ones become 0."""
+    low, high = columns.min(axis=0), columns.max(axis=0)
+    half = high / 2.0 - low / 2.0  # halved: the range itself may overflow
+    constant = half <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    scaled = (columns / 2.0 - low / 2.0) / np.where(constant, 1.0, half)  # in [0, 1]
+    return np.asarray(np.where(constant, 0.0, 2.0 * scaled - 1.0))
+
+
+def bins(columns: Array) -> Array:
+    """Columns as bins of about equal size, at most 250, for trees: a split sees no more of them.
+
+    scikit-learn would bin by itself, but with weights it takes a hundred times as long.
+    """
+    out = np.empty_like(columns)
+    for j, column in enumerate(columns.T):
+        edges = np.unique(column)
+        if len(edges) > _BINS:
+            at = np.linspace(0, len(column) - 1, _BINS + 1).astype(np.intp)[1:-1]
+            edges = np.unique(np.sort(column)[at])
+        out[:, j] = np.searchsorted(edges, column)
+    return out
+
+
+def standard(columns: Array, weight: Array) -> Array:
+    """Columns of :func:`unit_range` at weighted mean 0 and variance 1; those that are 0 stay 0."""
+    share = weight / weight.sum()
+    centred = columns - share @ columns
+    scale = np.sqrt(share @ centred**2)
+    return np.asarray(centred / np.where(scale > 0.0, scale, 1.0))
+
+
+def mean_one(weight: Array) -> Array:
+    """Weights of mean 1: how hard a learner is regularised must not depend on their unit."""
+    return np.asarray(weight / weight.mean())
+
+
+def deal(strata: Codes, n_folds: int, rng: np.random.Generator) -> Codes:
+    """Fold of each row, at random, balanced within strata and in all."""
+    order = rng.permutation(len(strata))
+    order = order[np.argsort(strata[order], kind="stable")]
+    fold = np.empty(len(strata), dtype=np.intp)
+    fold[order] = np.arange(len(strata)) % n_folds
+    return fold
+
+
+def copies(strata: Codes, n_boot: int, rng: np.random.Generator) -> Array:
+    """How often each row is in each bootstrap sample, (n_boot, n); strata keep their sizes."""
+    out = np.zeros((n_boot, len(strata)))
+    for stratum in np.unique(strata):
+        mine = np.flatnonzero(strata == stratum)
+        drawn = rng.integers(len(mine), size=(n_boot, len(mine)))
+        drawn += len(mine) * np.arange(n_boot)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=n_boot * len(mine))
+        out[:, mine] = counts.reshape(n_boot, len(mine))
+    return out
+
+
+# --- numbers ------------------------------------------------------------------------------------
+
+
+def r_squared(error: Array, target: Array, masses: Array) -> Array:
+    """``1 - sum w error / sum w |target - mean|^2`` for each row of masses, (b, n) -> (b,)."""
+    centred = target - target.mean(axis=0)  # for precision: any centre will do
+    sums = masses @ np.column_stack([error, (centred**2).sum(axis=1), centred, np.ones(len(error))])
+    total = sums[:, 1] - (sums[:, 2:-1] ** 2).sum(axis=1) / sums[:, -1]
+    ok = total > 1e-12 * sums[:, 1]
+    ratio = np.divide(sums[:, 0], total, out=np.full(len(total), np.nan), where=ok)
+    return np.asarray(1.0 - ratio)
+
+
+def summary(values: Array, level: float) -> Estimate:
+    """The first value, with the percentiles of the others (resamples) around it."""
+    drawn = values[1:][np.isfinite(values[1:])]
+    if len(drawn) == 0 or not np.isfinite(values[0]):
+        return Estimate(float(values[0]), np.nan, np.nan)
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(drawn, [tail, 1.0 - tail])
+    return Estimate(float(values[0]), float(low), float(high))
