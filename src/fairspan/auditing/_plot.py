@@ -98,9 +98,11 @@ class AuditDisplay:
         lines = list({_attack_line(f): None for f in attacks})
         place = {line: i for i, line in enumerate(lines)}
         self._draw(ax, [(place[_attack_line(f)], f) for f in attacks], names, lines)
-        ax.axvline(0.5, color="0.6", lw=0.8, ls=":", zorder=0)
-        ax.axvline(0.0, color="0.6", lw=0.8, zorder=0)
-        ax.set_xlabel("recovered: AUC (0.5 is guessing), $R^2$ (0 is guessing)")
+        blind = {0.5: "AUC (0.5 is guessing)", 0.0: "$R^2$ (0 is guessing)"}
+        shown = [b for b in blind if any((" auc " in f.metric) == (b == 0.5) for f in attacks)]
+        for b in shown:
+            ax.axvline(b, color="0.6", lw=0.8, ls=":", zorder=0)
+        ax.set_xlabel("recovered: " + ", ".join(blind[b] for b in shown))
 
     def _draw(
         self, ax: Any, points: list[tuple[int, Finding]], names: list[str], labels: list[str]
