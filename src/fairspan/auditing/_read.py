@@ -11,9 +11,7 @@ from fairspan._columns import as_frame, named_columns_of, read_attributes
 from fairspan._linalg import Array
 from fairspan._metric_inputs import Labels, Rows, SensitiveKind, read_labels, read_rows, read_scores
 from fairspan.auditing._features import read_numbers
-from fairspan.auditing._outputs import Outputs, codes_of, looks_like
-from fairspan.auditing._outputs import ask as _ask
-from fairspan.auditing._outputs import plain as _plain
+from fairspan.auditing._outputs import Outputs, ask, codes_of, looks_like, plain
 from fairspan.auditing._representation import Representation, find_representation
 from fairspan.auditing._rows import Protected, cross
 from fairspan.codes import Coder, Codes, infer_kind
@@ -89,20 +87,16 @@ def read_audit(
     control_features = _taken(frame, control_features, "control_features", named)
     model = given if is_model(given) else None
     seen = None if model is None else _model_rows(model, X, frame, named)
-    outputs = _plain(given) if model is None else _ask(model, seen)
+    outputs = plain(given) if model is None else ask(model, seen)
     found = find_representation(model, seen, representation)
     if decisions is not None:
         outputs = replace(outputs, decisions=read_labels(decisions, "decisions"))
     labels = None if y is None else read_labels(y, "y")
-    sizes = {
-        name: len(part)
-        for name, part in (
-            ("scores", outputs.scores), ("decisions", outputs.decisions), ("y", labels),
-            ("X", None if X is None else _Rows(X)),
-            ("representation", None if found is None else found.Z),
-        )
-        if part is not None
+    given_rows = {
+        "scores": outputs.scores, "decisions": outputs.decisions, "y": labels, "X": X,
+        "representation": None if found is None else found.Z,
     }  # fmt: skip
+    sizes = {name: _n_rows(part) for name, part in given_rows.items() if part is not None}
     rows = read_rows(sensitive_features, sensitive_kind, sample_weight, sizes)
     keep = rows.weight > 0.0
     rows = _varying(rows.take(keep))
@@ -133,14 +127,8 @@ def read_audit(
     )  # fmt: skip
 
 
-class _Rows:
-    """Only its length: X may be anything with rows."""
-
-    def __init__(self, X: Any) -> None:
-        self._n = X.shape[0] if hasattr(X, "shape") else len(X)
-
-    def __len__(self) -> int:
-        return int(self._n)
+def _n_rows(part: Any) -> int:
+    return int(part.shape[0]) if hasattr(part, "shape") else len(part)  # sparse X has no length
 
 
 def _refuse(given: Any, X: Any, sensitive_features: Any) -> None:
@@ -160,7 +148,7 @@ def _refuse(given: Any, X: Any, sensitive_features: Any) -> None:
 
 def _varying(rows: Rows) -> Rows:
     """Attributes that are the same everywhere here have no groups to compare."""
-    constant = [name for name, one in rows.attributes.items() if len(np.unique(one.values[:])) < 2]
+    constant = [name for name, one in rows.attributes.items() if len(np.unique(one.values)) < 2]
     if len(constant) == len(rows.attributes):
         raise ValueError(f"sensitive feature {constant[0]!r} is constant: no groups to compare")
     if constant:
