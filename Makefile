@@ -83,6 +83,16 @@ test-min: .venv-min/.stamp ## the suite with the lowest supported versions
 test-statistical: .venv/.stamp ## rates over many draws, and the slow tests
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "statistical or slow" $(ARGS)
 
+# Long by design: a bounded slice of each is part of `make test`.
+.PHONY: fuzz
+fuzz: .venv/.stamp ## 20,000 strange inputs and files: right, or one of our own errors
+	@$(ONE_THREAD) $(BIN)/python -m benchmarks.fuzz $(ARGS)
+	@$(ONE_THREAD) $(BIN)/python -m benchmarks.fuzz_bytes
+
+.PHONY: mutants
+mutants: .venv/.stamp ## break the core in many ways; a test must fail for each
+	@$(ONE_THREAD) $(BIN)/python -m benchmarks.mutants $(ARGS)
+
 # --- style and types ----------------------------------------------------------------------------
 
 .PHONY: check

@@ -67,8 +67,13 @@ def attack_bars() -> Iterator[Bar]:
     for attacker in ("linear", "kernel", "boosted"):
         rate = auditing_attack.blind_coverage(attacker, 100)
         yield at_least(f"attack, {attacker}: interval holds 0.5 where S is noise", rate, 0.9)
+        rate = auditing_attack.power(attacker, 25, planted="shift")
+        yield at_least(f"attack, {attacker}: power on a shift of a deviation", rate, 0.9)
         rate = auditing_attack.power(attacker, 25)
-        yield at_least(f"attack, {attacker}: power on what it can see", rate, 0.9)
+        if attacker == "linear":
+            yield at_most("attack, linear: an interaction, which no line can see", rate, 0.15)
+        else:
+            yield at_least(f"attack, {attacker}: power on an interaction", rate, 0.9)
 
 
 def bound_bars() -> Iterator[Bar]:

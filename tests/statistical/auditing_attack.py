@@ -49,14 +49,21 @@ def blind_coverage(attacker: str, draws: int = 200, seed: int = 0, n: int = 600)
     return 1.0 - accused / draws
 
 
-def power(attacker: str, draws: int = 50, seed: int = 0, n: int = 600) -> float:
-    """Share of draws in which the attacker sees a group that only an interaction tells apart."""
+def power(
+    attacker: str, draws: int = 50, seed: int = 0, n: int = 600, planted: str = "interaction"
+) -> float:
+    """Share of draws in which the attacker sees a group.
+
+    ``planted``: "shift" moves its mean by a standard deviation; only an "interaction" of two
+    coordinates tells the other apart, which no line can see.
+    """
     seen = 0
     for i in range(draws):
         rng = np.random.default_rng([seed, i])
-        Z = rng.normal(size=(n, 2))
-        s = (Z[:, 0] * Z[:, 1] + rng.normal(size=n) > 0.0).astype(np.intp)
-        (found,) = attack(Z, groups(s), attackers=(attacker,), weight=np.ones(n), rng=rng)
+        Z, s = shifted(n, SHIFT, rng)
+        if planted == "interaction":
+            s = groups((Z[:, 1] * Z[:, 2] + rng.normal(size=n) > 0.0).astype(np.intp))
+        (found,) = attack(Z, s, attackers=(attacker,), weight=np.ones(n), rng=rng)
         seen += found.sees
     return seen / draws
 

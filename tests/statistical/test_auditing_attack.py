@@ -24,3 +24,8 @@ def test_attackers_of_an_independent_attribute_are_blind(attacker: str) -> None:
 ])  # fmt: skip
 def test_an_interaction_is_seen_by_those_who_can(attacker: str, least: float, most: float) -> None:
     assert least <= power(attacker) <= most
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS)
+def test_a_shift_is_seen_by_all(attacker: str) -> None:
+    assert power(attacker, draws=25, planted="shift") >= 0.95
