@@ -119,7 +119,8 @@ frontier: .venv-bench/.stamp ## error against parity, all methods: ARGS="--quick
 		$(ONE_THREAD) .venv-bench/bin/python -m benchmarks.frontier $(ARGS)
 
 bars-%: .venv/.stamp ## bars-core: `name measured limit pass` for one milestone; non-zero on a miss
-	@$(ONE_THREAD) $(BARS_BIN)/python -m benchmarks.bars $*
+	@$(if $(wildcard ../shared/data),FAIRSPAN_DATA=$${FAIRSPAN_DATA:-../shared/data}) \
+		$(ONE_THREAD) $(BARS_BIN)/python -m benchmarks.bars $*
 
 BARS_BIN := $(BIN)
 
