@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections.abc import Iterator
@@ -98,7 +99,7 @@ def bring_audit(files: AuditFiles, given: Any, **asked: Any) -> None:
         show(repr(found))
     for path, text_of in ((files.json, found.to_json), (files.markdown, found.to_markdown)):
         if path == _STDOUT:
-            typer.echo(text_of(), nl=False)
+            typer.echo(_escaped(text_of()), nl=False)
         elif path is not None:
             text_of(path)
     if files.plot is not None:
@@ -133,6 +134,11 @@ def plain_errors() -> Iterator[list[str]]:
 def _inert(text: str) -> str:
     """Names and labels come from files: nothing of them may steer a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
+def _escaped(text: str) -> str:
+    """JSON or Markdown to a terminal: what cannot be printed, as JSON writes it inside its texts."""
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def show(text: str) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import importlib
+import io
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan._columns import read_attribute
+from fairspan._files import first_line
 from fairspan.codes import Coder, infer_kind
 from fairspan.encoding import table_encoder
 
@@ -34,6 +38,14 @@ __all__ = [
 
 _CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")
 _PARQUET = (".parquet", ".pq")
+_UNPACK = {
+    ".gz": ("gzip", "open"), ".bz2": ("bz2", "open"), ".xz": ("lzma", "open"),
+    ".zst": ("zstandard", "open"),
+}  # fmt: skip
+_CHUNK = 2**20
+# Shares of the memory: a table of text takes several times the text; numbers, nearly what they are.
+_TEXT_SHARE, _TABLE_SHARE, _NUMBER = 8, 2, 8
+_IN_BLOCKS = "In Python, fit_stream reads it block by block."
 _SHOWN = 6  # names in a message
 _SLICES = 4  # of a number, when rows are held out
 
@@ -47,8 +59,6 @@ def listed(given: list[str] | None) -> list[str] | None:
 
 def read_table(path: Path, say: Callable[[str], None]) -> Any:
     """A CSV or Parquet file as a data frame; the index counts the file's rows from 0."""
-    import pandas as pd  # the extra of the command line has it
-
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise ValueError(f"{path} {what}.")
@@ -59,13 +69,12 @@ def read_table(path: Path, say: Callable[[str], None]) -> Any:
         )
         raise ValueError(msg)
     try:
-        frame = pd.read_csv(path) if name.endswith(_CSV) else pd.read_parquet(path)
+        frame = _read_csv(path, name) if name.endswith(_CSV) else _read_parquet(path)
     except ImportError as error:
         msg = f'{path} needs a package to be read: pip install "fairspan[stream]" ({error}).'
         raise ImportError(msg) from error
     except Exception as error:  # pandas, Arrow and every compression have classes of their own
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{path} cannot be read: {why}") from error
+        raise ValueError(f"{path} cannot be read: {first_line(error)}") from error
     frame = frame.reset_index(drop=frame.index.names == [None])
     frame.columns = [str(column) for column in frame.columns]
     first = frame.columns[:1].tolist()
@@ -78,6 +87,53 @@ def read_table(path: Path, say: Callable[[str], None]) -> Any:
     if frame.empty:
         raise ValueError(f"{path} has no rows.")
     return frame
+
+
+def _read_csv(path: Path, name: str) -> Any:
+    import pandas as pd  # the extra of the command line has it
+
+    unpack = next((one for end, one in _UNPACK.items() if name.endswith(end)), None)
+    if unpack is None:
+        return pd.read_csv(path)
+    module, how = unpack
+    with getattr(importlib.import_module(module), how)(path, "rb") as file:
+        return pd.read_csv(_Bounded(file, _memory() // _TEXT_SHARE))
+
+
+class _Bounded(io.RawIOBase):
+    """Bytes of a compressed file, up to a limit: a megabyte can hold a terabyte of zeros."""
+
+    def __init__(self, file: Any, limit: int) -> None:
+        self._file, self._left = file, limit
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        found: bytes = self._file.read(_CHUNK if size < 0 else min(size, _CHUNK))
+        self._left -= len(found)
+        if self._left < 0:
+            raise ValueError(f"unpacked, it has no room in memory. {_IN_BLOCKS}")
+        return found
+
+
+def _read_parquet(path: Path) -> Any:
+    import pandas as pd
+    import pyarrow.parquet
+
+    about = pyarrow.parquet.read_metadata(path)
+    if about.num_rows * about.num_columns * _NUMBER > _memory() // _TABLE_SHARE:
+        what = f"{about.num_rows:,} rows of {about.num_columns:,} columns"
+        raise ValueError(f"{what} have no room in memory. {_IN_BLOCKS}")
+    return pd.read_parquet(path)
+
+
+def _memory() -> int:
+    """Bytes of this machine's memory, or a guess."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # pragma: no cover - not on POSIX
+        return 2**33
 
 
 # ------------------------------------------------------------------ columns

@@ -18,6 +18,7 @@ __all__ = [
     "read_attribute",
     "read_attributes",
     "take_rows",
+    "unmasked",
 ]
 
 
@@ -29,9 +30,21 @@ def _refuse_twice(names: list[Any], what: str) -> None:
 
 
 def as_frame(obj: Any, role: str) -> nw.DataFrame[Any] | None:
-    _refuse_twice(list(getattr(obj, "columns", ())), f"{role} has")
+    # The `columns` of a pyarrow table are its values.
+    _refuse_twice(list(getattr(obj, "column_names", getattr(obj, "columns", ()))), f"{role} has")
     out = nw.from_native(obj, eager_only=True, pass_through=True)
     return out if isinstance(out, nw.DataFrame) else None
+
+
+def unmasked(raw: Any) -> Any:
+    """A masked array as a plain one, with None in its gaps; ``np.asarray`` would show what is under."""
+    if not isinstance(raw, np.ma.MaskedArray):
+        return raw
+    if not np.ma.is_masked(raw):
+        return np.asarray(raw)
+    out = np.array(raw.data, dtype=object)  # not `filled`, which reads None as "your own number"
+    out[np.ma.getmaskarray(raw)] = None
+    return out
 
 
 def _is_missing(value: object) -> bool:
@@ -57,11 +70,7 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
         elif series.dtype in _INTEGERS:
             declared = "i"
         raw = series.to_numpy()
-    values = (
-        np.ma.filled(raw.astype(object), None)
-        if isinstance(raw, np.ma.MaskedArray)
-        else np.asarray(raw)
-    )
+    values = np.asarray(unmasked(raw))
     missing = np.zeros(len(values), dtype=bool)
     if values.dtype.kind == "O":
         missing = np.array([_is_missing(v) for v in values], dtype=bool)
@@ -88,17 +97,42 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
             if len(present)
             else np.empty(0, dtype="<U1")
         )
+        _refuse_half_characters("".join(text.tolist()), f"{role} column {name!r}")
         filled = np.full(len(values), "", dtype=text.dtype if text.dtype.kind == "U" else "<U1")
         filled[~missing] = text
         return Attribute(name, filled, missing, "b" if kind == "b" else "U")
     numeric = np.zeros(len(values))
     numeric[~missing] = present
+    if present.dtype.kind in "iu" and (np.abs(numeric) >= 2.0**53).any():
+        _refuse_merged(name, present, role)
     nan = np.isnan(numeric)
     if np.isinf(numeric).any():
         msg = f"{role} column {name!r} holds infinity in {int(np.isinf(numeric).sum())} rows."
         raise ValueError(msg)
     numeric[nan] = 0.0
     return Attribute(name, numeric, missing | nan, "i" if kind in "iu" else "f")
+
+
+def _refuse_half_characters(text: str, what: str) -> None:
+    """Surrogates without their other half can be held, but neither written nor shown."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        msg = (
+            f"{what} holds text that is no valid Unicode ({text[error.start]!a}, half a character). Decode "
+            f"the text again with the right encoding, or replace the character."
+        )
+        raise ValueError(msg) from error
+
+
+def _refuse_merged(name: str, integers: np.ndarray, role: str) -> None:
+    """Integers that float64 does not tell apart."""
+    if len(np.unique(integers)) > len(np.unique(integers.astype(np.float64))):
+        msg = (
+            f"{role} column {name!r} holds integers beyond 2^53 that are equal as floats, up to "
+            f"{integers.max()}. Give them as text if they are names, or subtract their smallest."
+        )
+        raise ValueError(msg)
 
 
 def _named_columns(raw: Any, role: str, prefix: str) -> list[tuple[str, Any]]:
@@ -125,6 +159,7 @@ def read_attributes(raw: Any, n: int, role: str, prefix: str) -> dict[str, Attri
     """Clean columns of ``sensitive_features`` or ``control_features``, by name."""
     out: dict[str, Attribute] = {}
     for name, column in _named_columns(raw, role, prefix):
+        _refuse_half_characters(name, f"a name in {role}")
         attribute = read_attribute(name, column, role)
         if len(attribute.values) != n:
             msg = f"{role} {name!r} has {len(attribute.values)} rows, X has {n}. Give one value per row of X."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -9,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan._columns import read_attributes
+from fairspan._columns import read_attributes, unmasked
 from fairspan._linalg import Array
 from fairspan.codes import Attribute, Coder, Codes, CrossedCoder, Kind, infer_kind
 
@@ -35,8 +36,7 @@ class Rows:
         self, n_bins: int, intersectional: bool = False
     ) -> Iterator[tuple[str, Codes, tuple[str, ...]]]:
         """Per attribute: name, group of each row, group names. Continuous ones are sliced."""
-        if n_bins < 2:
-            raise ValueError(f"n_bins must be at least 2, got {n_bins}")
+        check_bins(n_bins)
         parts: list[Coder] = []
         for name, attribute in self.attributes.items():
             coder = Coder.learn(attribute, self.kinds[name], n_bins, self.weight)
@@ -51,9 +51,22 @@ class Rows:
             yield used.name, used.codes(self.attributes), labels
 
 
+def check_bins(n_bins: Any) -> None:
+    """Refuse what is no number of slices."""
+    whole = isinstance(n_bins, numbers.Integral) and not isinstance(n_bins, bool)
+    if not whole or n_bins < 2:
+        raise ValueError(f"n_bins must be at least 2, a whole number; got {n_bins!r}")
+
+
 def read_labels(data: Any, what: str) -> Labels:
     """One column of labels or target values, as the user wrote them."""
-    labels = np.asarray(data)
+    data = unmasked(data)
+    try:
+        labels = np.asarray(data)
+    except ValueError:
+        raise ValueError(
+            f"{what} holds sequences of several lengths; give one value per row"
+        ) from None
     # text swallows a NaN of a list: look for it before
     raw = np.array(data, dtype=object) if isinstance(data, list | tuple) else labels
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -68,7 +81,12 @@ def read_labels(data: Any, what: str) -> Labels:
 
 def read_scores(data: Any, what: str = "scores") -> Array:
     """Real-valued scores of shape (n, n_outputs)."""
-    scores = np.asarray(data)
+    try:
+        scores = np.asarray(unmasked(data))
+    except ValueError:
+        raise ValueError(
+            f"{what} has rows of several lengths; give one number per output"
+        ) from None
     if scores.ndim not in (1, 2) or scores.size == 0:
         raise ValueError(f"{what} must be 1D or 2D and not empty, got shape {scores.shape}")
     try:
@@ -85,6 +103,11 @@ def _resolve_kinds(attributes: dict[str, Attribute], given: SensitiveKind) -> di
     if isinstance(given, str):
         given = dict.fromkeys(names, given)
     elif not isinstance(given, Mapping):
+        if not isinstance(given, Sequence):
+            raise ValueError(
+                f"sensitive_kind={given!r} is not allowed; give 'auto', 'categorical' or 'continuous', "
+                f"one for all attributes or one for each"
+            )
         if len(given) != len(names):
             raise ValueError(f"sensitive_kind has {len(given)} entries for {len(names)} attributes")
         given = dict(zip(names, given, strict=True))

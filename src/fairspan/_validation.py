@@ -8,7 +8,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from fairspan._arrays import home_of, is_tensor, take, to_home, to_numpy
@@ -18,6 +18,7 @@ from fairspan._columns import (
     named_columns_of,
     read_attribute,
     read_attributes,
+    unmasked,
 )
 from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion
@@ -33,12 +34,16 @@ from fairspan._tensors import (
     without_tensors,
 )
 from fairspan.codes import MAX_INTEGER_CATEGORIES, Attribute
+from fairspan.encoding import LARGEST
 from fairspan.exceptions import DataWarning, warn_user
 
 __all__ = [
     "Data",
     "check_rows",
+    "distinct",
+    "one_column",
     "read_features",
+    "read_seed",
     "read_training_data",
 ]
 
@@ -50,6 +55,10 @@ fit needs the protected attributes: `sensitive_features` was not given. Three wa
 cross_validate(model, X, y, params={"sensitive_features": s})
   3. by step:    pipeline.fit(X, y, stepname__sensitive_features=s)   (routing off)
 An unfair model is never fitted silently; for one, ask for fairness=0."""
+
+
+# Weights multiply squares.
+_WEIGHT_RANGE = 1e100
 
 
 @dataclass(frozen=True)
@@ -110,6 +119,18 @@ def _places(X: Any) -> Any:
 # --------------------------------------------------------------------------- X, y, weights
 
 
+def read_seed(random_state: Any) -> np.random.RandomState:
+    """The generator of a seed; numpy's own words name neither the parameter nor what was given."""
+    try:
+        return check_random_state(random_state)
+    except ValueError as error:
+        msg = (
+            f"random_state={random_state!r} is not allowed; give None, a RandomState, or a whole number "
+            f"from 0 to 2^32 - 1."
+        )
+        raise ValueError(msg) from error
+
+
 def _check_frame_dtypes(frame: nw.DataFrame[Any], protected: frozenset[str]) -> None:
     bad = [
         f"{name!r} ({dtype})"
@@ -149,6 +170,7 @@ def read_features(
         if not all_finite(X):
             _check_finite(est, to_numpy(X))  # to say where
         return X
+    X = unmasked(X)
     frame = as_frame(X, "X")
     if frame is not None:
         if not reset:
@@ -161,13 +183,21 @@ def read_features(
             if extra:
                 frame = frame.drop(extra)
                 X = frame.to_native()
+        if not frame.columns:
+            msg = "X is a frame without columns; a minimum of 1 feature(s) is required."
+            raise ValueError(msg)
         _check_frame_dtypes(frame, protected)
     try:
         X = validate_data(est, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C")
     except ValueError as error:
-        if "could not convert string" not in str(error):
-            raise
-        raise ValueError(_text_message(est, X)) from error
+        if "could not convert string" in str(error):
+            raise ValueError(_text_message(est, X)) from error
+        if "setting an array element" in str(error):
+            msg = (
+                "X holds sequences, or rows of several lengths; give one number per row and column."
+            )
+            raise ValueError(msg) from error
+        raise
     _check_finite(est, X)
     return X
 
@@ -175,6 +205,7 @@ def read_features(
 def _check_finite(est: Any, X: Array) -> None:
     finite = np.isfinite(X)
     if finite.all():
+        _check_size(est, X)
         return
     j = int(np.flatnonzero(~finite.all(axis=0))[0])
     rows = np.flatnonzero(~finite[:, j])
@@ -185,6 +216,18 @@ def _check_finite(est: Any, X: Array) -> None:
         f"Input X contains {what} (NaN and infinity are not accepted): column "
         f"{_column_label(est, j)}{where}. Impute first, e.g. with fairspan.table_encoder, which adds "
         f"indicators of what was missing."
+    )
+    raise ValueError(msg)
+
+
+def _check_size(est: Any, X: Array) -> None:
+    if X.min(initial=0.0) >= -LARGEST and X.max(initial=0.0) <= LARGEST:
+        return
+    j = int(np.flatnonzero((np.abs(X) > LARGEST).any(axis=0))[0])
+    msg = (
+        f"Column {_column_label(est, j)} of X holds {np.abs(X[:, j]).max():.3g}, whose square is beyond "
+        f"the range of float64; numbers up to {LARGEST:g} are taken. Rescale, e.g. with "
+        f"fairspan.table_encoder, or mark what stands for a missing value as missing."
     )
     raise ValueError(msg)
 
@@ -218,7 +261,8 @@ def _encode(est: Any, X: Any, *, reset: bool) -> Array:
 
 def _text_message(est: Any, X: Any) -> str:
     """The error for text in an array, or in an object column of a frame."""
-    for j, column in enumerate(np.asarray(X, dtype=object).T):
+    table = np.asarray(X, dtype=object)
+    for j, column in enumerate(table.T if table.ndim == 2 else ()):
         for value in column:
             try:
                 float(value)
@@ -236,16 +280,47 @@ def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, np.nda
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         y = series.to_numpy()
-    y = column_or_1d(y, warn=True)
+    y = one_column(y)
     if y.dtype.kind in "fc" or (y.dtype.kind == "O" and len(y) and isinstance(y[0], float)):
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0)
     attribute = read_attribute("y", y, "target")
+    _check_magnitude(attribute, "y")
     if attribute.missing.any():
         msg = f"Input y contains NaN or None in {int(attribute.missing.sum())} rows. Drop those rows first."
         raise ValueError(msg)
     if home is not None:
         attribute = bring_home(attribute, home)
-    return attribute, np.unique(y) if len(y) else None
+    return attribute, distinct(y) if len(y) else None
+
+
+def _check_magnitude(attribute: Attribute, what: str) -> None:
+    values = attribute.values
+    if values.dtype.kind == "f" and len(values) and np.abs(values).max() > LARGEST:
+        msg = (
+            f"{what} holds {np.abs(values).max():.3g}, whose square is beyond the range of float64; "
+            f"numbers up to {LARGEST:g} are taken. Rescale it."
+        )
+        raise ValueError(msg)
+
+
+def one_column(y: Any) -> np.ndarray:
+    """The target as an array, None in the gaps of a masked one."""
+    try:
+        array = np.asarray(unmasked(y))
+    except ValueError as error:
+        msg = "y holds sequences of several lengths; give one value per row."
+        raise ValueError(msg) from error
+    return column_or_1d(array, warn=True)
+
+
+def distinct(y: np.ndarray) -> np.ndarray:
+    """Labels in their order."""
+    try:
+        return np.unique(y)
+    except TypeError as error:
+        kinds = sorted({type(value).__name__ for value in y.tolist()})
+        msg = f"y mixes values that have no order ({', '.join(kinds)}); give labels of one type."
+        raise ValueError(msg) from error
 
 
 def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Array | None:
@@ -255,13 +330,24 @@ def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Arra
         return read_tensor_weights(sample_weight, n, home, block=block)
     if isinstance(sample_weight, numbers.Real):
         sample_weight = np.full(n, float(sample_weight))
-    weights = check_array(
-        np.asarray(sample_weight), ensure_2d=False, dtype=np.float64, input_name="sample_weight"
-    )
+    try:
+        given = np.asarray(unmasked(sample_weight))
+        given = given.astype(np.float64) if given.dtype.kind in "OUS" else given
+    except (TypeError, ValueError) as error:
+        msg = f"sample_weight must be one number per row; got {sample_weight!r:.80}."
+        raise ValueError(msg) from error
+    weights = check_array(given, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     check_weight_shape(weights.shape, n)
     if (weights < 0).any():
         negative = int((weights < 0).sum())
         msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
+        raise ValueError(msg)
+    largest = weights.max(initial=0.0)
+    if largest > _WEIGHT_RANGE or 0.0 < largest < 1.0 / _WEIGHT_RANGE:
+        msg = (
+            f"sample_weight is {largest:.3g} at most; that must be from {1.0 / _WEIGHT_RANGE:g} to "
+            f"{_WEIGHT_RANGE:g}. Rescale the weights: weight k counts as k copies."
+        )
         raise ValueError(msg)
     # A block of a stream may count for nothing; the rows of a fit may not.
     if not block and not (weights > 0).any():
@@ -361,7 +447,10 @@ def _labels(y: Any, kept: np.ndarray) -> np.ndarray:
 
 def _read_attributes(raw: Any, n: int, prefix: str, home: Any) -> dict[str, Attribute]:
     if home is None:
-        return read_attributes(raw, n, f"{prefix}s", prefix)
+        out = read_attributes(raw, n, f"{prefix}s", prefix)
+        for attribute in out.values():
+            _check_magnitude(attribute, f"{prefix}s {attribute.name!r}")
+        return out
     return read_tensor_attributes(raw, n, f"{prefix}s", prefix, home)
 
 
@@ -389,7 +478,14 @@ def _check_missing(
 
 
 def check_rows(est: Any, data: Data) -> None:
-    """Warnings about X that a user wants before a long fit: S among the features, scales apart."""
+    """What a user wants to know before a long fit: S among the features, scales apart or too small."""
+    widest = np.ptp(data.X, axis=0).max(initial=0.0)
+    if 0.0 < widest < 1.0 / LARGEST and est.kernel != "precomputed":
+        msg = (
+            f"X varies by {widest:.3g} at most, and squares of such numbers are 0 in float64. Rescale, "
+            f"e.g. with fairspan.table_encoder."
+        )
+        raise ValueError(msg)
     _warn_sensitive_columns(est, data)
     if est.feature_map is None and est.kernel in ("rbf", "laplacian"):
         # By range: a constant column may have a standard deviation of rounding, not of zero.
@@ -401,6 +497,21 @@ def check_rows(est: Any, data: Data) -> None:
                 f"make_pipeline(StandardScaler(), model) or fairspan.table_encoder.",
                 DataWarning,
             )
+    if est.feature_map is None and est.kernel in ("poly", "polynomial", "sigmoid"):
+        _warn_far_from_origin(data)
+
+
+def _warn_far_from_origin(data: Data) -> None:
+    """Kernels of inner products see the origin: far from it all rows look alike."""
+    spread = data.X.std(axis=0)
+    varies = np.ptp(data.X, axis=0) > 0
+    ratio = np.abs(data.X.mean(axis=0))[varies] / spread[varies]
+    if len(ratio) and ratio.max() > 1e3:
+        warn_user(
+            f"A column of X lies {ratio.max():.2g} standard deviations from 0, where this kernel can hardly "
+            f"tell its values apart. Standardise first, e.g. make_pipeline(StandardScaler(), model).",
+            DataWarning,
+        )
 
 
 def _warn_sensitive_columns(est: Any, data: Data) -> None:

@@ -20,8 +20,8 @@ def supremum(cov: Array, delta: Array) -> tuple[float, Array]:
     1e-12 of its largest eigenvalue. ``cov`` and ``delta`` are given in the coordinates of E.
     """
     d = len(cov)
-    if d == 0:
-        return 0.0, np.zeros(0)
+    if d == 0 or delta.shape[1] == 0:
+        return 0.0, np.zeros(d)
     if d == 1:  # the usual case: one function, its own multiple correlation
         variance = float(cov[0, 0])
         if variance <= 0.0:

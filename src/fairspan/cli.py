@@ -122,7 +122,8 @@ def reproduce_command(
 
     written = reproduce(
         figure, splits=splits, methods=methods, out=out, data_home=data_home, quick=quick,
-        track=_track, say=lambda text: _errors.print(text, highlight=False, soft_wrap=True),
+        track=_track,
+        say=lambda text: _errors.print(text, highlight=False, soft_wrap=True, markup=False),
     )  # fmt: skip
     for path in written:
         typer.echo(str(path))

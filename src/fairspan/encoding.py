@@ -9,6 +9,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 __all__ = ["table_encoder"]
 
+# Squares, and sums of squares, of numbers up to here are finite.
+LARGEST = 1e150
 _MISSING = "missing"
 _CATEGORY_DTYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
 
@@ -159,6 +161,11 @@ def _as_numbers(block):
             ) from error
         if np.isinf(out[:, j]).any():
             raise ValueError(f"column {name!r} holds infinite values: make them missing or finite")
+        if (np.abs(out[:, j]) > LARGEST).any():
+            raise ValueError(
+                f"column {name!r} holds numbers beyond {LARGEST:g}, whose squares no float holds: rescale "
+                "them, or make them missing"
+            )
     return out
 
 

@@ -99,7 +99,8 @@ class Kernel:
     def with_trend(self, X: Array) -> Kernel:
         """The kernel plus a linear one whose slopes have a next to flat prior."""
         # By range: the standard deviation of a constant may be rounding.
-        spread, varies = X.std(axis=0), np.ptp(X, axis=0) > 0.0
+        spread = X.std(axis=0)
+        varies = (np.ptp(X, axis=0) > 0.0) & (spread > np.finfo(np.float64).tiny * 1e3)
         slope = np.divide(TREND_SCALE, spread, out=np.zeros_like(spread), where=varies)
         return replace(self, centre=X.mean(axis=0), slope=slope)
 
@@ -110,7 +111,8 @@ class Kernel:
             return np.asarray(self.function(X, Z, **self.params), dtype=np.float64)
         if self.name == "rbf":
             return RbfColumns(Z, self.params["gamma"])(X, np.empty((len(X), len(Z))))
-        gram = pairwise_kernels(X, Z, metric=self.name, filter_params=True, **self.params)
+        with np.errstate(over="ignore", invalid="ignore"):  # who asks looks at what came out
+            gram = pairwise_kernels(X, Z, metric=self.name, filter_params=True, **self.params)
         return np.asarray(gram, dtype=np.float64)
 
     def diagonal(self, X: Array) -> Array:
@@ -320,7 +322,16 @@ class LandmarkMap:
             return self._on_tensor(X, whiten=False)  # type: ignore[no-any-return]
         if self.kernel.name == "precomputed":
             return np.ascontiguousarray(X[:, self.landmarks[:, 0].astype(np.intp)])
-        return self.kernel(X, self.landmarks)
+        out = self.kernel(X, self.landmarks)
+        plain = self.kernel.name == "rbf" and self.kernel.function is None  # from 0 to 1
+        if not plain and not np.isfinite(out).all():
+            msg = (
+                f"The kernel {self.kernel.name!r} gave {int((~np.isfinite(out)).sum())} values that are not "
+                f"finite between these rows and the landmarks. Check the scale of X, or use a kernel that "
+                f"is bounded (rbf, laplacian)."
+            )
+            raise ValueError(msg)
+        return out
 
     def columns(self, X: Array) -> Array:
         """What moments accumulate for a block of rows."""

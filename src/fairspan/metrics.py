@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any, NamedTuple
 
+import numpy as np
 import sklearn
 from sklearn.metrics import make_scorer
 
@@ -154,8 +155,9 @@ def correlation_noise(n_test: float, n_train: float) -> float:
     float
         Print it beside a correlation.
     """
-    if not (n_test > 0 and n_train > 0):
-        raise ValueError(f"n_test and n_train must be positive, got {n_test} and {n_train}")
+    sizes: tuple[Any, Any] = n_test, n_train
+    if not all(isinstance(n, int | float | np.number) and n > 0 for n in sizes):
+        raise ValueError(f"n_test and n_train must be positive, got {n_test!r} and {n_train!r}")
     return 1.0 / sqrt(n_test) + 1.0 / sqrt(n_train)
 
 

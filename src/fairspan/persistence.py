@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import zipfile
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from fairspan._files import whole_file
+from fairspan._files import check_archive, first_line, inert, whole_file
 from fairspan.estimators._base import FairKernelEstimator
+from fairspan.estimators._dial import Position
+from fairspan.estimators._pilot import Pilot
+from fairspan.estimators._solve import Solution
+from fairspan.moments import Moments
 
 __all__ = ["load_model", "save_model"]
 
@@ -57,6 +63,10 @@ TRUSTED = (
     "numpy.dtype",
 )
 
+_SCHEMA = "schema.json"
+# Genuine files need about 30 levels; each costs skops a few frames of Python.
+_MAX_DEPTH = 120
+
 
 def _version() -> str:
     from fairspan import __version__  # not at import time: the package imports this module
@@ -89,9 +99,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool =
     -------
     Path
     """
-    # A worker's moments are worth keeping before there is a model.
-    has = any(hasattr(model, name) for name in ("_solution", "moments_"))
-    if not isinstance(model, FairKernelEstimator) or not has:
+    if not isinstance(model, FairKernelEstimator) or not _has_something(model):
         msg = f"save_model takes a fitted fairspan estimator; got {type(model).__name__}."
         raise ValueError(msg)
     io = _skops()
@@ -105,6 +113,13 @@ def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool =
     payload = {"format": FORMAT, "fairspan": _version(), "model": model}
     with whole_file(target) as part:
         io.dump(payload, part)
+        # What cannot be loaded again is refused while the model is still at hand.
+        with part.open("rb") as file:
+            try:
+                _check_content(file)
+            except ValueError as error:
+                msg = f"This {type(model).__name__} cannot be saved: in its file, {error}."
+                raise ValueError(msg) from error
     return target
 
 
@@ -124,31 +139,114 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
     fitted estimator
     """
     io = _skops()
-    try:
-        unknown = sorted(set(io.get_untrusted_types(file=path)) - set(TRUSTED) - set(trusted))
-    except (FileNotFoundError, IsADirectoryError, PermissionError):
-        raise
-    except Exception as error:  # a broken zip fails in many ways inside skops
-        msg = f"{path} is not a fairspan model file, or it is damaged ({type(error).__name__}: {error})."
-        raise ValueError(msg) from error
-    if unknown:
-        msg = (
-            f"{path} contains {', '.join(repr(u) for u in unknown[:5])}, which fairspan does not trust. "
-            f"If you wrote it and know the file's origin, pass trusted={unknown[:5]!r}."
-        )
-        raise ValueError(msg)
-    payload = io.load(path, trusted=[*TRUSTED, *trusted])
+    with open(path, "rb") as file:
+        try:
+            _check_content(file)
+            unknown = sorted(set(io.get_untrusted_types(file=file)) - set(TRUSTED) - set(trusted))
+        except MemoryError:
+            raise
+        except Exception as error:  # a broken zip fails in many ways inside skops
+            raise _damaged(path, error) from error
+        if unknown:
+            shown = [inert(one) for one in unknown[:5]]
+            msg = (
+                f"{path} contains {', '.join(map(repr, shown))}, which fairspan does not trust. "
+                f"If you wrote it and know the file's origin, pass trusted={shown!r}."
+            )
+            raise ValueError(msg)
+        try:
+            payload = io.load(file, trusted=[*TRUSTED, *trusted])
+        except MemoryError:
+            raise
+        except Exception as error:  # trusted types, put together as nothing of ours is
+            raise _damaged(path, error) from error
+    return _model_of(payload, path)
+
+
+def _damaged(path: Any, error: Exception) -> ValueError:
+    why = f"{type(error).__name__}: {first_line(error)}"
+    return ValueError(f"{path} is not a fairspan model file, or it is damaged ({why}).")
+
+
+def _model_of(payload: Any, path: Any) -> FairKernelEstimator:
     if not isinstance(payload, dict) or not {"format", "fairspan", "model"} <= set(payload):
         msg = f"{path} is a skops file, but not one written by fairspan.save_model."
         raise ValueError(msg)
-    if payload["format"] != FORMAT:
+    number = payload["format"]
+    if type(number) is not int or number != FORMAT:
+        written = inert(str(payload["fairspan"]))
         msg = (
-            f"{path} has format {payload['format']} (written by fairspan {payload['fairspan']}); this "
-            f"version, {_version()}, reads format {FORMAT}. Upgrade fairspan."
+            f"{path} has format {inert(repr(number))} (written by fairspan {written}); this version, "
+            f"{_version()}, reads format {FORMAT}. Upgrade fairspan."
         )
         raise ValueError(msg)
     model = payload["model"]
-    if not isinstance(model, FairKernelEstimator):
-        msg = f"{path} holds a {type(model).__name__}, not a fairspan estimator."
+    if not isinstance(model, FairKernelEstimator) or not _is_ours(model):
+        msg = f"{path} holds a {inert(type(model).__name__)}, not a fitted fairspan estimator."
         raise ValueError(msg)
     return model
+
+
+def _has_something(model: Any) -> bool:
+    """A worker's moments are worth keeping before there is a model."""
+    return any(hasattr(model, name) for name in ("_solution", "moments_"))
+
+
+def _is_ours(model: FairKernelEstimator) -> bool:
+    """The parts of a fit are what they are in a fit, as far as a look can tell."""
+    kinds = {"moments_": Moments, "pilot_": Pilot, "_solution": Solution, "_position": Position}
+    there = [(getattr(model, name), kind) for name, kind in kinds.items() if hasattr(model, name)]
+    return _has_something(model) and all(isinstance(one, kind) for one, kind in there)
+
+
+def _check_content(file: IO[bytes]) -> None:
+    """Refuse what would grow in memory or in time: skops takes a file at its word."""
+    check_archive(file)
+    with zipfile.ZipFile(file) as archive:
+        names = archive.namelist()
+        if _SCHEMA not in names:
+            raise ValueError(f"there is no {_SCHEMA} in it")
+        other = [one for one in names if one != _SCHEMA and not one.endswith(".npy")]
+        if other:  # a sparse matrix is a zip file of its own, and compressed
+            raise ValueError(f"its part {inert(repr(other[0]))} is not an array")
+        try:
+            schema = json.loads(archive.read(_SCHEMA))
+        except RecursionError as error:
+            raise ValueError(f"{_SCHEMA} nests too deeply") from error
+    _check_schema(schema)
+    file.seek(0)
+
+
+def _check_schema(schema: Any) -> None:
+    """A node that is used again is written out again: none may stand for many that are not there."""
+    sizes: dict[int, int] = {}
+    owners: dict[str, int] = {}
+
+    def size(node: Any, depth: int) -> int:
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"{_SCHEMA} nests too deeply")
+        if not isinstance(node, dict | list):
+            return 1
+        children = node.values() if isinstance(node, dict) else node
+        total = 1 + sum(size(one, depth + 1) for one in children)
+        if isinstance(node, dict) and _is_node(node):
+            number = node.get("__id__")
+            if type(number) is not int or number == 0:
+                raise ValueError(f"{_SCHEMA} has a node without a number")
+            if sizes.setdefault(number, total) != total:
+                raise ValueError(f"{_SCHEMA} has two different nodes of one number")
+            array = node.get("file")
+            # Of any other type, skops would call that with the array.
+            if array is not None and str(node.get("__module__")).partition(".")[0] != "numpy":
+                raise ValueError(f"{_SCHEMA} has an array of a type that is not numpy's")
+            if isinstance(array, str) and owners.setdefault(array, number) != number:
+                raise ValueError(f"{_SCHEMA} has an array that stands for two")
+        return total
+
+    size(schema, 0)
+
+
+def _is_node(node: dict[str, Any]) -> bool:
+    """And not a dict of the user's, in which these may be names: what they name is a node, then."""
+    own = [node[key] for key in ("__id__", "__loader__") if key in node]
+    return any(not isinstance(one, dict | list) for one in own)

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._files import inert
+
 __all__ = ["TradeoffDisplay"]
 
 # Okabe-Ito: readable with any kind of colour vision, and in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
+_LONGEST_LABEL = 60
 
 
 def require_pyplot() -> Any:
@@ -22,6 +25,12 @@ def require_pyplot() -> Any:
         msg = 'Plots need matplotlib: pip install "fairspan[plot]".'
         raise ImportError(msg) from error
     return plt
+
+
+def plain_label(text: str) -> str:
+    """A name from data as matplotlib shows it: no formula, no line of its own, never left out."""
+    flat = inert(text, _LONGEST_LABEL).replace("$", r"\$")
+    return f" {flat}" if flat.startswith("_") else flat
 
 
 class TradeoffDisplay:
@@ -72,8 +81,8 @@ class TradeoffDisplay:
             colour = COLOURS[i % len(COLOURS)]
             marker = MARKERS[i % len(MARKERS)]
             ax.plot(
-                values, self.error, "-", color=colour, marker=marker, ms=4, lw=1.5, label=name,
-                markevery=max(1, len(values) // 20),
+                values, self.error, "-", color=colour, marker=marker, ms=4, lw=1.5,
+                label=plain_label(name), markevery=max(1, len(values) // 20),
             )  # fmt: skip
             for j in (int(np.argmin(self.fairness)), int(np.argmax(self.fairness))):
                 ax.annotate(

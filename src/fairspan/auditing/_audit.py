@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from fairspan._files import whole_file
 from fairspan._metric_inputs import SensitiveKind
 from fairspan._progress import track
+from fairspan._validation import read_seed
 from fairspan.auditing._attack import ATTACKERS
 from fairspan.auditing._bound import HeldOutBound
 from fairspan.auditing._findings import SECTIONS, Finding
@@ -315,7 +315,7 @@ def audit(
     if len(missing) == len(settings.parts):
         part, why = next(iter(missing.items()))
         raise ValueError(f"Nothing of {', '.join(missing)} can be made; {part!r} because {why}.")
-    seed = check_random_state(random_state).randint(2**31 - 1)
+    seed = read_seed(random_state).randint(2**31 - 1)
     evidence, steps = gather(data, settings, np.random.default_rng(seed))
     for _, work in track(steps, len(steps), "audit", verbose=verbose):
         work()
@@ -356,10 +356,10 @@ _PARTS = SECTIONS[1:]
 
 
 def _settings(
-    level: float, n_boot: Any, n_permutations: Any, min_rows: Any, max_attack_rows: Any,
+    level: Any, n_boot: Any, n_permutations: Any, min_rows: Any, max_attack_rows: Any,
     n_folds: Any, attackers: Sequence[str], parts: Sequence[str] | None,
 ) -> Settings:  # fmt: skip
-    if not 0.0 < level < 1.0:
+    if not isinstance(level, int | float | np.floating) or not 0.0 < level < 1.0:
         raise ValueError(f"level={level!r} is not allowed; give a number between 0 and 1, as 0.95.")
     whole: dict[str, tuple[Any, int]] = {
         "n_boot": (n_boot, 20), "n_permutations": (n_permutations, 19), "min_rows": (min_rows, 1),
@@ -373,10 +373,14 @@ def _settings(
     for name, asked, known in (("parts", parts, _PARTS), ("attackers", attackers, ATTACKERS)):
         if isinstance(asked, str):
             raise ValueError(f"{name}={asked!r} is one text; give a list, as [{asked!r}].")
+        if asked is not None and not isinstance(asked, Iterable):
+            raise ValueError(f"{name}={asked!r} is not allowed; give some of {', '.join(known)}.")
         unknown = [one for one in asked or () if one not in known]
         if unknown:
             raise ValueError(f"{name} has {unknown[0]!r}; known are {', '.join(known)}.")
+    if parts is not None and not list(parts):
+        raise ValueError(f"parts is empty; give some of {', '.join(_PARTS)}, or leave it out.")
     return Settings(
-        level, int(n_boot), int(n_permutations), int(min_rows), int(max_attack_rows), int(n_folds),
+        float(level), int(n_boot), int(n_permutations), int(min_rows), int(max_attack_rows), int(n_folds),
         tuple(attackers), tuple(_PARTS if parts is None else parts),
     )  # fmt: skip

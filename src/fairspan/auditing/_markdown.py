@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from fairspan._files import inert
 from fairspan.auditing._bound import ASSUMPTIONS as BOUND_ASSUMPTIONS
 from fairspan.auditing._findings import SECTIONS, Finding
 
@@ -62,13 +63,21 @@ def _p(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-# What draws lines, links, pictures or letters of another kind.
-_ACTIVE = re.compile(r"([\\`*_\[\]!|~#])")
+# What draws lines, links, pictures, formulas or letters of another kind.
+_ACTIVE = re.compile(r"([\\`*_\[\]!|~#$]|(?<=:)(?=//)|(?<=www)(?=\.))", re.I)
+_LIST = re.compile(r"^(\d*)([-+.)])")
+# Of a line or a cell; names from data have no end of their own.
+_LONGEST = 2000
+
+
+def _flat(text: str) -> str:
+    """One line of what can be printed."""
+    return " ".join(inert(text, _LONGEST).split())
 
 
 def _cell(text: str) -> str:
     """Text from data in a table's cell: it must not draw lines, links or pictures of its own."""
-    flat = " ".join(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").split())
+    flat = _flat(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _ACTIVE.sub(r"\\\1", flat)
 
 
@@ -179,7 +188,7 @@ def summary(audit: Audit) -> str:
     lines += [f"  ! {text}" for text in audit.warnings]
     missing: dict[str, str] = audit.settings.get("not_made", {})
     lines += [f"  not made, {part}: {why}" for part, why in missing.items()]
-    return "\n".join(lines)
+    return "\n".join(inert(line, _LONGEST) for line in lines)
 
 
 # ------------------------------------------------------------------ the model card section
@@ -232,7 +241,8 @@ def _section(title: str, body: str) -> str:
 
 
 def _bullets(texts: Sequence[str]) -> str:
-    return "\n".join(f"- {_cell(text)}" for text in texts)
+    # Text that begins like an item of a list would open one inside this one.
+    return "\n".join("- " + _LIST.sub(r"\1\\\2", _cell(text)) for text in texts)
 
 
 def _groups(audit: Audit) -> str:

@@ -9,7 +9,15 @@ import numpy as np
 
 from fairspan._columns import as_frame, named_columns_of, read_attributes
 from fairspan._linalg import Array
-from fairspan._metric_inputs import Labels, Rows, SensitiveKind, read_labels, read_rows, read_scores
+from fairspan._metric_inputs import (
+    Labels,
+    Rows,
+    SensitiveKind,
+    check_bins,
+    read_labels,
+    read_rows,
+    read_scores,
+)
 from fairspan.auditing._features import read_numbers
 from fairspan.auditing._outputs import Outputs, ask, codes_of, looks_like, plain
 from fairspan.auditing._representation import Representation, find_representation
@@ -81,6 +89,7 @@ def read_audit(
 ) -> Audited:  # fmt: skip
     """Everything the user passed, without rows of weight zero."""
     _refuse(given, X, sensitive_features)
+    check_bins(n_bins)
     frame = None if X is None else as_frame(X, "X")
     named: list[str] = []
     sensitive_features = _taken(frame, sensitive_features, "sensitive_features", named)
@@ -142,6 +151,10 @@ def _refuse(given: Any, X: Any, sensitive_features: Any) -> None:
     if hasattr(given, "select") and hasattr(given, "curve"):
         msg = "A path holds many models; audit one of them: audit(path.select(...), X, y, ...)."
         raise ValueError(msg)
+    if isinstance(given, type):
+        raise ValueError(
+            f"{given.__name__} is a class; give a fitted model, {given.__name__}(...).fit(...)."
+        )
     if is_model(given) and X is None:
         raise ValueError(f"audit of a {type(given).__name__} needs X, the rows to audit it on.")
 

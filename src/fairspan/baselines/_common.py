@@ -16,12 +16,12 @@ from sklearn.base import (
     RegressorMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from fairspan._linalg import Array
-from fairspan._validation import read_features
+from fairspan._validation import distinct, one_column, read_features, read_seed
 
 Labels = NDArray[Any]
 
@@ -111,7 +111,7 @@ def check_count(name: str, value: object, low: int = 1) -> int:
 
 def generator(random_state: Any) -> np.random.Generator:
     """A generator from scikit-learn's kinds of ``random_state``."""
-    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    return np.random.default_rng(read_seed(random_state).randint(2**31 - 1))
 
 
 def need(module: str, what: str) -> Any:
@@ -139,7 +139,7 @@ def _read_column(est: Baseline, y: Any, n: int) -> Labels:
     if y is None:
         msg = f"{type(est).__name__} requires y to be passed, but the target y is None."
         raise ValueError(msg)
-    y = column_or_1d(y, warn=True)
+    y = one_column(y)
     y = check_array(y, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0)
     if len(y) != n:
         msg = (
@@ -154,15 +154,20 @@ def read_numbers(est: Baseline, y: Any, n: int) -> Array:
     """The target of a regression."""
     y = _read_column(est, y, n)
     try:
-        return np.asarray(y, dtype=np.float64)
+        values = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         msg = f"y holds {y.dtype} values; {type(est).__name__} needs numbers."
         raise ValueError(msg) from None
+    if np.isnan(values).any():  # None among objects
+        msg = f"Input y contains NaN or None in {int(np.isnan(values).sum())} rows. Drop those rows first."
+        raise ValueError(msg)
+    return values
 
 
 def read_two_classes(est: Baseline, y: Any, n: int) -> tuple[Array, Labels]:
     """Labels as -1 and +1, and the two labels in sorted order: +1 is the second."""
     y = _read_column(est, y, n)
+    distinct(y)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) > 2:

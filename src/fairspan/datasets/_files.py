@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import importlib
 import importlib.util
+import io
 import os
 import tempfile
 import zlib
@@ -22,6 +23,8 @@ from fairspan.exceptions import DatasetError
 __all__ = ["DataFile", "Source", "find", "read", "require"]
 
 ENVIRONMENT = "FAIRSPAN_DATA"
+# Three times the longest of the texts.
+_LONGEST = 2**24
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,13 @@ def find(file: DataFile, data_home: str | os.PathLike[str] | None, caller: str) 
     What is found in the first two belongs to the user and is only read, so `read` refuses a wrong
     one. A wrong file in the cache is fetched again.
     """
-    given = [Path(f).expanduser() for f in (data_home, os.environ.get(ENVIRONMENT)) if f]
+    named = [Path(f) for f in (data_home, os.environ.get(ENVIRONMENT)) if f]
+    given = [_expanded(folder.expanduser) for folder in named]
     for folder in given:
         if (folder / file.name).exists():
             return folder / file.name
     pooch = require("pooch", caller)
-    cache = Path(pooch.os_cache("fairspan"))
+    cache = _expanded(lambda: pooch.os_cache("fairspan"))
     if _is_good(file, cache / file.name):
         return cache / file.name
     home = given[0] if data_home else cache
@@ -95,6 +99,17 @@ def find(file: DataFile, data_home: str | os.PathLike[str] | None, caller: str) 
         cause = f"Making it in {home} from {urls} failed: {error}"
         raise DatasetError(_absent(file, looked, home, cause)) from error
     return home / file.name
+
+
+def _expanded(folder: Callable[[], str | os.PathLike[str]]) -> Path:
+    """With the home folder for ``~``; pooch looks for it too, and not everybody has one."""
+    try:
+        return Path(folder()).expanduser()
+    except RuntimeError as error:
+        raise DatasetError(
+            f"There is no home folder ({error}). Name the folder that holds the data, or may hold it, by "
+            f"`data_home` or the environment variable {ENVIRONMENT}, in full."
+        ) from error
 
 
 def read(file: DataFile, path: Path) -> bytes:
@@ -170,10 +185,15 @@ def _absent(file: DataFile, looked: Sequence[str], home: Path, cause: str) -> st
 
 
 def _unpacked(packed: bytes) -> bytes | None:
+    """The text, or None where it cannot be the known one; a megabyte can hold a gigabyte of zeros."""
+    text = bytearray()
     try:
-        return gzip.decompress(packed)
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            while len(text) <= _LONGEST and (more := file.read(2**20)):
+                text += more
     except (OSError, EOFError, zlib.error):  # not gzip, cut short, garbled
         return None
+    return bytes(text) if len(text) <= _LONGEST else None
 
 
 def _sha256(content: bytes) -> str:

@@ -184,6 +184,7 @@ def _attribute_blocks(
         pooled.levels[j], pooled.weight, ordered=ordered, min_rows=1 if paper else MIN_ROWS
     )
     value = column_block(pooled.columns[column], pooled.weight) if ordered else None
+    labels = coder.labels  # made anew at every look
     by_value = ordered and est.dependence == "correlation" and not paper
     out: list[Block] = []
     for coding, code in (("slices" if ordered else "levels", level), ("value", value)):
@@ -192,7 +193,7 @@ def _attribute_blocks(
         constrained = (coding == "value") == by_value
         report = BlockReport(
             cell, coder.name, coding, constrained, code.n_rows, code.rank,
-            left_out=tuple(coder.labels[h] for h in code.left_out),
+            left_out=tuple(labels[h] for h in code.left_out),
         )  # fmt: skip
         covectors = None
         if constrained and paper:

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from fairspan._arrays import home_of, is_tensor, mix, to_home, to_numpy
-from fairspan._validation import Data
+from fairspan._validation import Data, read_seed
 from fairspan.codes import Attribute
 from fairspan.streams._sample import LEVEL_ROWS, MAX_LEVELS, SAMPLE_ROWS
 
@@ -34,7 +33,7 @@ def pilot_rows(est: Any, data: Data) -> tuple[Data, str]:
     places = data.index
     if places is None:
         places = torch.arange(data.n, device=home_of(data.X))
-    hashes = mix(places, int(check_random_state(est.random_state).randint(2**31 - 1)))
+    hashes = mix(places, int(read_seed(est.random_state).randint(2**31 - 1)))
     wanted = _SAMPLE_ROWS if isinstance(est.n_components, str) else int(est.n_components)
     size = min(data.n, max(_SAMPLE_ROWS, wanted))
     rows = hashes.topk(size, largest=False).indices

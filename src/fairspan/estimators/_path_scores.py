@@ -81,7 +81,7 @@ class Heads:
         solution = est._solution
         coef, weights, intercept, supremum = [], [], [], []
         earlier: list[Any] = []
-        with _each_warning_once():
+        with each_warning_once():
             for fairness in grid:
                 at = copy.copy(est)
                 at.fairness, at.dial = float(fairness), "angle"
@@ -120,7 +120,8 @@ class Heads:
 
 
 @contextmanager
-def _each_warning_once() -> Iterator[None]:
+def each_warning_once() -> Iterator[None]:
+    """Folds and places on the dial have the same to say; said once it is enough."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -230,6 +231,12 @@ def out_of_fold(
         if judge.classes is not None:  # such a class's scores would tell folds apart
             judge.unseen.update(np.flatnonzero(~np.isin(judge.classes, fold.classes_)).tolist())
         strands.append(Heads.of(fold, grid).strand(fold, checked, test, judge.classes))
+    if judge.classes is not None and len(judge.unseen) == len(judge.classes):
+        msg = (
+            f"None of the {len(judge.classes)} classes of y is in the training rows of every fold, so "
+            f"no score can be compared across folds. Merge rare classes, or give fewer folds."
+        )
+        raise ValueError(msg)
     share = float(np.mean([len(train) for train, _ in folds])) / n_rows
     return final, judge, strands, share
 

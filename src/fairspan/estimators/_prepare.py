@@ -7,10 +7,9 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from fairspan._linalg import Array
-from fairspan._validation import Data
+from fairspan._validation import Data, read_seed
 from fairspan.estimators._pilot import N_FOLDS, Pilot
 from fairspan.estimators._prepare_codes import check_levels, learn_cells, learn_coders, learn_target
 from fairspan.estimators._prepare_features import build_features, group_residual
@@ -19,7 +18,7 @@ from fairspan.features import TransformerMap
 
 def build_pilot(est: Any, data: Data, fold_rule: str = "strata") -> Pilot:
     """Freeze everything on these rows; no moments are taken."""
-    rng = np.random.default_rng(check_random_state(est.random_state).randint(2**31 - 1))
+    rng = np.random.default_rng(read_seed(est.random_state).randint(2**31 - 1))
     n_slices = None if est.n_slices == "distinct" else int(est.n_slices)
     coders = learn_coders(est, data, n_slices)
     target = learn_target(est, data, n_slices)

@@ -77,7 +77,8 @@ def learn_coders(est: Any, data: Data, n_slices: int | None) -> list[Coder | Cro
 
 
 def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes) -> None:
-    small = [f"{coder.labels[h]!r} ({n} rows)" for h, n in enumerate(counts) if n < MIN_ROWS]
+    labels = coder.labels  # made anew at every look
+    small = [f"{labels[h]!r} ({n} rows)" for h, n in enumerate(counts) if n < MIN_ROWS]
     if small:
         warn_user(
             f"Attribute {name!r} has groups of fewer than {MIN_ROWS} rows, which are left out of its "

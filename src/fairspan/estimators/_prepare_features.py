@@ -68,7 +68,7 @@ def build_features(
     if not isinstance(est.landmarks, str):
         try:
             landmarks = np.asarray(est.landmarks, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             landmarks = np.empty(0)
         if (
             landmarks.ndim != 2
@@ -175,12 +175,18 @@ def group_residual(
     if len(others) == 0 or features.exact:
         others = np.arange(data.n)
     rows = rng.choice(others, size=min(len(others), _RESIDUAL_ROWS), replace=False)
+    other = np.zeros(data.n, dtype=bool)
+    other[others] = True
     for coder in pilot.coders:
         code = coder.codes(data.sensitive)
+        order = np.argsort(code, kind="stable")
+        starts = np.searchsorted(code[order], np.arange(coder.n_levels + 1))
+        more = [rows]
         for level in np.setdiff1d(np.arange(coder.n_levels), code[rows]):
-            members = np.flatnonzero(code == level)
-            unseen = np.intersect1d(members, others)
-            rows = np.append(rows, (unseen if len(unseen) else members)[:_RESIDUAL_GROUP])
+            members = order[starts[level] : starts[level + 1]]
+            unseen = members[other[members]]
+            more.append((unseen if len(unseen) else members)[:_RESIDUAL_GROUP])
+        rows = np.concatenate(more)
     part = data.take(rows)
     codes = {coder.name: coder.codes(part.sensitive) for coder in pilot.coders}
     labels = {coder.name: coder.labels for coder in pilot.coders}

@@ -30,6 +30,8 @@ from fairspan.subspaces import Metric, PrincipalPair, principal_pair, removed_ba
 
 # Directions beyond the line that separate limits may have.
 MOST_EXTRA = 32
+# Variance lost to rounding that may count, as a share of the ridge.
+_LOST_SHARE = 1e-2
 # A unit vector nearer than this to the line is on it.
 _ON_THE_LINE = 1e-8
 
@@ -88,6 +90,7 @@ def solve(
     total = moments.pool()
     cov = total.cov
     eta_y = _target_ridge(moments, pilot, est, total)
+    _warn_lost_functions(pilot, est, total, float(np.trace(cov)), eta_y)
     blocks = build_blocks(by_cell or moments, pilot, est, total, cov)
     covectors = [block.covectors for block in blocks if block.covectors is not None]
     # One factor of Sig + eta_y I serves the metric, the ridge direction and the head.
@@ -204,6 +207,21 @@ def _target_ridge(moments: Moments, pilot: Pilot, est: Any, total: Pooled) -> fl
     if getattr(est, "_ridge_rule", "kfold") == "evidence":
         return _evidence_ridge(pilot, total)
     return kfold_ridge(moments, pilot.target_position())
+
+
+def _warn_lost_functions(pilot: Pilot, est: Any, total: Pooled, trace: float, eta_y: float) -> None:
+    """Of all rows as landmarks, functions below rounding are lost; a tiny ridge would have used them."""
+    features = pilot.features
+    if est.method == "paper" or pilot.target is None or not features.exact:
+        return
+    lost = features.dropped_mass * (trace + float(total.mean @ total.mean))
+    if lost > _LOST_SHARE * eta_y:
+        warn_user(
+            f"The kernel is so wide that rounding hides functions which the ridge (alpha="
+            f"{eta_y * total.weight:.3g}) would have used: {features.rank} are left. Raise `gamma` or "
+            f"`alpha`, or use gamma='median'.",
+            NumericalWarning,
+        )
 
 
 def _is_constant(pilot: Pilot, total: Pooled) -> bool:

@@ -13,14 +13,13 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from fairspan._arrays import is_tensor
 from fairspan._columns import as_frame
 from fairspan._device import choose_precision
 from fairspan._parameters import check_parameters
 from fairspan._progress import row_progress
-from fairspan._validation import Data, read_features
+from fairspan._validation import Data, read_features, read_seed
 from fairspan.encoding import table_encoder
 from fairspan.estimators._device_pass import for_precision, precision_for
 from fairspan.estimators._stream_moments import Saved, describe, take_moments
@@ -76,7 +75,7 @@ def run_stream(est: Any, plan: StreamPlan) -> None:
     if saved is not None:
         order = "waves of parts" if plan.on_workers(source) else "blocks"
         saved.find(source, describe(plan.encoder), order)
-    seed = int(check_random_state(est.random_state).randint(2**31 - 1))
+    seed = int(read_seed(est.random_state).randint(2**31 - 1))
     seed = seed if saved is None or saved.seed is None else saved.seed
     est._forget()
     with _seeded(est, seed):

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import scipy.linalg
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from fairspan._linalg import Array
+from fairspan._validation import read_seed
 from fairspan.estimators._dial import Position
 from fairspan.estimators._docs import complete_parameters
 from fairspan.estimators._fair_space import fair_root, squared_lengths
@@ -294,7 +294,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         ndarray of shape (n_rows, n_samples)
         """
         checked = self._read_new(X)
-        rng = check_random_state(random_state)
+        rng = read_seed(random_state)
         if not prior:
             root = self._latent_root(checked)
             noise = rng.standard_normal((root.shape[1], n_samples))

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from fairspan._linalg import Array
 from fairspan._progress import track
+from fairspan._validation import read_seed
 from fairspan.estimators._base import FairKernelEstimator
 from fairspan.estimators._path_judge import Judge
 from fairspan.estimators._path_scores import (
     Heads,
     Strand,
+    each_warning_once,
     gather,
     move,
     out_of_fold,
@@ -166,7 +167,7 @@ class FairnessPath:
         judge = self._judge
         what = None if callable(metric) else judge.check_curve(metric)
         draws = np.empty((len(self), n_boot))
-        for batch, rows, W in judge.resamples(n_boot, check_random_state(random_state)):
+        for batch, rows, W in judge.resamples(n_boot, read_seed(random_state)):
             points = range(len(self))
             for i in track(points, len(self), "resamples", verbose=self.estimator.verbose):
                 if what is None:
@@ -292,6 +293,8 @@ def fairness_path(
     """
     grid = read_grid(estimator, n_points, max_fairness)
     given = X, y, sensitive_features, control_features, sample_weight
-    final, judge, strands, share = out_of_fold(estimator, grid, cv, *given)
+    with each_warning_once():
+        final, judge, strands, share = out_of_fold(estimator, grid, cv, *given)
+        supremum = Heads.of(final, grid).supremum
     noise = sampling_noise(final, judge, share)
-    return FairnessPath(final, grid, strands, judge, Heads.of(final, grid).supremum, noise)
+    return FairnessPath(final, grid, strands, judge, supremum, noise)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._files import whole_file
 from fairspan._linalg import Array
 from fairspan.experiments._methods import METHODS
 from fairspan.experiments._problems import FIGURES
@@ -73,7 +74,8 @@ def draw(rows: list[Row], figure: str, protocol: str, folder: Path, suffix: str 
     written = []
     for kind in ("png", "svg"):
         path = folder / f"{figure}-{protocol}{suffix}.{kind}"
-        fig.savefig(path, dpi=160)
+        with whole_file(path) as part:
+            fig.savefig(part, format=kind, dpi=160)
         written.append(path)
     plt.close(fig)
     return written

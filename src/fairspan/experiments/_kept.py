@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import importlib.util
+import io
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairspan._files import whole_file
+from fairspan._files import inert, whole_file
 
-__all__ = ["Kept", "Labelled", "kept_rows", "read_kept", "write_whole"]
+__all__ = ["Kept", "Labelled", "kept_rows", "read_kept", "write_table", "write_whole"]
 
 Row = dict[str, Any]
+
+# All that our own names are made of: nothing that draws, links or computes where it is shown.
+_PLAIN = re.compile(r"(?!.*\]\()[\w .,'()\[\]-]{0,200}")
+# What a spreadsheet takes for a formula, if a text begins with it.
+_FORMULA = ("=", "+", "-", "@")
 
 
 class Kept(ABC):
@@ -65,10 +73,23 @@ def read_kept(path: Path, known: Callable[[Row], bool]) -> Row | None:
     """A kept cell; None where there is none, or only part of one, or one that is not known."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
     whole = isinstance(kept, dict) and {"made_by", "cell", "rows"} <= set(kept)
-    return kept if whole and known(kept["cell"]) else None
+    if not whole or not isinstance(kept["rows"], list) or not isinstance(kept["cell"], dict):
+        return None
+    if not all(map(_is_plain, [kept["cell"], *kept["rows"]])):
+        return None
+    return kept if known(kept["cell"]) else None
+
+
+def _is_plain(row: Any) -> bool:
+    """Names and numbers, as we write them: a file is no reason to show anything else."""
+    if not isinstance(row, dict):
+        return False
+    texts = [*row, *(value for value in row.values() if isinstance(value, str))]
+    flat = all(value is None or isinstance(value, str | int | float) for value in row.values())
+    return flat and all(_PLAIN.fullmatch(text) for text in texts)
 
 
 def kept_rows(
@@ -84,6 +105,23 @@ def kept_rows(
                 found.append((cell.place, kept["rows"]))
     found.sort(key=lambda one: one[0])
     return [row for _, rows in found for row in rows]
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Row], ending: str) -> Path:
+    """Rows as CSV, in which no text is a formula to a spreadsheet."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator=ending)
+    writer.writerow(map(_no_formula, columns))
+    writer.writerows([_no_formula(row.get(name, "")) for name in columns] for row in rows)
+    write_whole(path, text.getvalue())
+    return path
+
+
+def _no_formula(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    flat = inert(value).strip()  # csv leaves a lone carriage return as it is, which ends a line
+    return f"'{flat}" if flat.startswith(_FORMULA) else flat
 
 
 def write_whole(path: Path, text: str) -> None:

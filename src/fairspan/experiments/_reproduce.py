@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from fairspan.experiments._cells import COLUMNS, Cell, finished, plan, run
 from fairspan.experiments._figures import draw
-from fairspan.experiments._kept import write_whole
+from fairspan.experiments._kept import write_table, write_whole
 from fairspan.experiments._methods import METHODS
 from fairspan.experiments._problems import FIGURES, load
 from fairspan.experiments._report import markdown
@@ -127,9 +125,4 @@ def _note(quick: bool, left_out: list[str]) -> str:
 
 
 def _write_csv(rows: list[dict[str, Any]], path: Path) -> Path:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, COLUMNS)
-    writer.writeheader()
-    writer.writerows(rows)
-    write_whole(path, text.getvalue())
-    return path
+    return write_table(path, COLUMNS, rows, "\r\n")

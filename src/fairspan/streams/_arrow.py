@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fairspan._files import first_line
 from fairspan.streams._rows import Rows, Span
 from fairspan.streams._source import Part, Roles, Source
 
 __all__ = ["ArrowSource", "find_dataset", "frame_of", "require_pyarrow"]
 
 _READ_ROWS = 2**16
+# Arrow makes room for what a row group claims to hold before it looks; writers make at most 2^26.
+_GROUP_ROWS = 2**27
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".feather": "feather",
             ".arrow": "feather", ".orc": "orc"}  # fmt: skip
 
@@ -58,10 +61,11 @@ def find_dataset(source: Any) -> Any:
             "partition_base_dir": folders[0] if len(folders) == 1 else None,
         }  # fmt: skip
         found = dataset.dataset(files, **layout)
+        found.schema.names  # noqa: B018 - not UTF-8, they fail here and not later
         both = _all_types(found)
         return found if both is None else dataset.dataset(files, schema=both, **layout)
     except Exception as error:  # Arrow raises its own classes, and OSError
-        msg = f"{_culprit(files, error)} cannot be opened: {_first_line(error)}"
+        msg = f"{_culprit(files, error)} cannot be opened: {first_line(error)}"
         raise OSError(msg) from error
 
 
@@ -102,10 +106,6 @@ def _suffix(path: Path) -> str:
 def _culprit(files: list[str], error: Exception) -> str:
     named = [file for file in files if file in str(error)]
     return named[0] if named else files[0]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def require_pyarrow(what: str) -> Any:
@@ -159,6 +159,7 @@ class ArrowPart(Part):
     first: int  # row of the file
     group: int | None = field(default=None)
     size: int | None = field(default=None)  # of the file, in bytes
+    claims: bool = field(default=False)  # arrays are where the file says: Arrow does not look
 
     def read(self) -> Iterator[Rows]:
         """Rows, with the row of the file they begin at."""
@@ -173,6 +174,8 @@ class ArrowPart(Part):
                 batch_readahead=1, fragment_readahead=1,
             )  # fmt: skip
             for batch in found:
+                if self.claims:
+                    batch.validate(full=True)
                 if batch.num_rows:
                     span = Span(self.file, row, batch.num_rows)
                     yield self.roles.split(frame_of(batch), (span,))
@@ -181,8 +184,33 @@ class ArrowPart(Part):
             if not type(error).__module__.startswith("pyarrow") and not isinstance(error, OSError):
                 raise
             group = "" if self.group is None else f", row group {self.group}"
-            msg = f"{self.file}{group}: rows from {row} on cannot be read: {_first_line(error)}"
+            msg = f"{self.file}{group}: rows from {row} on cannot be read: {first_line(error)}"
             raise OSError(msg) from error
+
+
+def _check_rows(where: str, n: int) -> None:
+    if not 0 <= n <= _GROUP_ROWS:
+        msg = (
+            f"{where} claims {n:,} rows, of which at most {_GROUP_ROWS:,} are read at once: it is "
+            f"damaged, or must be written in smaller pieces."
+        )
+        raise ValueError(msg)
+
+
+def _check_claims(file: str) -> None:
+    """Batches of a Feather file have the rows they say, or Arrow would end the process."""
+    pyarrow = require_pyarrow("Streaming from files")
+    ipc = importlib.import_module("pyarrow.ipc")
+    one = ipc.IpcReadOptions(included_fields=[0])
+    try:
+        with pyarrow.memory_map(file) as memory, ipc.open_file(memory, options=one) as reader:
+            for i in range(reader.num_record_batches if len(reader.schema) else 0):
+                batch = reader.get_batch(i)
+                _check_rows(f"{file}, batch {i},", batch.num_rows)
+                batch.validate()
+    except pyarrow.ArrowException as error:
+        msg = f"{file} cannot be opened: {first_line(error)}"
+        raise OSError(msg) from error
 
 
 class ArrowSource(Source):
@@ -209,16 +237,22 @@ class ArrowSource(Source):
         }  # fmt: skip
         if not hasattr(fragment, "split_by_row_group"):
             n = None if getattr(fragment, "path", None) else fragment.count_rows()
-            yield ArrowPart(name=file, n_rows=n, fragment=fragment, first=0, **common)
+            claims = n is None and fragment.format.default_extname == "arrow"
+            if claims:
+                _check_claims(file)
+            yield ArrowPart(
+                name=file, n_rows=n, fragment=fragment, first=0, claims=claims, **common
+            )
             return
         try:
             groups = fragment.split_by_row_group()
         except (OSError, ValueError) as error:
-            msg = f"{file} cannot be opened: {_first_line(error)}"
+            msg = f"{file} cannot be opened: {first_line(error)}"
             raise OSError(msg) from error
         first = 0
         for group in groups:
             info = group.row_groups[0]
+            _check_rows(f"{file}, row group {info.id},", info.num_rows)
             yield ArrowPart(
                 name=f"{file}, row group {info.id}", n_rows=info.num_rows, fragment=group,
                 first=first, group=info.id, **common,

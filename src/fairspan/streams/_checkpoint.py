@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._files import whole_file
+from fairspan._files import check_archive, first_line, whole_file
 from fairspan.exceptions import CheckpointError
 
 __all__ = ["Checkpoint"]
@@ -49,15 +49,17 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as content:
-                arrays = {name: content[name] for name in content.files}
+            with self.path.open("rb") as file:
+                check_archive(file)
+                with np.load(file, allow_pickle=False) as content:
+                    arrays = {name: content[name] for name in content.files}
             header = json.loads(arrays.pop(_HEADER).tobytes())
         except (PermissionError, MemoryError):
             raise
         except KeyError:
             self._refuse("it is not a fairspan checkpoint")
         except Exception as error:  # a broken file fails in many ways inside numpy and zipfile
-            self._refuse(f"it is damaged, or not a fairspan checkpoint ({error})")
+            self._refuse(f"it is damaged, or not a fairspan checkpoint ({first_line(error)})")
         if not isinstance(header, dict) or header.pop("kind", None) != _KIND:
             self._refuse("it is not a fairspan checkpoint")
         number = header.pop("format", None)

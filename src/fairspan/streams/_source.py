@@ -37,9 +37,10 @@ class Roles:
             "sample_weight": _names("sample_weight", weight, single=True),
         }
         wanted = None if features is None else _names("features", features)
+        there = set(columns)
         for role, names in {**given, "features": wanted or ()}.items():
             for name in names:
-                if name not in columns:
+                if name not in there:
                     shown = ", ".join(map(repr, columns[:8])) + (
                         ", ..." if len(columns) > 8 else ""
                     )
@@ -69,7 +70,8 @@ class Roles:
     def split(self, frame: Any, spans: tuple[Span, ...]) -> Rows:
         """Rows of a frame, by role."""
         table = plain_text(nw.from_native(frame, eager_only=True))
-        missing = [name for name in self.columns if name not in table.columns]
+        there = set(table.columns)
+        missing = [name for name in self.columns if name not in there]
         if missing:
             where = f"{spans[0].name}: " if spans else ""
             msg = (

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._files import whole_file
 from fairspan._linalg import Array
 from fairspan.experiments.frontier._methods import METHODS
 from fairspan.experiments.frontier._price import (
@@ -259,6 +260,7 @@ def _error_name(row: Row) -> str:
 
 def _save(plt: Any, fig: Any, path: Path) -> Path:
     # Without the date and version that matplotlib writes, the same rows give the same file.
-    fig.savefig(path, dpi=_DPI, metadata={"Software": None})
+    with whole_file(path) as part:
+        fig.savefig(part, format="png", dpi=_DPI, metadata={"Software": None})
     plt.close(fig)
     return path

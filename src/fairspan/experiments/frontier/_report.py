@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairspan.experiments._kept import write_whole
+from fairspan.experiments._kept import write_table, write_whole
 from fairspan.experiments.frontier._page import markdown
 from fairspan.experiments.frontier._paired import paired_table
 from fairspan.experiments.frontier._plot import draw_frontier, draw_prices
@@ -88,14 +86,12 @@ def _tables(runs: Runs) -> list[tuple[str, str, str]]:
 
 def write_csv(rows: Sequence[Row], path: Path) -> Path:
     """Rows under all columns that any of them has."""
-    text = io.StringIO(newline="")
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    if rows:
-        writer = csv.DictWriter(text, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: _plain(v) for k, v in row.items()} for row in rows)
-    write_whole(path, text.getvalue())
-    return path
+    if not rows:
+        write_whole(path, "")
+        return path
+    plain = ({k: _plain(v) for k, v in row.items()} for row in rows)
+    return write_table(path, columns, plain, "\n")
 
 
 def _plain(value: Any) -> Any:

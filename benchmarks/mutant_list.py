@@ -1,0 +1,1029 @@
+"""Ways to break the core, each with the few quick tests that are to notice it.
+
+``old`` occurs exactly once in its file (``tests/unit/test_mutant_list.py`` says so), and ``new`` is a
+fault that a person could have written. What changes nothing is no mutant: tests cannot tell it apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["MUTANTS", "SOURCE", "Mutant"]
+
+SOURCE = "src/fairspan"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault: what it is, where, and who is to notice it."""
+
+    name: str
+    file: str  # inside SOURCE
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+def _tests(file: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"tests/{file}.py::test_{name}" for name in names)
+
+
+POOLED = _tests("unit/test_moments", "pooled_moments_equal_sums_over_rows")
+ADDED = _tests("unit/test_moments", "addition_is_that_of_the_rows")
+TOGETHER = _tests("unit/test_moments", "bringing_groups_together_keeps_the_rows")
+CUTS = _tests("unit/test_moments", "any_cut_into_blocks_gives_the_same_moments")
+PAPER = _tests("golden/test_reference", "authors_numbers")
+ORACLE = _tests("laws/test_dense_oracle", "predictions_equal_the_dense_oracle")
+SUPREMUM = _tests("laws/test_certificate", "the_maximiser_attains_the_supremum")
+NO_COVARIANCE = _tests("laws/test_zero_covariance", "all_directions_leave_no_covariance_at_any_eta")
+GEOMETRY = _tests("laws/test_geometry", "gaps_equal_their_closed_forms")
+COPIES = _tests("laws/test_invariance", "integer_weights_equal_repeated_rows")
+LIMIT = _tests("laws/test_dial", "a_limit_on_the_correlation_is_kept_on_the_raw_rows_and_used_up")
+HELD_OUT = _tests("test_gp_classifier", "held_out_scores_are_those_of_a_fit_without_the_fold")
+SOFTMAX = _tests("unit/test_laplace", "more_classes_are_softmax_with_one_prior_each")
+LOOPS = _tests("unit/test_metrics", "decisions_equal_plain_loops")
+SCORE_LOOPS = _tests("unit/test_metrics", "scores_equal_plain_loops")
+RESUMED = _tests("test_streams", "resumed_after_any_block_it_is_the_same_model")
+
+MUTANTS: tuple[Mutant, ...] = (
+    # ------------------------------------------------------------------ moments
+    Mutant(
+        "covariance by n - 1",
+        "moments.py",
+        "return self.scatter / self.weight",
+        "return self.scatter / (self.weight - 1.0)",
+        _tests("unit/test_moments", "pooled_moments_equal_sums_over_rows") + ORACLE,
+    ),
+    Mutant(
+        "merged scatter without the gap of the means",
+        "moments.py",
+        "scatter[g] += factor[g] * np.outer(delta[g], delta[g])",
+        "scatter[g] += 0.0 * np.outer(delta[g], delta[g])",
+        ADDED,
+    ),
+    Mutant(
+        "merged mean takes the other side's share",
+        "moments.py",
+        "share = (wb / safe).reshape(wb.shape + (1,) * extra)",
+        "share = (wa / safe).reshape(wa.shape + (1,) * extra)",
+        ADDED,
+    ),
+    Mutant(
+        "merged cross product with the wrong sign",
+        "moments.py",
+        "+ (factor * v_gap)[..., None] * kappa_gap,",
+        "- (factor * v_gap)[..., None] * kappa_gap,",
+        ADDED,
+    ),
+    Mutant(
+        "merged square without the gap of the means",
+        "moments.py",
+        "column_square=self.column_square + other.column_square + factor * v_gap**2,",
+        "column_square=self.column_square + other.column_square,",
+        ADDED,
+    ),
+    Mutant(
+        "squared weights of levels not merged",
+        "moments.py",
+        "level_weight2=self.level_weight2 + other.level_weight2,",
+        "level_weight2=self.level_weight2,",
+        ADDED,
+    ),
+    Mutant(
+        "pooled scatter without weights between groups",
+        "moments.py",
+        "spread = (self.mean[g] - mean) * np.sqrt(w)[:, None]",
+        "spread = self.mean[g] - mean",
+        POOLED,
+    ),
+    Mutant(
+        "pooled level means without weights",
+        "moments.py",
+        "share = weight / np.where(total > 0.0, total, 1.0)",
+        "share = (weight > 0.0) / np.maximum((weight > 0.0).sum(axis=0), 1)",
+        POOLED,
+    ),
+    Mutant(
+        "last cell dropped when cells are brought together",
+        "moments.py",
+        "for start in range(0, len(self.weight), self.n_folds)",
+        "for start in range(0, max(len(self.weight) - self.n_folds, 1), self.n_folds)",
+        TOGETHER,
+    ),
+    Mutant(
+        "first row is always the left side's",
+        "moments.py",
+        "mine = other.first_index < 0 or 0 <= self.first_index <= other.first_index",
+        "mine = True",
+        _tests("unit/test_moments", "the_lower_first_row_wins_on_either_side"),
+    ),
+    Mutant(
+        "effective size without the square",
+        "moments.py",
+        "return weight**2 / weight2 if weight2 > 0.0 else 0.0",
+        "return weight / weight2 if weight2 > 0.0 else 0.0",
+        _tests("unit/test_moments", "effective_size"),
+    ),
+    # ------------------------------------------------------------------ accumulator
+    Mutant(
+        "squared weights not squared",
+        "accumulator.py",
+        "squares = w**2 @ indicators",
+        "squares = w @ indicators",
+        POOLED,
+    ),
+    Mutant(
+        "rows scaled by their weight, not its root",
+        "accumulator.py",
+        "Z *= np.sqrt(w)[:, None]",
+        "Z *= w[:, None]",
+        POOLED,
+    ),
+    Mutant(
+        "border not cleared after settling",
+        "accumulator.py",
+        "gram[:, D:] = 0.0",
+        "gram[D:, D:] = 0.0",
+        CUTS,
+    ),
+    Mutant(
+        "rank-one correction with the wrong sign",
+        "accumulator.py",
+        "blas.dsyr(-float(m.weight[g]), step",
+        "blas.dsyr(float(m.weight[g]), step",
+        CUTS,
+    ),
+    Mutant(
+        "first row of the last block, not of the first",
+        "accumulator.py",
+        "keep = 0 <= m.first_index <= first_index",
+        "keep = False",
+        _tests("unit/test_covered_core", "blocks_keep_the_first_row_of_the_first"),
+    ),
+    # ------------------------------------------------------------------ linear algebra
+    Mutant(
+        "eigenvalues ascending",
+        "_linalg.py",
+        "return values[::-1].copy(), vectors[:, ::-1].copy()",
+        "return values.copy(), vectors.copy()",
+        _tests("unit/test_linalg", "eigenvalues_come_in_descending_order"),
+    ),
+    Mutant(
+        "lower triangle written onto the upper one",
+        "_linalg.py",
+        "tile[...] = np.triu(tile) + np.triu(tile, 1).T",
+        "tile[...] = np.tril(tile) + np.tril(tile, -1).T",
+        _tests("unit/test_linalg", "mirroring_copies_the_upper_triangle"),
+    ),
+    # ------------------------------------------------------------------ directions and ridges
+    Mutant(
+        "codes of part of a cell not scaled to it",
+        "sdr.py",
+        "gap.T @ whiten * np.sqrt(total / cell_weight),",
+        "gap.T @ whiten,",
+        _tests("unit/test_sdr", "a_block_on_part_of_the_cell_counts_for_that_part"),
+    ),
+    Mutant(
+        "level means about their plain mean",
+        "sdr.py",
+        "gap = (mean - p @ mean) * p[:, None]",
+        "gap = (mean - mean.mean(axis=0)) * p[:, None]",
+        _tests("unit/test_sdr", "a_level_block_is_the_covariance_with_whitened_indicators"),
+    ),
+    Mutant(
+        "small slice joins its larger neighbour",
+        "sdr.py",
+        "partner = min(neighbours, key=lambda i: size(groups[i]))",
+        "partner = max(neighbours, key=lambda i: size(groups[i]))",
+        _tests("unit/test_sdr", "a_small_slice_joins_its_smaller_neighbour"),
+    ),
+    Mutant(
+        "generalised cross-validation without its square",
+        "sdr.py",
+        "scores[i] = (block.rank - explained) / (1.0 - dof / n) ** 2",
+        "scores[i] = (block.rank - explained) / (1.0 - dof / n)",
+        _tests("unit/test_sdr_ridges", "gcv_equals_brute_force_over_rows"),
+    ),
+    Mutant(
+        "training and test folds swapped",
+        "sdr.py",
+        "test, train = moments.pool(folds=mask), moments.pool(folds=~mask)",
+        "train, test = moments.pool(folds=mask), moments.pool(folds=~mask)",
+        _tests("unit/test_sdr_ridges", "kfold_errors_equal_brute_force_over_rows"),
+    ),
+    Mutant(
+        "held-out error without the shift of the means",
+        "sdr.py",
+        "mse = np.tile(v_test, len(grid)) - 2.0 * lin + quad + shift**2",
+        "mse = np.tile(v_test, len(grid)) - 2.0 * lin + quad",
+        _tests("unit/test_sdr_ridges", "kfold_errors_equal_brute_force_over_rows"),
+    ),
+    Mutant(
+        "grid of ridges without the unit of the features",
+        "sdr.py",
+        "return trace * 10.0 **",
+        "return 10.0 **",
+        _tests("unit/test_sdr_ridges", "the_grid_has_quarter_decades_of_the_trace"),
+    ),
+    Mutant(
+        "paper's eigenvalues not sorted",
+        "sdr.py",
+        "return tau[::-1].copy(), W[:, ::-1].copy()",
+        "return tau.copy(), W.copy()",
+        _tests("unit/test_sdr", "paper_directions_solve_the_papers_pencil"),
+    ),
+    Mutant(
+        "test of directions by n, not n - 1",
+        "sdr.py",
+        "free, p = n - 1.0 - k, r - k",
+        "free, p = n - k, r - k",
+        _tests("unit/test_sdr", "p_values_equal_the_dense_formulas"),
+    ),
+    Mutant(
+        "within-level covariance adds the spread of the means",
+        "sdr.py",
+        "np.asarray(pooled.cov - spread.T @ spread)",
+        "np.asarray(pooled.cov + spread.T @ spread)",
+        _tests("unit/test_sdr", "within_covariance_is_that_around_the_group_means"),
+    ),
+    # ------------------------------------------------------------------ subspaces and the dial
+    Mutant(
+        "covectors in the coordinates of functions",
+        "subspaces.py",
+        "scipy.linalg.solve_triangular(self.factor, n, lower=True, check_finite=False)",
+        'scipy.linalg.solve_triangular(self.factor, n, lower=True, trans="T")',
+        _tests("unit/test_subspaces", "the_metric_turns_the_geometry_into_the_euclidean_one"),
+    ),
+    Mutant(
+        "dial inverted",
+        "subspaces.py",
+        "return (1.0 - value) * pair.angles",
+        "return value * pair.angles",
+        _tests("unit/test_subspaces", "dials_read_their_own_scale"),
+    ),
+    Mutant(
+        "cosine dial opens the angle",
+        "subspaces.py",
+        "return np.minimum(pair.angles, np.arccos(value))",
+        "return np.maximum(pair.angles, np.arccos(value))",
+        _tests("unit/test_subspaces", "dials_read_their_own_scale"),
+    ),
+    Mutant(
+        "principal angles in the wrong order",
+        "subspaces.py",
+        'order = np.argsort(-cosines, kind="stable")',
+        'order = np.argsort(cosines, kind="stable")',
+        _tests("unit/test_subspaces", "angles_are_those_between_g_and_f"),
+    ),
+    Mutant(
+        "model on the far side of the fair subspace",
+        "subspaces.py",
+        "C[d + np.arange(d), np.arange(d)] = np.sin(angles)",
+        "C[d + np.arange(d), np.arange(d)] = -np.sin(angles)",
+        ORACLE,
+    ),
+    Mutant(
+        "accuracy gap is that of the fair end",
+        "subspaces.py",
+        "np.abs(np.sin(pair.angles - angles)).max(initial=0.0)",
+        "np.abs(np.sin(pair.angles)).max(initial=0.0)",
+        GEOMETRY,
+    ),
+    # ------------------------------------------------------------------ heads
+    Mutant(
+        "head penalised in the wrong norm",
+        "heads.py",
+        "normal = C.T @ (path.cov + eta_y * path.gram) @ C",
+        "normal = C.T @ (path.cov + eta_y * np.eye(len(path.cov))) @ C",
+        _tests("unit/test_heads", "the_head_minimises_the_penalised_loss"),
+    ),
+    Mutant(
+        "multiple correlation squared",
+        "heads.py",
+        "return float(np.sqrt(np.clip(ratio, 0.0, 1.0).max(initial=0.0)))",
+        "return float(np.clip(ratio, 0.0, 1.0).max(initial=0.0))",
+        _tests("unit/test_heads", "multiple_correlation_is_the_correlation_with_the_code"),
+    ),
+    Mutant(
+        "bisection returns the side that breaks the limit",
+        "heads.py",
+        "return good, worst(good)",
+        "return bad, worst(bad)",
+        _tests("unit/test_covered_core", "the_side_of_a_jump_that_keeps_the_limit_is_taken"),
+    ),
+    Mutant(
+        "line to the fair end walked backwards",
+        "heads.py",
+        "np.tan((1.0 - fairness) * theta[wide])",
+        "np.tan(fairness * theta[wide])",
+        _tests("test_models", "all_of_f_gives_the_line_between_the_ends"),
+    ),
+    # ------------------------------------------------------------------ Gaussian process
+    Mutant(
+        "evidence by n, not n - 1",
+        "gp.py",
+        "(stats.n - 1) * np.log(2.0 * np.pi * noise)\n        + np.log(stats.weight)",
+        "stats.n * np.log(2.0 * np.pi * noise)\n        + np.log(stats.weight)",
+        _tests("unit/test_gp", "the_evidence_is_that_of_the_contrasts"),
+    ),
+    Mutant(
+        "posterior variance without noise",
+        "gp.py",
+        "factor = scipy.linalg.cho_factor(stats.gram / noise + prior_precision, lower=True)",
+        "factor = scipy.linalg.cho_factor(stats.gram + prior_precision, lower=True)",
+        _tests("unit/test_gp", "the_posterior_is_that_of_a_dense_process"),
+    ),
+    Mutant(
+        "slope of the evidence with the wrong sign",
+        "gp.py",
+        "d_precision = p * np.diag(inverse) - 1.0 + p * mean**2",
+        "d_precision = p * np.diag(inverse) - 1.0 - p * mean**2",
+        _tests("unit/test_gp", "gradients_are_finite_differences"),
+    ),
+    Mutant(
+        "noise of the evidence ridge without weights",
+        "gp.py",
+        "noises[i] = weight * left / (n - 1)",
+        "noises[i] = left / (n - 1)",
+        _tests("unit/test_gp", "the_evidence_ridge_is_the_best_of_its_grid"),
+    ),
+    Mutant(
+        "predictive deviation without noise",
+        "estimators/gaussian_process.py",
+        "return mean, np.sqrt(self._latent_variance(checked) + common + self.noise_)",
+        "return mean, np.sqrt(self._latent_variance(checked) + common)",
+        _tests("test_models", "the_posterior_is_that_of_scikit_learn"),
+    ),
+    Mutant(
+        "shrinkage of the fair prior inverted",
+        "estimators/_fair_space.py",
+        "ridge = (1.0 - t) / t * eta_y",
+        "ridge = t / (1.0 - t + 1e-300) * eta_y",
+        _tests("laws/test_fair_subspace", "gaps_equal_their_closed_forms"),
+    ),
+    # ------------------------------------------------------------------ Laplace and calibration
+    Mutant(
+        "Laplace step without prior",
+        "laplace.py",
+        "slope.T.ravel() - prior @ flat,",
+        "slope.T.ravel(),",
+        SOFTMAX,
+    ),
+    Mutant(
+        "Laplace curvature without prior",
+        "laplace.py",
+        "            curvature + prior,",
+        "            curvature,",
+        _tests("unit/test_laplace", "the_covariance_is_the_inverse_of_the_curvature"),
+    ),
+    Mutant(
+        "weights of labels ignored",
+        "laplace.py",
+        "hit = hit if weight is None else hit * weight",
+        "hit = hit * 1.0",
+        _tests("unit/test_laplace", "a_weight_is_a_number_of_copies"),
+    ),
+    Mutant(
+        "evidence adds the curvature",
+        "laplace.py",
+        "evidence -= 0.5 * float(np.linalg.slogdet(curvature)[1])",
+        "evidence += 0.5 * float(np.linalg.slogdet(curvature)[1])",
+        _tests("unit/test_laplace", "the_evidence_of_two_classes_by_its_formula"),
+    ),
+    Mutant(
+        "moderation twice as strong",
+        "laplace.py",
+        "np.sqrt(1.0 + np.pi / 8.0 * variance)",
+        "np.sqrt(1.0 + np.pi / 4.0 * variance)",
+        _tests("unit/test_laplace", "moderation_averages_the_logistic_over_a_gaussian"),
+    ),
+    Mutant(
+        "calibration link inverted",
+        "calibration.py",
+        "out = np.exp(-rise)",
+        "out = np.exp(rise)",
+        _tests("unit/test_calibration", "unit_slopes_are_softmax"),
+    ),
+    Mutant(
+        "calibration ignores weights",
+        "calibration.py",
+        "w = np.ones(n) if weight is None else weight",
+        "w = np.ones(n)",
+        _tests("unit/test_calibration", "a_weight_is_a_number_of_copies"),
+    ),
+    Mutant(
+        "slopes of the link pulled away from 1",
+        "calibration.py",
+        "slope += _PULL * (s - 1.0)",
+        "slope -= _PULL * (s - 1.0)",
+        _tests("unit/test_calibration", "the_fit_is_the_best_of_its_penalised_likelihood"),
+    ),
+    Mutant(
+        "curvature of the likelihood ignores weights",
+        "estimators/_curvature.py",
+        "v = v if weight is None else v * weight[rows]\n                root",
+        "root",
+        _tests("test_curvature", "a_copy_is_a_weight_of_two"),
+    ),
+    # ------------------------------------------------------------------ codes, cells, folds
+    Mutant(
+        "a value equal to an edge falls below it",
+        "codes.py",
+        'return np.searchsorted(edges, values, side="right").astype(np.intp)',
+        'return np.searchsorted(edges, values, side="left").astype(np.intp)',
+        _tests("unit/test_codes", "slices_equal_the_definition"),
+    ),
+    Mutant(
+        "quantiles from the wrong side",
+        "codes.py",
+        "np.searchsorted(cdf, levels - 1e-12)",
+        'np.searchsorted(cdf, levels + 1e-12, side="right")',
+        _tests("unit/test_codes", "slices_equal_the_definition"),
+    ),
+    Mutant(
+        "slices ignore weights",
+        "codes.py",
+        "mass = np.bincount(inverse, weights=weights, minlength=len(distinct))",
+        "mass = np.bincount(inverse, minlength=len(distinct))",
+        _tests("unit/test_codes", "edges_with_integer_weights_are_those_of_copies"),
+    ),
+    Mutant(
+        "equal opportunity on the other class",
+        "codes.py",
+        "rest = to_home(target_codes, home) != self.positive",
+        "rest = to_home(target_codes, home) == self.positive",
+        _tests("unit/test_codes", "cells_of_each_criterion"),
+    ),
+    Mutant(
+        "folds of strata not staggered",
+        "folds.py",
+        "start[s] = self.offset + rank + seen",
+        "start[s] = self.offset + seen",
+        _tests("unit/test_folds", "tiny_strata_do_not_share_a_fold"),
+    ),
+    Mutant(
+        "fold counters begin anew in every block",
+        "folds.py",
+        "seen = self.counts.get(keys[s], 0)",
+        "seen = 0",
+        _tests("unit/test_folds", "blocks_get_the_folds_of_the_batch"),
+    ),
+    Mutant(
+        "folds by place not rotated",
+        "folds.py",
+        "turn = mix(places // K) % K",
+        "turn = 0 * places",
+        _tests("unit/test_streams_folds", "data_with_a_period_are_balanced"),
+    ),
+    # ------------------------------------------------------------------ features
+    Mutant(
+        "gamma doubled in one factor",
+        "features.py",
+        "np.multiply(centred.T, 2.0 * gamma, out=self._right[:-2, :m])",
+        "np.multiply(centred.T, 4.0 * gamma, out=self._right[:-2, :m])",
+        _tests("unit/test_features", "the_rbf_kernel_equals_its_definition"),
+    ),
+    Mutant(
+        "width halved",
+        "features.py",
+        "1.0 / width**2",
+        "1.0 / (2.0 * width**2)",
+        _tests("unit/test_features", "widths"),
+    ),
+    Mutant(
+        "cut of small eigenvalues dropped",
+        "features.py",
+        "if exact else NYSTROM_TOL",
+        "if exact else 0.0",
+        _tests("unit/test_features", "directions_below_the_cut_are_dropped_and_counted"),
+    ),
+    Mutant(
+        "coordinates coloured, not whitened",
+        "features.py",
+        "np.ascontiguousarray(vectors[:, keep] / np.sqrt(values[keep]))",
+        "np.ascontiguousarray(vectors[:, keep] * np.sqrt(values[keep]))",
+        _tests("unit/test_features", "psi_reproduces_the_kernel_on_its_landmarks"),
+    ),
+    Mutant(
+        "landmarks not dealt to strata in turn",
+        "features.py",
+        'chosen = np.argsort(position, kind="stable")[:size]',
+        "chosen = np.arange(size)",
+        _tests("unit/test_features", "every_stratum_gets_an_equal_share_of_landmarks"),
+    ),
+    # ------------------------------------------------------------------ limits
+    Mutant(
+        "multipliers of other blocks forgotten",
+        "limits.py",
+        "for c in free if c != b)",
+        "for c in free if c == b)",
+        _tests("unit/test_limits", "every_limit_is_kept_and_met_where_it_binds"),
+    ),
+    Mutant(
+        "limit of zero not projected out",
+        "limits.py",
+        "removed = {b for b in blocks if limits[b] <= _REMOVED}",
+        "removed: set[int] = set()",
+        _tests("unit/test_limits", "limits_of_zero_are_the_projection"),
+    ),
+    # ------------------------------------------------------------------ certificates
+    Mutant(
+        "certificate counts what is not constrained",
+        "certificates.py",
+        "max((b.supremum for b in self.blocks if b.constrained), default=0.0)",
+        "max((b.supremum for b in self.blocks), default=0.0)",
+        _tests("unit/test_certificates", "only_constrained_blocks_count"),
+    ),
+    Mutant(
+        "maximiser is the least correlated function",
+        "certificates.py",
+        "np.asarray(whiten @ left[:, 0])",
+        "np.asarray(whiten @ left[:, -1])",
+        _tests("unit/test_certificates", "no_function_exceeds_the_supremum_and_its_own_attains_it"),
+    ),
+    Mutant(
+        "certificate on the wrong cell",
+        "estimators/_blocks.py",
+        "out.append(Block(report, cov, code.delta, covectors))",
+        "out.append(Block(report, total_cov, code.delta, covectors))",
+        SUPREMUM,
+    ),
+    # ------------------------------------------------------------------ the solution
+    Mutant(
+        "covariance of all rows instead of the cell",
+        "estimators/_blocks.py",
+        "cov = total_cov if pooled is total or pooled.rows == 0 else pooled.cov",
+        "cov = total_cov",
+        SUPREMUM,
+    ),
+    Mutant(
+        "paper's covectors by the cell's covariance",
+        "estimators/_blocks.py",
+        "covectors = total_cov @ W",
+        "covectors = cov @ W",
+        PAPER,
+    ),
+    Mutant(
+        "a cell dropped",
+        "estimators/_blocks.py",
+        "for c, cell in enumerate(pilot.cells.names):",
+        "for c, cell in enumerate(pilot.cells.names[: max(1, len(pilot.cells.names) - 1)]):",
+        NO_COVARIANCE,
+    ),
+    Mutant(
+        "weakest directions removed instead of the strongest",
+        "estimators/_blocks.py",
+        "covectors = code.delta @ found.codes[:, :m]",
+        "covectors = code.delta @ found.codes[:, ::-1][:, :m]",
+        _tests(
+            "laws/test_zero_covariance",
+            "fewer_directions_leave_no_covariance_with_the_kept_combinations",
+        ),
+    ),
+    Mutant(
+        "alpha not in the unit of the weights",
+        "estimators/_solve.py",
+        "return float(est.alpha) / total.weight",
+        "return float(est.alpha)",
+        ORACLE,
+    ),
+    Mutant(
+        "fair and removed halves swapped",
+        "estimators/_solve.py",
+        "columns = [pair.fair, pair.removed]",
+        "columns = [pair.removed, pair.fair]",
+        ORACLE,
+    ),
+    Mutant(
+        "geometries swapped",
+        "estimators/_solve.py",
+        "metric = ridge if optimal else Metric.rkhs()",
+        "metric = Metric.rkhs() if optimal else ridge",
+        ORACLE,
+    ),
+    Mutant(
+        "first row not centred",
+        "estimators/_solve.py",
+        "moments.first_row - total.mean",
+        "moments.first_row",
+        PAPER,
+    ),
+    Mutant(
+        "first-row sign rule dropped",
+        "estimators/_dial.py",
+        "reference = C.T @ path.first",
+        "reference = np.ones(C.shape[1])",
+        PAPER,
+    ),
+    Mutant(
+        "scores turned away from y",
+        "estimators/_dial.py",
+        "return np.where(reference < 0.0, -1.0, 1.0)",
+        "return np.where(reference > 0.0, -1.0, 1.0)",
+        PAPER,
+    ),
+    Mutant(
+        "limit of a correlation is the dial value",
+        "estimators/_dial.py",
+        "lambda C: head(C)[0], constrained, 1.0 - fairness",
+        "lambda C: head(C)[0], constrained, fairness",
+        LIMIT,
+    ),
+    Mutant(
+        "certificate of the first block for all",
+        "estimators/_dial.py",
+        "score = multiple_correlation(cov, delta, C @ coef)",
+        "score = multiple_correlation(path.block_cov[0], path.block_delta[0], C @ coef)",
+        _tests(
+            "laws/test_certificate",
+            "the_score_of_the_certificate_is_the_correlation_of_the_fitted_score",
+        ),
+    ),
+    Mutant(
+        "pass ignores weights",
+        "estimators/_pilot.py",
+        "None if data.weights is None else data.weights[rows],",
+        "None,",
+        COPIES,
+    ),
+    Mutant(
+        "weights summed without logarithm",
+        "estimators/_pilot.py",
+        "float(np.log(data.weights).sum())",
+        "float(data.weights.sum())",
+        _tests("test_models", "weights_are_precisions_of_the_noise"),
+    ),
+    Mutant(
+        "place counts rows kept, not rows given",
+        "estimators/_pilot.py",
+        "folds = counter.assign(encoded.strata, data.index, data.given)",
+        "folds = counter.assign(encoded.strata)",
+        _tests("unit/test_covered_core", "rows_without_weight_take_up_their_places"),
+    ),
+    Mutant(
+        "held-out functions learnt from the fold itself",
+        "estimators/_held_out.py",
+        "others = moments.pool(folds=np.arange(moments.n_folds) != fold)",
+        "others = moments.pool(folds=np.arange(moments.n_folds) == fold)",
+        HELD_OUT,
+    ),
+    Mutant(
+        "held-out scores about the mean of all rows",
+        "estimators/_held_out.py",
+        "centres.append(bases[-1].T @ others.mean)",
+        "centres.append(bases[-1].T @ moments.pool().mean)",
+        HELD_OUT,
+    ),
+    # ------------------------------------------------------------------ paths
+    Mutant(
+        "selection outside the bound",
+        "estimators/_path_select.py",
+        "inside = kept <= (",
+        "inside = kept >= (",
+        _tests("unit/test_path", "a_looser_bound_never_costs_more"),
+    ),
+    Mutant(
+        "accuracy asked for is taken as an error",
+        "estimators/_path_select.py",
+        "1.0 - bound + 1e-12",
+        "bound",
+        _tests("unit/test_path", "a_larger_budget_is_never_less_fair"),
+    ),
+    Mutant(
+        "the dearest place within the bound",
+        "estimators/_path_select.py",
+        "places[np.lexsort((kept[inside], price[inside]))[0]]",
+        "places[np.lexsort((kept[inside], price[inside]))[-1]]",
+        _tests("unit/test_path", "a_looser_bound_never_costs_more"),
+    ),
+    Mutant(
+        "path trained on the fold it is tested on",
+        "estimators/_path_scores.py",
+        "(places[fold != k], np.flatnonzero(fold == k))",
+        "(places[fold == k], np.flatnonzero(fold == k))",
+        _tests("unit/test_covered_paths", "folds_by_number_are_trained_on_all_other_rows"),
+    ),
+    Mutant(
+        "path's resamples ignore weights",
+        "estimators/_path_judge.py",
+        "np.stack(counts, axis=1) * self.weight[:, None]",
+        "np.stack(counts, axis=1) * 1.0",
+        _tests("unit/test_covered_paths", "resampled_rows_keep_their_weights"),
+    ),
+    Mutant(
+        "positive class of a path is the last one",
+        "estimators/_path_judge.py",
+        "return int(found[0]) if len(found) else None",
+        "return len(self.classes) - 1 if len(found) else None",
+        _tests("unit/test_covered_paths", "the_positive_of_several_classes_is_the_one_named"),
+    ),
+    # ------------------------------------------------------------------ streams
+    Mutant(
+        "place of a block off by one",
+        "streams/_blocks.py",
+        "begin, held = begin + room, held - room",
+        "begin, held = begin + room + 1, held - room",
+        _tests("unit/test_streams_blocks", "blocks_are_cut_at_multiples_of_their_size"),
+    ),
+    Mutant(
+        "rows before the start not passed over",
+        "streams/_blocks.py",
+        "skip = min(max(start - place, 0), n)",
+        "skip = 0",
+        _tests("unit/test_streams_blocks", "blocks_are_cut_at_multiples_of_their_size"),
+    ),
+    Mutant(
+        "damaged checkpoint believed",
+        "streams/_checkpoint.py",
+        "if stated != _digest(header, arrays):",
+        "if stated is None:",
+        _tests(
+            "unit/test_streams_checkpoint",
+            "numbers_that_were_changed_in_a_whole_file_are_refused",
+        ),
+    ),
+    Mutant(
+        "checkpoint resumes late",
+        "estimators/_stream_moments.py",
+        'move_to(est._counter, header["place"])',
+        'move_to(est._counter, header["place"] + 64)',
+        RESUMED,
+    ),
+    Mutant(
+        "checkpoint resumes without its sums",
+        "estimators/_stream_moments.py",
+        "est.moments_ = _unpack(est.pilot_.empty_moments(), arrays, header)",
+        "est.moments_ = est.pilot_.empty_moments()",
+        RESUMED,
+    ),
+    Mutant(
+        "sample by the place in the block",
+        "streams/_sample.py",
+        "places = place + index.astype(np.int64)",
+        "places = index.astype(np.int64)",
+        _tests("unit/test_streams_sample", "cuts_do_not_matter"),
+    ),
+    Mutant(
+        "sample of largest hashes of a level",
+        "streams/_sample.py",
+        "return np.sort(both)[:LEVEL_ROWS]",
+        "return np.sort(both)[-LEVEL_ROWS:]",
+        _tests("unit/test_streams_sample", "cuts_do_not_matter"),
+    ),
+    Mutant(
+        "cut rows named one too early",
+        "streams/_rows.py",
+        "spans.append(Span(span.name, span.first + a, b - a))",
+        "spans.append(Span(span.name, span.first, b - a))",
+        _tests("unit/test_streams_blocks", "rows_join_and_cut_with_their_places"),
+    ),
+    # ------------------------------------------------------------------ metrics
+    Mutant(
+        "correlation with a level by its share alone",
+        "_score_metrics.py",
+        "np.maximum(mass * (1.0 - mass), tiny)",
+        "np.maximum(mass, tiny)",
+        SCORE_LOOPS,
+    ),
+    Mutant(
+        "correlation with a number ignores weights",
+        "_score_metrics.py",
+        "found = np.abs((share * s[:, 0]) @ f)",
+        "found = np.abs(s[:, 0] @ f) / len(f)",
+        _tests(
+            "unit/test_metrics", "continuous_attribute_equals_plain_loops_and_is_sliced_by_the_rule"
+        ),
+    ),
+    Mutant(
+        "equalized odds of the best class",
+        "_score_metrics.py",
+        "return max(\n        _worst_correlation(",
+        "return min(\n        _worst_correlation(",
+        SCORE_LOOPS,
+    ),
+    Mutant(
+        "Kolmogorov distance one-sided",
+        "_score_metrics.py",
+        "worst = max(worst, float(np.max(highest - lowest)))",
+        "worst = max(worst, float(np.max(highest - cdf)))",
+        SCORE_LOOPS,
+    ),
+    Mutant(
+        "false positive rate on all rows",
+        "_decision_metrics.py",
+        '"negative": (~positive,',
+        '"negative": (np.ones_like(positive),',
+        LOOPS,
+    ),
+    Mutant(
+        "equalized odds takes the smaller gap",
+        "_decision_metrics.py",
+        "return max(max(r.values()) - min(r.values()) for _, r in rates)",
+        "return min(max(r.values()) - min(r.values()) for _, r in rates)",
+        LOOPS,
+    ),
+    Mutant(
+        "positive label of decisions ignored",
+        "_decision_metrics.py",
+        "is_positive(decided, pos_label)",
+        "is_positive(decided, 1)",
+        _tests("unit/test_metrics", "pos_label_of_any_type"),
+    ),
+    Mutant(
+        "weights ignored in the rows chosen",
+        "_decision_metrics.py",
+        "share = np.bincount(codes[hit], rows.weight[hit], minlength=len(labels)) / mass",
+        "share = np.bincount(codes[hit], minlength=len(labels)) / mass",
+        LOOPS,
+    ),
+    # ------------------------------------------------------------------ audit
+    Mutant(
+        "reach of a gap subtracted twice",
+        "auditing/_findings.py",
+        "return value, max(value - reach, 0.0), min(value + reach, top)",
+        "return value, max(value - 2.0 * reach, 0.0), min(value + reach, top)",
+        _tests("unit/test_covered_auditing", "an_interval_reaches_as_far_down_as_up"),
+    ),
+    Mutant(
+        "exact limit by both tails",
+        "auditing/_findings.py",
+        "scipy.stats.beta.ppf(1.0 - tail, 1.0, n)",
+        "scipy.stats.beta.ppf(1.0 - 2.0 * tail, 1.0, n)",
+        _tests("unit/test_auditing_gaps", "a_rate_of_nothing_or_all_gets_its_exact_limit"),
+    ),
+    Mutant(
+        "weights ignored in resamples",
+        "auditing/_resamples.py",
+        'each = {"": weight, **',
+        'each = {"": np.ones(n), **',
+        _tests("unit/test_auditing_gaps", "sums_are_those_of_the_rows"),
+    ),
+    Mutant(
+        "audit's false positive rate on all rows",
+        "auditing/_decisions.py",
+        "selected & ~positive, ~positive)",
+        "selected & ~positive, everything)",
+        _tests("unit/test_auditing_gaps", "rates_of_a_table_counted_by_hand"),
+    ),
+    Mutant(
+        "two ranges share no confidence",
+        "auditing/_decisions.py",
+        "part = 1.0 - (1.0 - level) / len(rates)",
+        "part = level",
+        _tests("unit/test_covered_auditing", "equalized_odds_pays_for_two_ranges"),
+    ),
+    Mutant(
+        "calibration in the large with the wrong sign",
+        "auditing/_decisions.py",
+        'return sums.by(one.name, n_levels, "p") - came',
+        'return came - sums.by(one.name, n_levels, "p")',
+        _tests(
+            "unit/test_auditing_gaps",
+            "promises_too_high_in_one_group_are_found_with_their_sign",
+        ),
+    ),
+    Mutant(
+        "correlation ratio without the share of the level",
+        "auditing/_scores.py",
+        "return _quotient(cov, share * variance)",
+        "return _quotient(cov, variance)",
+        _tests("unit/test_auditing_gaps", "scores_are_those_of_the_metrics"),
+    ),
+    Mutant(
+        "ties count in full in the area under the curve",
+        "auditing/_attack.py",
+        "below - down / 2.0",
+        "below",
+        _tests("unit/test_auditing_attack", "auc_is_scikit_learns"),
+    ),
+    Mutant(
+        "attackers learn from the rows they attack",
+        "auditing/_attack.py",
+        "attacker(task.take(~held), task.Z[held])",
+        "attacker(task.take(held), task.Z[held])",
+        _tests("unit/test_auditing_attack", "independent_groups_are_not_seen"),
+    ),
+    Mutant(
+        "attack's error without its second half",
+        "auditing/_attack.py",
+        "error = sqrt(2.0) * float(drawn.std())",
+        "error = float(drawn.std())",
+        _tests("unit/test_covered_auditing", "the_p_value_of_an_attack_has_twice_the_variance"),
+    ),
+    Mutant(
+        "R squared about 0",
+        "auditing/_cross_fit.py",
+        "total = sums[:, 1] - (sums[:, 2:-1] ** 2).sum(axis=1) / sums[:, -1]",
+        "total = sums[:, 1]",
+        _tests("unit/test_auditing_attack", "r_squared_is_scikit_learns"),
+    ),
+    Mutant(
+        "U-centring by n - 1",
+        "auditing/_blocks.py",
+        "row = out.sum(axis=0) / (n - 2)",
+        "row = out.sum(axis=0) / (n - 1)",
+        _tests(
+            "unit/test_auditing_dependence",
+            "a_u_centred_matrix_has_no_diagonal_and_no_row_sums",
+        ),
+    ),
+    Mutant(
+        "strata ignored by the permutations",
+        "auditing/_dependence.py",
+        "codes = np.zeros(len(rows)) if given is None else given[rows]",
+        "codes = np.zeros(len(rows))",
+        _tests(
+            "unit/test_auditing_dependence",
+            "strata_are_permuted_separately_and_weighted_by_their_rows",
+            "f_that_depends_on_s_through_y_only",
+        ),
+    ),
+    Mutant(
+        "Holm without the step-down maximum",
+        "auditing/_dependence.py",
+        "np.minimum(np.maximum.accumulate(steps), 1.0)",
+        "np.minimum(steps, 1.0)",
+        _tests("unit/test_auditing_dependence", "holm_by_hand"),
+    ),
+    Mutant(
+        "Holm without its steps",
+        "auditing/_dependence.py",
+        "steps = p[order] * np.arange(len(order), 0, -1)",
+        "steps = p[order] * len(order)",
+        _tests("unit/test_auditing_dependence", "holm_by_hand"),
+    ),
+    Mutant(
+        "interval of a distance not scaled to all rows",
+        "auditing/_distance.py",
+        "q = float(np.quantile(reach, level)) * np.sqrt(m / n)",
+        "q = float(np.quantile(reach, level))",
+        _tests("unit/test_covered_auditing", "the_interval_of_a_distance_narrows_with_the_rows"),
+    ),
+    Mutant(
+        "bound without Bonferroni",
+        "auditing/_bound.py",
+        "scipy.stats.norm.isf((1.0 - level) / max(known, 1))",
+        "scipy.stats.norm.isf(1.0 - level)",
+        _tests("unit/test_auditing_bound", "every_block_costs_confidence"),
+    ),
+    Mutant(
+        "sign of a coefficient ignored by proxies",
+        "auditing/_proxy.py",
+        "weight, np.sign(beta), sizes)",
+        "weight, np.abs(np.sign(beta)), sizes)",
+        _tests("unit/test_auditing_proxy", "equals_the_enumeration_of_all_faces"),
+    ),
+    Mutant(
+        "proxies of one side only",
+        "auditing/_proxy.py",
+        "for side in (1.0, -1.0):",
+        "for side in (1.0,):",
+        _tests("unit/test_auditing_proxy", "scales_do_not_matter_and_signs_mirror"),
+    ),
+    Mutant(
+        "proxy held out on the half it was found on",
+        "auditing/_proxy.py",
+        "zip(triangles, reversed(halves), strict=True)",
+        "zip(triangles, halves, strict=True)",
+        _tests("unit/test_auditing_proxy", "held_out_correlation_is_not_of_the_rows_searched"),
+    ),
+    # ------------------------------------------------------------------ tables and files
+    Mutant(
+        "missing numbers take the mean",
+        "encoding.py",
+        'SimpleImputer(strategy="median", keep_empty_features=True)',
+        'SimpleImputer(strategy="mean", keep_empty_features=True)',
+        _tests("unit/test_encoding", "missing_number_takes_the_median_and_an_indicator"),
+    ),
+    Mutant(
+        "unseen categories lost instead of infrequent",
+        "encoding.py",
+        'handle_unknown="infrequent_if_exist"',
+        'handle_unknown="ignore"',
+        _tests("unit/test_encoding", "unseen_category_joins_the_infrequent_one"),
+    ),
+    Mutant(
+        "encoder learns from the rows it is given",
+        "encoding.py",
+        "make_pipeline(to_numbers, impute, StandardScaler())",
+        "make_pipeline(to_numbers, FunctionTransformer(lambda b: (b - np.nanmean(b, 0))), impute)",
+        _tests("unit/test_encoding", "rows_are_encoded_one_by_one"),
+    ),
+    Mutant(
+        "file of a newer format believed",
+        "persistence.py",
+        "if type(number) is not int or number != FORMAT:",
+        "if type(number) is not int or number < FORMAT:",
+        _tests("test_persistence", "a_newer_format_and_a_foreign_skops_file_are_refused"),
+    ),
+    Mutant(
+        "moments saved though not wanted",
+        "persistence.py",
+        'for name in ("moments_", "_counter"):',
+        'for name in ("_counter",):',
+        _tests(
+            "test_persistence",
+            "without_moments_the_file_is_smaller_and_says_what_it_cannot_do",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Random and hostile input for everything public: answered rightly, or refused in our own words."""

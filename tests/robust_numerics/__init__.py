@@ -1,0 +1,1 @@
+"""Numbers: precision, extremes, threads and processes, models of other versions."""
