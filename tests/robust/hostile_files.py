@@ -630,6 +630,34 @@ def _all() -> tuple[Hostile, ...]:
     return tuple(out)
 
 
+# The reason that some must be given: another check further in would refuse them too late.
+WHY = {
+    "model: newer format": "Upgrade fairspan",
+    "model: function os.system": "does not trust",
+    "model: object subprocess.Popen": "does not trust",
+    "model: module run when imported": "does not trust",
+    "model: pickle inside an array": "holds Python objects",
+    "model: compressed bomb": "is compressed",
+    "model: compressed bomb, sizes lied about": "is compressed",
+    "model: two thousand names of one part": "larger than the file",
+    "model: array claims a terabyte": "claims a shape",
+    "model: array claims 10^18 empty texts": "claims a shape",
+    "model: nodes 300 deep": "nests too deeply",
+    "model: JSON 100,000 deep": "nests too deeply",
+    "model: one array a thousand times": "stands for two",
+    "model: arrays of another type": "not numpy's",
+    "model: two schemas": "have one name",
+    "model: a zip file inside": "is not an array",
+    "checkpoint: pickle inside an array": "holds Python objects",
+    "checkpoint: compressed bomb": "is compressed",
+    "checkpoint: compressed bomb, sizes lied about": "is compressed",
+    "checkpoint: array claims a terabyte": "claims a shape",
+    "stream: names not UTF-8.csv": "cannot be opened",
+    "stream: claims 2^40 rows.parquet": "claims 1,099,511,627,776 rows",
+    "stream: claims 2^40 rows.feather": "claims 1,099,511,627,776 rows",
+    "command line: claims 2^40 rows.parquet": "no room in memory",
+}
+
 HOSTILE = _all()
 NAMES = tuple(f"{one.reader}: {one.name}" for one in HOSTILE)
 

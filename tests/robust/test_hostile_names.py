@@ -163,10 +163,6 @@ def test_a_label_of_a_plot_is_a_name(name):
     pyplot.close(shown.figure_)
 
 
-PLOT_OPEN = "auditing/_plot.py labels with raw names: plotting.plain_label is there for it"
-
-
-@pytest.mark.xfail(strict=True, reason=PLOT_OPEN)
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_labels_of_an_audits_plot_are_names():
     from matplotlib import pyplot

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from fairspan.auditing._findings import Finding
-from fairspan.plotting import COLOURS, MARKERS, require_pyplot
+from fairspan.plotting import COLOURS, MARKERS, plain_label, require_pyplot
 
 if TYPE_CHECKING:
     from fairspan.auditing._audit import Audit
@@ -79,7 +79,8 @@ class AuditDisplay:
             1, 2 if attacks else 1, figsize=(11.0 if attacks else 6.0, 1.4 + 0.36 * rows),
             layout="constrained", squeeze=False,
         )  # fmt: skip
-        title = f"{self.audit.model}, {self.audit.n_rows:,} rows, {self.audit.level:.0%} intervals"
+        name = plain_label(self.audit.model)
+        title = f"{name}, {self.audit.n_rows:,} rows, {self.audit.level:.0%} intervals"
         figure.suptitle(title, x=0.01, ha="left", fontsize=10)
         return tuple(axes[0])
 
@@ -87,7 +88,10 @@ class AuditDisplay:
         lines = list(
             {(m, f.where): None for m in _SHOWN for f in gaps if f.metric == m}
         )  # in the order of the tables, whoever has them
-        labels = [m.replace("_", " ") + (f"\n({where})" if where else "") for m, where in lines]
+        labels = [
+            m.replace("_", " ") + (f"\n({plain_label(where)})" if where else "")
+            for m, where in lines
+        ]
         place = {line: i for i, line in enumerate(lines)}
         self._draw(ax, [(place[f.metric, f.where], f) for f in gaps], names, labels)
         ax.axvline(0.0, color="0.6", lw=0.8, zorder=0)
@@ -119,7 +123,7 @@ class AuditDisplay:
             ax.errorbar(
                 values, at, xerr=(_positive(low), _positive(high)),
                 fmt=MARKERS[j % len(MARKERS)], color=COLOURS[j % len(COLOURS)], ms=4, lw=1.2,
-                capsize=2, label=name,
+                capsize=2, label=plain_label(name),
             )  # fmt: skip
         ax.set_yticks(range(len(labels)), labels, fontsize=8)
         ax.set_ylim(len(labels) - 0.4, -0.6)
