@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from rich.console import Console
 
 from fairspan._cli_tables import listed
 from fairspan._files import whole_file
+from fairspan._text import printable, printable_json
 from fairspan.exceptions import FairspanWarning, NumericalError
 from fairspan.plotting import require_pyplot
 
@@ -99,7 +99,7 @@ def bring_audit(files: AuditFiles, given: Any, **asked: Any) -> None:
         show(repr(found))
     for path, text_of in ((files.json, found.to_json), (files.markdown, found.to_markdown)):
         if path == _STDOUT:
-            typer.echo(_escaped(text_of()), nl=False)
+            typer.echo(printable_json(text_of()), nl=False)
         elif path is not None:
             text_of(path)
     if files.plot is not None:
@@ -131,21 +131,11 @@ def plain_errors() -> Iterator[list[str]]:
             raise ValueError(str(error)) from error
 
 
-def _inert(text: str) -> str:
-    """Names and labels come from files: nothing of them may steer a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
-
-
-def _escaped(text: str) -> str:
-    """JSON or Markdown to a terminal: what cannot be printed, as JSON writes it inside its texts."""
-    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
-
-
 def show(text: str) -> None:
     """A result, on standard output."""
-    typer.echo(_inert(text))
+    typer.echo(printable(text))
 
 
 def say(text: str) -> None:
     """To the person rather than to the next program."""
-    _errors.print(_inert(text), markup=False, highlight=False, soft_wrap=True)
+    _errors.print(printable(text), markup=False, highlight=False, soft_wrap=True)

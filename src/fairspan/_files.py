@@ -13,6 +13,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from fairspan._text import printable
+
 __all__ = ["check_archive", "first_line", "inert", "whole_file"]
 
 # Of a name, what the name beside it keeps: file systems allow 255 bytes.
@@ -88,7 +90,7 @@ def _check_array(content: IO[bytes], part: zipfile.ZipInfo) -> None:
 
 def inert(text: str, longest: int = _SHOWN) -> str:
     """Text from a file on one line, printable and short: nothing that steers a terminal."""
-    flat = "".join(c if c.isprintable() else " " for c in text[: longest + 1])
+    flat = printable(text[: longest + 1], keep="")
     return flat if len(flat) <= longest else f"{flat[:longest]}..."
 
 

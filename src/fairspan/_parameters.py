@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import KERNEL_PARAMS
 
 from fairspan.features import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
 
-__all__ = ["canonical_criterion", "check_parameters"]
+__all__ = ["canonical_criterion", "check_choice", "check_parameters"]
 
 CRITERIA = {
     "statistical_parity": ("demographic_parity", "sp", "proxy_nondiscrimination"),
@@ -24,7 +24,7 @@ CRITERIA = {
 def canonical_criterion(name: object) -> str:
     """The criterion's full name; aliases of fairlearn and the paper are accepted."""
     for canonical, aliases in CRITERIA.items():
-        if name == canonical or name in aliases:
+        if isinstance(name, str) and name in (canonical, *aliases):
             return canonical
     allowed = "; ".join(
         f"{k!r}" + (f" (also {', '.join(map(repr, v))})" if v else "") for k, v in CRITERIA.items()
@@ -39,10 +39,17 @@ def _refuse(name: str, value: object, allowed: str) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return False
+    return True
 
 
-def _check_choice(est: Any, name: str, choices: tuple[str, ...]) -> None:
+def check_choice(est: Any, name: str, choices: tuple[str, ...]) -> None:
+    """Refuse a parameter that is none of these words."""
     value = getattr(est, name)
     if not isinstance(value, str) or value not in choices:
         _refuse(name, value, "one of " + ", ".join(map(repr, choices)))
@@ -94,12 +101,12 @@ def check_parameters(est: Any) -> None:
     """Refuse every hyper-parameter that cannot be, before any work is done."""
     _check_kernel(est)
     canonical_criterion(est.criterion)
-    _check_choice(est, "dial", ("angle", "cosine", "correlation"))
+    check_choice(est, "dial", ("angle", "cosine", "correlation"))
     _check_fairness(est)
-    _check_choice(est, "dependence", ("mean", "correlation"))
-    _check_choice(est, "subspace", ("model", "fair"))
-    _check_choice(est, "method", ("optimal", "rkhs", "paper"))
-    _check_choice(est, "missing_sensitive", ("raise", "omit"))
+    check_choice(est, "dependence", ("mean", "correlation"))
+    check_choice(est, "subspace", ("model", "fair"))
+    check_choice(est, "method", ("optimal", "rkhs", "paper"))
+    check_choice(est, "missing_sensitive", ("raise", "omit"))
     _check_count(est, "n_slices", ("distinct",), 2)
     _check_count(est, "n_components", ("auto", "all"), 1)
     _check_count(est, "n_sensitive_directions", ("auto", "test", "all"), 1)
@@ -109,7 +116,7 @@ def check_parameters(est: Any) -> None:
     if not isinstance(est.intersectional, bool | np.bool_):
         _refuse("intersectional", est.intersectional, "True or False")
     if isinstance(est.landmarks, str):
-        _check_choice(est, "landmarks", ("stratified", "rpcholesky"))
+        check_choice(est, "landmarks", ("stratified", "rpcholesky"))
     if est.method == "paper":
         if est.alpha != "auto":
             msg = (
@@ -126,7 +133,8 @@ def check_parameters(est: Any) -> None:
 
 def _check_kernel(est: Any) -> None:
     kernel, gamma = est.kernel, est.gamma
-    if not callable(kernel) and kernel not in kernel_names():
+    named = isinstance(kernel, str) and kernel in kernel_names()
+    if not callable(kernel) and not named:
         _refuse(
             "kernel", kernel, "one of " + ", ".join(map(repr, kernel_names())) + ", or a callable"
         )

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from fairspan._linalg import Array, psd_eigh
+from fairspan._text import printable
 
 __all__ = ["BlockCertificate", "Certificate", "supremum"]
 
@@ -135,7 +136,8 @@ class Certificate:
         rows = [head, *(_line(block) for block in self.blocks)]
         widths = [max(len(r[i]) for r in rows) for i in range(len(head))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in rows]
-        return "\n".join(line.rstrip() for line in lines)
+        # A line break in a name would forge a line.
+        return "\n".join(printable(line, keep="").rstrip() for line in lines)
 
     def __str__(self) -> str:
         """What is promised, where it is not, and the table."""
@@ -165,7 +167,7 @@ class Certificate:
         fewer = any(b.constrained and b.n_removed < b.n_codes for b in self.blocks)
         if fewer and self.limits is None:  # limits know of all codes
             lines.append("Not all directions are removed; n_sensitive_directions='all' reaches 0.")
-        return "\n".join([*lines, self.table()])
+        return "\n".join([*(printable(line, keep="") for line in lines), self.table()])
 
     __repr__ = __str__
 

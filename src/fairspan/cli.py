@@ -24,6 +24,7 @@ except ImportError as error:  # pragma: no cover - the message is all there is
 
 from fairspan._cli_models import audit_command, fit_command
 from fairspan._cli_tables import listed as _listed
+from fairspan._text import printable
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
@@ -84,8 +85,7 @@ def main() -> None:
 
 def _inert(error: BaseException) -> str:
     """Text of an error without markup or control characters of its own."""
-    text = "".join(c if c.isprintable() or c == " " else " " for c in str(error))
-    return text.replace("[", "\\[")
+    return printable(str(error), keep="").replace("[", "\\[")
 
 
 def _version(value: bool) -> None:

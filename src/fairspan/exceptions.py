@@ -2,6 +2,11 @@
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from fairspan._text import printable
 
 __all__ = [
     "CheckpointError",
@@ -12,6 +17,7 @@ __all__ = [
     "NumericalError",
     "NumericalWarning",
     "RowError",
+    "each_warning_once",
     "warn_user",
 ]
 
@@ -63,8 +69,30 @@ class DatasetError(OSError):
     """A data file is absent, damaged or out of reach; the message names it and where it belongs."""
 
 
+# Not warnings.catch_warnings, which threads share.
+_said: ContextVar[set[str] | None] = ContextVar("said", default=None)
+
+
+@contextmanager
+def each_warning_once() -> Iterator[None]:
+    """What one call has said it does not say again; inside another such call, that one counts."""
+    token = _said.set(set()) if _said.get() is None else None
+    try:
+        yield
+    finally:
+        if token is not None:
+            _said.reset(token)
+
+
 def warn_user(message: str, category: type[FairspanWarning]) -> None:
     """Warn at the line of the user's code: the first frame outside fairspan and scikit-learn."""
+    # Names of columns stand in messages; one with an escape sequence would steer the terminal.
+    message = printable(message)
+    said = _said.get()
+    if said is not None:
+        if message in said:
+            return
+        said.add(message)
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None:
         package = frame.f_globals.get("__name__", "").partition(".")[0]

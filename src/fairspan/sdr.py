@@ -16,7 +16,7 @@ import scipy.linalg
 import scipy.stats
 
 from fairspan._linalg import Array, Tridiagonal, cholesky_factor
-from fairspan.exceptions import NumericalWarning, warn_user
+from fairspan.exceptions import NumericalError, NumericalWarning, warn_user
 from fairspan.moments import ColumnStats, LevelStats, Moments, Pooled, kish
 
 __all__ = [
@@ -160,9 +160,16 @@ def paper_directions(total: Array, within: Array, eta: float, m: int) -> tuple[A
     """The paper's pencil (eq. rkhs-eig, Alg. 2 line 3): the m largest tau and their functions."""
     size = len(total)
     m = min(m, size)
-    tau, W = scipy.linalg.eigh(
-        total, _shifted(within, eta), subset_by_index=(size - m, size - 1), check_finite=False
-    )
+    try:
+        tau, W = scipy.linalg.eigh(
+            total, _shifted(within, eta), subset_by_index=(size - m, size - 1), check_finite=False
+        )
+    except np.linalg.LinAlgError as error:
+        msg = (
+            f"method='paper' needs a within-group covariance that is positive definite in floating "
+            f"point, which the ridge {eta:.3g} does not make it. Raise `eta`."
+        )
+        raise NumericalError(msg) from error
     return tau[::-1].copy(), W[:, ::-1].copy()
 
 

@@ -574,8 +574,12 @@ def extremes(draw: st.DrawFn, targets: tuple[str, ...]) -> tuple[Rows, dict[str,
 
 
 @st.composite
-def one_wild(draw: st.DrawFn) -> dict[str, Any]:
-    """One parameter that cannot be, or is odd, beside one that can."""
-    name, other = draw(st.sampled_from(sorted(VALID))), draw(st.sampled_from(sorted(VALID)))
-    out = {**FIXED, other: draw(st.sampled_from(VALID[other]))}
-    return {**out, name: draw(st.sampled_from(INVALID))}
+def one_wild(draw: st.DrawFn, own: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """One parameter that cannot be, or is odd, beside one that can; half of the time the model's own."""
+    known = {**VALID, **own}
+    names = st.sampled_from(sorted(known))
+    names = st.one_of(names, st.sampled_from(sorted(own))) if own else names
+    name, other = draw(names), draw(names)
+    out = {**FIXED, other: draw(st.sampled_from(known[other]))}
+    wild = draw(st.integers(0, 3)) > 0
+    return {**out, name: draw(st.sampled_from(INVALID if wild else known[name]))}

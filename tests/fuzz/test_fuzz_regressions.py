@@ -21,7 +21,7 @@ from fairspan import (
 )
 from fairspan.baselines import HSICRidge
 from tests.fuzz.check import Refused, attempt, same
-from tests.fuzz.inputs import FIXED
+from tests.fuzz.inputs import FIXED, Rows
 from tests.small import table
 
 X, y, s = table(40)
@@ -172,6 +172,37 @@ HELD_WRONGLY = {
 @pytest.mark.parametrize(("call", "words"), HELD_WRONGLY.values(), ids=HELD_WRONGLY)
 def test_it_is_refused_in_our_own_words(call, words):
     refused(call, words)
+
+
+@pytest.mark.parametrize("name", ["criterion", "kernel", "dial", "method", "alpha", "fairness"])
+@pytest.mark.parametrize("value", [np.array([1.0, 2.0]), 10**400], ids=["array", "huge"])
+def test_a_parameter_of_a_strange_kind(name, value):
+    refused(lambda: fit(**{name: value}), name)
+
+
+def test_a_pencil_that_rounding_breaks():
+    far = np.concatenate([table(39)[0]] * 6, axis=1)
+    far[3, 1] = 1e18
+    model = FairRepresentation(
+        method="paper", eta=1e-150, gamma=0.5, n_predictive_directions=2, n_components="all"
+    )
+    out = attempt("fit", lambda: model.fit(far, table(39)[1], sensitive_features=table(39)[2]))
+    assert not isinstance(out, Refused) or "Raise `eta`" in out.message
+
+
+def test_a_rescue_is_said_once():
+    recipe = Rows(
+        seed=204,
+        n=20,
+        p=20,
+        values="collinear",
+        target="offset",
+        exponent=-100,
+        sensitive=("continuous",),
+    )
+    made = recipe.make()
+    model = FairRidge(gamma=0.5, alpha=1e-150, eta=1e-150, method="rkhs", random_state=0)
+    attempt("fit", lambda: model.fit(made.X, made.y, sensitive_features=made.s))
 
 
 # --------------------------------------------------------------------------- many categories

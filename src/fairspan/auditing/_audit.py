@@ -14,6 +14,7 @@ import numpy as np
 from fairspan._files import whole_file
 from fairspan._metric_inputs import SensitiveKind
 from fairspan._progress import track
+from fairspan._text import printable_json
 from fairspan._validation import read_seed
 from fairspan.auditing._attack import ATTACKERS
 from fairspan.auditing._bound import HeldOutBound
@@ -157,7 +158,8 @@ class Audit:
         """JSON of everything; written to ``path`` too if given."""
         import json
 
-        return _written(json.dumps(self.to_dict(), indent=indent, ensure_ascii=False) + "\n", path)
+        text = json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+        return _written(printable_json(text) + "\n", path)
 
     def to_markdown(self, path: Any = None) -> str:
         """A section for a model card; written to ``path`` too if given."""

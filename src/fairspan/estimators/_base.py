@@ -28,7 +28,12 @@ from fairspan.estimators._pilot import Pilot, accumulate, move_to
 from fairspan.estimators._prepare import build_pilot
 from fairspan.estimators._solve import solve
 from fairspan.estimators._stream import StreamFit
-from fairspan.exceptions import DataWarning, IncompatibleMomentsError, warn_user
+from fairspan.exceptions import (
+    DataWarning,
+    IncompatibleMomentsError,
+    each_warning_once,
+    warn_user,
+)
 from fairspan.features import LandmarkMap
 from fairspan.moments import Moments
 
@@ -420,7 +425,8 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         """Whatever goes wrong inside, an interrupt included, the estimator is as before the call."""
         before = dict(vars(self))
         try:
-            yield
+            with each_warning_once():
+                yield
         except BaseException:
             self.__dict__ = before  # at once: a second interrupt finds no half of it
             raise

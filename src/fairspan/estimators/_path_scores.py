@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +18,7 @@ from fairspan._validation import Data, read_training_data
 from fairspan.codes import Codes
 from fairspan.estimators._base import FairKernelEstimator
 from fairspan.estimators._path_judge import Judge
+from fairspan.exceptions import each_warning_once
 from fairspan.folds import FoldCounter
 from fairspan.metrics import correlation_noise
 
@@ -117,16 +115,6 @@ class Heads:
             intercept = np.full((len(seen), len(classes)), never)
             coef[:, :, known], intercept[:, known] = seen, shift
         return Strand(rows, scores, coef, intercept)
-
-
-@contextmanager
-def each_warning_once() -> Iterator[None]:
-    """Folds and places on the dial have the same to say; said once it is enough."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for message in {(w.category, str(w.message)): w for w in caught}.values():
-        warnings.warn_explicit(message.message, message.category, message.filename, message.lineno)
 
 
 # ------------------------------------------------------------------ rows and folds

@@ -94,6 +94,8 @@ class Saved:
             return
         header, arrays = self._found
         self._found = None
+        if not _has_all(header, arrays, est):
+            self._foreign("it has not all that such a fit needs, or in other shapes")
         features = est.pilot_.features
         if isinstance(features, LandmarkMap):
             # Eigenvectors depend on the number of threads; those that the moments were taken with count.
@@ -180,6 +182,25 @@ def describe(value: Any) -> str:
     """A parameter as text that is the same in another process: no addresses, arrays in full."""
     text = repr(value.tolist()) if isinstance(value, np.ndarray) else repr(value)
     return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+
+
+def _has_all(header: dict[str, Any], arrays: dict[str, Any], est: Any) -> bool:
+    """Numbers in the shapes of this fit's moments; a digest that fits says only who wrote them."""
+    empty = est.pilot_.empty_moments()
+    shapes = {k: v.shape for k, v in vars(empty).items() if isinstance(v, np.ndarray)}
+    if isinstance(est.pilot_.features, LandmarkMap):
+        shapes["whitening"] = getattr(arrays.get("whitening"), "shape", None)
+    same = {name: array.shape for name, array in arrays.items()} == shapes
+    finite = all(
+        array.dtype.kind in "iuf" and np.isfinite(array).all() for array in arrays.values()
+    )
+    whole = all(
+        type(header.get(k)) is int and header[k] >= 0 for k in ("place", "rows", "first_index")
+    )
+    text = all(isinstance(header.get(k), str) for k in ("fingerprint", "data"))
+    return (
+        same and finite and whole and text and isinstance(header.get("sum_log_weight"), float | int)
+    )
 
 
 def _unpack(empty: Moments, arrays: dict[str, Any], header: dict[str, Any]) -> Moments:

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairspan._linalg import Array
+from fairspan._parameters import check_choice, check_parameters
 from fairspan._validation import read_seed
 from fairspan.estimators._dial import Position
 from fairspan.estimators._docs import complete_parameters
@@ -107,14 +108,11 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
     # ------------------------------------------------------------------ fitting
 
     def _read(self, *args, **kwargs):
-        if self.inference not in ("evidence", "em-paper"):
-            msg = f"inference={self.inference!r} is not allowed; give 'evidence' or 'em-paper'."
-            raise ValueError(msg)
+        check_parameters(self)
+        check_choice(self, "inference", ("evidence", "em-paper"))
+        check_choice(self, "mean", ("constant", "linear"))
         if isinstance(self.prior, str) and self.prior not in ("isotropic", "ard"):
             msg = f"prior={self.prior!r} is not allowed; give 'isotropic', 'ard' or an array."
-            raise ValueError(msg)
-        if self.mean not in ("constant", "linear"):
-            msg = f"mean={self.mean!r} is not allowed; give 'constant' or 'linear'."
             raise ValueError(msg)
         if self.mean == "linear" and (
             self.feature_map is not None or self.kernel in ("linear", "precomputed")

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.class_weight import compute_class_weight
 
 from fairspan._linalg import Array
+from fairspan._parameters import check_choice
 from fairspan._validation import Data
 from fairspan.calibration import Link, fit_link
 from fairspan.estimators._dial import Head
@@ -137,15 +138,11 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         self.curvature_ = "likelihood" if self._solution.bent else "constant"
 
     def _read(self, *args, **kwargs):
-        if self.likelihood not in ("logistic", "gaussian"):
-            msg = f"likelihood={self.likelihood!r} is not allowed; give 'logistic' or 'gaussian'."
-            raise ValueError(msg)
+        check_choice(self, "likelihood", ("logistic", "gaussian"))
         if not isinstance(self.calibrate, bool | np.bool_):
             msg = f"calibrate={self.calibrate!r} is not allowed; give True or False."
             raise ValueError(msg)
-        if self.curvature not in ("likelihood", "constant"):
-            msg = f"curvature={self.curvature!r} is not allowed; give 'likelihood' or 'constant'."
-            raise ValueError(msg)
+        check_choice(self, "curvature", ("likelihood", "constant"))
         weight = self.class_weight
         named = isinstance(weight, str) and weight == "balanced"
         if not (weight is None or isinstance(weight, Mapping) or named):

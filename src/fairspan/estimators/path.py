@@ -15,7 +15,6 @@ from fairspan.estimators._path_judge import Judge
 from fairspan.estimators._path_scores import (
     Heads,
     Strand,
-    each_warning_once,
     gather,
     move,
     out_of_fold,
@@ -24,6 +23,7 @@ from fairspan.estimators._path_scores import (
     sampling_noise,
 )
 from fairspan.estimators._path_select import Selection, choose, one_bound, warn_unless_met
+from fairspan.exceptions import each_warning_once
 from fairspan.plotting import TradeoffDisplay
 
 __all__ = ["FairnessPath", "Selection", "fairness_path"]
