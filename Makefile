@@ -28,6 +28,9 @@ venv: .venv/.stamp ## .venv: the library, editable, with the extras test, plot, 
 .venv-torch/.stamp:     WHAT := -e '.[test,torch]'
 # Other people's methods, for comparisons.
 .venv-bench/.stamp:     WHAT := -e '.[test,torch,bench]'
+.venv-docs/.stamp:      WHAT := -e '.[docs]' hypothesis pytest
+# Drives a browser that the machine has; it brings none.
+.venv-browser/.stamp:   WHAT := -e '.[test,browser]'
 # The core dependencies and the test runner, no extra at all.
 .venv-no-extras/.stamp: WHAT := -e . hypothesis pytest pytest-xdist
 # The only environment off constraints.txt: its pins are the other end of every range.
@@ -35,7 +38,7 @@ venv: .venv/.stamp ## .venv: the library, editable, with the extras test, plot, 
 .venv-min/.stamp:       PINS := constraints-min.txt
 
 PINS := constraints.txt
-.venv/.stamp .venv-torch/.stamp .venv-bench/.stamp .venv-no-extras/.stamp .venv-min/.stamp: $(DEPS)
+.venv/.stamp .venv-torch/.stamp .venv-bench/.stamp .venv-browser/.stamp .venv-docs/.stamp .venv-no-extras/.stamp .venv-min/.stamp: $(DEPS)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..." >&2; exit 1; }
 	@echo "$(@D): installing $(WHAT)"
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
@@ -71,6 +74,17 @@ test-torch: .venv-torch/.stamp ## unit tests and tests/test_torch*.py with torch
 test-no-extras: .venv-no-extras/.stamp ## unit tests and tests/test_no_extras.py with the core alone
 	@$(ONE_THREAD) .venv-no-extras/bin/python -m pytest -n auto tests/unit $(wildcard tests/test_no_extras.py) $(ARGS)
 
+# axe-core looks for what keeps people out; without npm or a browser the tests skip with a reason.
+AXE := 4.14.0
+build/axe-core/package/axe.min.js:
+	@mkdir -p build/axe-core
+	@cd build/axe-core && npm pack --silent axe-core@$(AXE) > /dev/null && tar xzf axe-core-$(AXE).tgz \
+		|| echo "axe-core could not be fetched by npm: its tests skip" >&2
+
+.PHONY: test-browser
+test-browser: .venv-browser/.stamp build/axe-core/package/axe.min.js ## the explorer in headless Chromium
+	@$(ONE_THREAD) .venv-browser/bin/python -m pytest -n 2 --dist loadscope tests/browser $(ARGS)
+
 .PHONY: test-bench
 test-bench: .venv-bench/.stamp ## tests that need fairlearn, and the frontier's
 	@$(ONE_THREAD) .venv-bench/bin/python -m pytest -n auto tests/test_frontier.py tests/unit/test_frontier_price.py tests/test_audit_fairlearn.py $(ARGS)
@@ -78,6 +92,24 @@ test-bench: .venv-bench/.stamp ## tests that need fairlearn, and the frontier's
 .PHONY: test-min
 test-min: .venv-min/.stamp ## the suite with the lowest supported versions
 	@$(ONE_THREAD) .venv-min/bin/python -m pytest -n auto $(ARGS)
+
+# Routing and scikit-learn's own checks under each of its versions that we promise; all else as pinned.
+SKLEARNS := 1.6 1.7 1.8 1.9
+SKLEARN_ENVS := $(SKLEARNS:%=.venv-sklearn-%)
+
+$(SKLEARN_ENVS:%=%/.stamp): $(DEPS)
+	@echo "$(@D): installing"
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@grep -vE '^(scikit-learn|scipy)==' constraints.txt > $(@D)/constraints.txt
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt \
+		-e . 'scikit-learn==$(@D:.venv-sklearn-%=%).*' $(if $(filter %-1.6,$(@D)),'scipy<1.16') \
+		hypothesis pandas pytest pytest-xdist
+	@touch $@
+
+.PHONY: test-versions
+test-versions: $(SKLEARN_ENVS:%=%/.stamp) ## routing and estimator checks under scikit-learn 1.6 to 1.9
+	@$(ONE_THREAD) $(firstword $(SKLEARN_ENVS))/bin/python -m benchmarks.robust_numerics \
+		--python $(SKLEARN_ENVS:%=%/bin/python)
 
 .PHONY: test-statistical
 test-statistical: .venv/.stamp ## rates over many draws, and the slow tests
@@ -92,6 +124,27 @@ fuzz: .venv/.stamp ## 20,000 strange inputs and files: right, or one of our own 
 .PHONY: mutants
 mutants: .venv/.stamp ## break the core in many ways; a test must fail for each
 	@$(ONE_THREAD) $(BIN)/python -m benchmarks.mutants $(ARGS)
+
+# What needs torch or fairlearn is run where they are, and all is put together.
+.PHONY: coverage
+coverage: .venv/.stamp .venv-torch/.stamp .venv-bench/.stamp ## lines and branches of src the suite runs; every gap explained
+	@$(ONE_THREAD) $(BIN)/python -m benchmarks.covered $(ARGS)
+
+# --- documentation ------------------------------------------------------------------------------
+
+# No network but npm's registry, once, for MathJax; examples that have not changed are not run again.
+.PHONY: docs
+docs: .venv-docs/.stamp ## the site, in docs/_build/html; warnings are errors
+	@rm -rf docs/api/generated
+	@.venv-docs/bin/python docs/_mathjax.py
+	@$(ONE_THREAD) .venv-docs/bin/python -m sphinx -W --keep-going -q -b html \
+		-d docs/_build/doctrees docs docs/_build/html $(ARGS)
+	@.venv-docs/bin/python docs/_links.py docs/_build/html
+
+.PHONY: test-docs
+test-docs: docs ## build the site, then its links, anchors, resources and pages
+	@FAIRSPAN_REQUIRE_DOCS=1 $(ONE_THREAD) .venv-docs/bin/python -m pytest \
+		tests/test_docs_site.py tests/test_docs_pages.py
 
 # --- style and types ----------------------------------------------------------------------------
 
@@ -135,6 +188,9 @@ bars-price: BARS_BIN := .venv-bench/bin
 bars-audit: .venv-bench/.stamp
 bars-audit: BARS_BIN := .venv-bench/bin
 
+# Versions of scikit-learn, the lowest of everything, and torch's part of the coverage.
+bars-robustness: $(SKLEARN_ENVS:%=%/.stamp) .venv-min/.stamp .venv-torch/.stamp
+
 # --- upkeep -------------------------------------------------------------------------------------
 
 # Resolved, not installed. torch stays at the pin already in the file: other builds of it bring
@@ -144,7 +200,7 @@ lock: ## refresh constraints.txt to the newest versions of every extra
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
 	@grep '^torch==' constraints.txt > .venv-lock/torch.txt
 	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lock/torch.txt \
-		--dry-run --ignore-installed --report .venv-lock/report.json '.[all,bench,docs,test,torch]'
+		--dry-run --ignore-installed --report .venv-lock/report.json '.[all,bench,browser,docs,test,torch]'
 	@$(PYTHON) -c "$$LOCK" .venv-lock/report.json .venv-lock/torch.txt > .venv-lock/constraints.txt
 	@mv .venv-lock/constraints.txt constraints.txt && rm -rf .venv-lock
 
@@ -162,6 +218,6 @@ export LOCK
 
 .PHONY: clean
 clean: ## remove environments, caches and outputs
-	@rm -rf .venv .venv-torch .venv-bench .venv-no-extras .venv-min .venv-lock build dist demo-output audit-output \
+	@rm -rf .venv .venv-torch .venv-bench .venv-no-extras .venv-min .venv-lock .venv-sklearn-* .venv-docs .venv-browser docs/_build docs/api/generated docs/gallery build dist demo-output audit-output \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -130,10 +130,10 @@ def versions_of(python: str) -> str:
     return ", ".join(f"{a} {b}" for a, b in zip(names, done.stdout.split(), strict=True))
 
 
-def run_suite(python: str, suite: str) -> Outcome:
+def run_suite(python: str, suite: str, *more: str) -> Outcome:
     """Run one test file with the interpreter of an environment."""
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
-    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", suite]
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", suite, *more]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr[-200:]
     count = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", last)}

@@ -498,7 +498,8 @@ def test_a_failure_is_a_line_and_exit_code_one(call, small, monkeypatch, tmp_pat
     code, out, err = call(*arguments, "--splits", "1")
     assert code == 1
     assert out == [str(tmp_path / "frontier-quick.csv")]
-    assert err == "Failed: Adult, split 0, gp: ZeroDivisionError: no luck\n"
+    # rich 13 leaves an empty line where a bar would be.
+    assert err.lstrip() == "Failed: Adult, split 0, gp: ZeroDivisionError: no luck\n"
 
 
 def test_a_wrong_name_is_a_line_and_exit_code_two(call):

@@ -946,8 +946,8 @@ def test_a_rare_class():
 
 
 BAD = [
-    ({"likelihood": "probit"}, ("likelihood='probit'", "'logistic', 'gaussian'")),
-    ({"likelihood": None}, ("likelihood=None", "'logistic', 'gaussian'")),
+    ({"likelihood": "probit"}, ("likelihood='probit'", "'logistic' or 'gaussian'")),
+    ({"likelihood": None}, ("likelihood=None", "'logistic' or 'gaussian'")),
     ({"calibrate": "yes"}, ("calibrate='yes'", "True or False")),
     ({"calibrate": 1}, ("calibrate=1", "True or False")),
     ({"class_weight": "auto"}, ("class_weight='auto'", "a dict, 'balanced' or None")),

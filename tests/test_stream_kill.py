@@ -1,6 +1,7 @@
 """What happens to long fits: kill -9, a full disk, a file that goes bad, one row in a million."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -99,7 +100,9 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_fit(tmp_path):
     with start(call) as process:
         said, errors = process.communicate()
     assert process.returncode == 0, errors
-    assert "Traceback" not in errors
+    # numpy 2.0 leaves a zip file open, which says so when it is collected.
+    noise = r"Exception ignored in: <function ZipFile.__del__.*?seek of closed file\n"
+    assert "Traceback" not in re.sub(noise, "", errors, flags=re.DOTALL), errors
     found, warned, failed = json.loads(said)
     assert found == digest(outputs(fit(source), ROWS))
     assert len(warned) == 1

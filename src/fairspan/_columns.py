@@ -14,6 +14,8 @@ from fairspan.codes import Attribute
 __all__ = [
     "as_frame",
     "column_names",
+    "is_float",
+    "is_temporal",
     "named_columns_of",
     "read_attribute",
     "read_attributes",
@@ -34,6 +36,17 @@ def as_frame(obj: Any, role: str) -> nw.DataFrame[Any] | None:
     _refuse_twice(list(getattr(obj, "column_names", getattr(obj, "columns", ()))), f"{role} has")
     out = nw.from_native(obj, eager_only=True, pass_through=True)
     return out if isinstance(out, nw.DataFrame) else None
+
+
+# The oldest narwhals that we take has no methods for these two.
+def is_float(dtype: Any) -> bool:
+    """Whether a column of this type can hold infinity."""
+    return bool(dtype in (nw.Float32, nw.Float64))
+
+
+def is_temporal(dtype: Any) -> bool:
+    """Dates, times and durations."""
+    return "Date" in str(dtype) or "Time" in str(dtype) or "Duration" in str(dtype)
 
 
 def unmasked(raw: Any) -> Any:

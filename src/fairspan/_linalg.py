@@ -100,7 +100,7 @@ class Tridiagonal:
         reflectors, diagonal, off_diagonal, tau, info = lapack.dsytrd(
             matrix, lower=1, lwork=64 * size
         )
-        if info != 0:
+        if info != 0:  # pragma: no cover - of arguments it cannot take, which we do not give
             msg = f"LAPACK dsytrd failed with info={info}"
             raise ValueError(msg)
         # dsytrd keeps Q as Householder vectors below the subdiagonal: those of a QR on rows 1..D-1.
@@ -145,7 +145,7 @@ class Tridiagonal:
         product, _, info = lapack.dormqr(
             "L", trans, self._reflectors, self._tau, tail, lwork=64 * max(1, tail.shape[1])
         )
-        if info != 0:
+        if info != 0:  # pragma: no cover - of arguments it cannot take, which we do not give
             msg = f"LAPACK dormqr failed with info={info}"
             raise ValueError(msg)
         out[1:] = product

@@ -52,7 +52,8 @@ def check_choice(est: Any, name: str, choices: tuple[str, ...]) -> None:
     """Refuse a parameter that is none of these words."""
     value = getattr(est, name)
     if not isinstance(value, str) or value not in choices:
-        _refuse(name, value, "one of " + ", ".join(map(repr, choices)))
+        shown = ("one of " if len(choices) > 2 else "") + ", ".join(map(repr, choices))
+        _refuse(name, value, shown if len(choices) > 2 else shown.replace(", ", " or "))
 
 
 def _check_count(est: Any, name: str, words: tuple[str, ...], low: int) -> None:

@@ -178,8 +178,6 @@ def read_tensor_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -
 
     weights = sample_weight.detach().to(home, torch.float64)
     check_weight_shape(tuple(weights.shape), n)
-    if n == 0:
-        return weights
     if not all_finite(weights):
         what = "NaN" if bool(weights.isnan().any()) else "infinity"
         msg = f"Input sample_weight contains {what}."

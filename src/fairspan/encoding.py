@@ -152,13 +152,17 @@ def _as_numbers(block):
     table = nw.from_native(block, eager_only=True)
     out = np.empty(table.shape)
     for j, name in enumerate(table.columns):
+        column = table[name]
+        why = (
+            f"column {name!r} was numeric when the encoder was built and now is not ({column.dtype}): "
+            f"give numbers there, or build the encoder with this table"
+        )
+        if column.dtype == nw.Unknown and column.to_numpy().dtype.kind == "c":
+            raise ValueError(why)  # a cast would drop the imaginary part
         try:
-            out[:, j] = table[name].cast(nw.Float64).to_numpy()
+            out[:, j] = column.cast(nw.Float64).to_numpy()
         except Exception as error:  # each dataframe library has its own class
-            raise ValueError(
-                f"column {name!r} was numeric when the encoder was built, now it is "
-                f"{table[name].dtype} and does not convert: {error}"
-            ) from error
+            raise ValueError(why) from error
         if np.isinf(out[:, j]).any():
             raise ValueError(f"column {name!r} holds infinite values: make them missing or finite")
         if (np.abs(out[:, j]) > LARGEST).any():
@@ -180,8 +184,14 @@ def _as_text(block):
     out = np.empty(table.shape, dtype=object)
     for j, name in enumerate(table.columns):
         values = zip(table[name].to_list(), table[name].is_null().to_list(), strict=True)
-        out[:, j] = [_MISSING if null else str(value) for value, null in values]
+        out[:, j] = [_MISSING if null else _label(value) for value, null in values]
     return out
+
+
+def _label(value):
+    """A category as text; whole numbers alike, which a gap elsewhere in their column makes floats."""
+    whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value)) if whole else str(value)
 
 
 def _category_name(column, category):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import io
 import json
 import os
 import zipfile
@@ -61,6 +63,8 @@ TRUSTED = (
     "fairspan.moments.Moments",
     "fairspan.subspaces.PrincipalPair",
     "numpy.dtype",
+    # A list of names inside the encoder, up to scikit-learn 1.8.
+    "sklearn.compose._column_transformer._RemainderColsList",
 )
 
 _SCHEMA = "schema.json"
@@ -102,7 +106,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool =
     if not isinstance(model, FairKernelEstimator) or not _has_something(model):
         msg = f"save_model takes a fitted fairspan estimator; got {type(model).__name__}."
         raise ValueError(msg)
-    io = _skops()
+    skops = _skops()
     model = copy(model)
     if isinstance(model.random_state, np.random.RandomState):
         model.random_state = None  # a generator's state is no part of a fitted model
@@ -112,7 +116,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool =
     target = Path(path)
     payload = {"format": FORMAT, "fairspan": _version(), "model": model}
     with whole_file(target) as part:
-        io.dump(payload, part)
+        skops.dump(payload, part)
         # What cannot be loaded again is refused while the model is still at hand.
         with part.open("rb") as file:
             try:
@@ -138,11 +142,13 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
     -------
     fitted estimator
     """
-    io = _skops()
+    skops = _skops()
     with open(path, "rb") as file:
         try:
             _check_content(file)
-            unknown = sorted(set(io.get_untrusted_types(file=file)) - set(TRUSTED) - set(trusted))
+            unknown = sorted(
+                set(skops.get_untrusted_types(file=file)) - set(TRUSTED) - set(trusted)
+            )
         except MemoryError:
             raise
         except Exception as error:  # a broken zip fails in many ways inside skops
@@ -155,7 +161,7 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
             )
             raise ValueError(msg)
         try:
-            payload = io.load(file, trusted=[*TRUSTED, *trusted])
+            payload = skops.load(file, trusted=[*TRUSTED, *trusted])
         except MemoryError:
             raise
         except Exception as error:  # trusted types, put together as nothing of ours is
@@ -213,8 +219,19 @@ def _check_content(file: IO[bytes]) -> None:
             schema = json.loads(archive.read(_SCHEMA))
         except RecursionError as error:
             raise ValueError(f"{_SCHEMA} nests too deeply") from error
+    protocol = schema.get("protocol") if isinstance(schema, dict) else None
+    if type(protocol) is not int or protocol > _protocol():
+        # Some versions of skops go on, with readers of an older protocol.
+        raise ValueError(f"its protocol is {inert(repr(protocol))}; upgrade skops")
     _check_schema(schema)
     file.seek(0)
+
+
+@functools.cache
+def _protocol() -> int:
+    """Of the skops that is installed."""
+    with zipfile.ZipFile(io.BytesIO(_skops().dumps(0))) as archive:
+        return int(json.loads(archive.read(_SCHEMA))["protocol"])
 
 
 def _check_schema(schema: Any) -> None:

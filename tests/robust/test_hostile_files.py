@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import narwhals as nw
@@ -145,6 +146,8 @@ def test_what_could_not_be_loaded_again_is_not_saved(tmp_path):
     X, y, s = table()
     model = FairRidge(**FIXED, n_components=8).fit(X, y.astype(float), sensitive_features=s)
     model.beside_ = eye_array(3).tocsr()  # skops keeps it as a compressed file of its own
+    if tuple(map(int, version("skops").split(".")[:2])) < (0, 14):
+        pytest.skip("this skops keeps it as an object of scipy's, which is refused when loaded")
     with pytest.raises(ValueError, match=r"cannot be saved: in its file, its part .* not an array"):
         save_model(model, tmp_path / "model.skops")
     assert list(tmp_path.iterdir()) == []

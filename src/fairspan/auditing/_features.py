@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._columns import as_frame
+from fairspan._columns import as_frame, is_temporal
 from fairspan._linalg import Array
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import DataWarning, warn_user
@@ -34,7 +34,7 @@ def read_numbers(X: Any, frame: Any, protected: Sequence[str]) -> Array:
     strange = [
         name
         for name, dtype in rest.schema.items()
-        if dtype.is_temporal() or "List" in str(dtype) or "Struct" in str(dtype)
+        if is_temporal(dtype) or "List" in str(dtype) or "Struct" in str(dtype)
     ]
     if strange:
         warn_user(

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import clone
 
 from fairspan._arrays import is_tensor
-from fairspan._columns import as_frame
+from fairspan._columns import as_frame, is_float
 from fairspan._device import choose_precision
 from fairspan._parameters import check_parameters
 from fairspan._progress import row_progress
@@ -319,7 +319,7 @@ def _refuse_infinity(rows: Rows, place: int) -> None:
     """Gaps an encoder fills; infinity nothing can."""
     frame = as_frame(rows.X, "X")
     for name, kind in {} if frame is None else frame.schema.items():
-        if not kind.is_float():
+        if not is_float(kind):
             continue
         assert frame is not None
         bad = np.flatnonzero(np.isinf(frame[name].to_numpy()))
