@@ -92,7 +92,7 @@ def folder(tmp_path_factory):
 def split(folder):
     """Training and held-out rows of that fit."""
     table = pd.read_csv(folder / "people.csv")
-    roles = {"target": ["repaid"], "sensitive": ["sex", "age"]}
+    roles = {"target": ["repaid"], "protected": ["sex", "age"]}
     held_out = tables.held_out_rows(table, roles, {}, 0.25, 0)
     return table[~held_out], table[held_out]
 
@@ -178,10 +178,10 @@ def test_strata_are_for_the_criterion_or_for_the_audit(call, folder, tmp_path):
     ],
 )
 def test_the_target_chooses_the_model(column, kind):
-    from fairspan._cli_models import _estimator
+    from fairspan._cli_models import make_estimator
 
     values = column.split() if isinstance(column, str) else list(column)
-    assert type(_estimator("auto", pd.DataFrame({"y": values}), "y")).__name__ == kind
+    assert type(make_estimator("auto", pd.DataFrame({"y": values}), "y")).__name__ == kind
 
 
 def test_a_warning_is_a_line(call, tmp_path):
@@ -356,22 +356,22 @@ SCORED = (*AUDIT, "--scores", "score")
         ),
         (
             ("fit", "people.csv", "--target", "repaid", "--sensitive", "sex,zzz"),
-            "--sensitive names the column 'zzz', which is not there. Its columns: 'id', 'sex'",
+            "--protected names the column 'zzz', which is not there. Its columns: 'id', 'sex'",
         ),
         (("fit", "people.csv", "--target", "repaid", "--sensitive", ","), "names no column"),
         ((*FIT, "--drop", "Income"), "Did you mean 'income'?"),
-        ((*FIT, "--control", "sex"), "'sex' cannot be both --sensitive and --control"),
+        ((*FIT, "--control", "sex"), "'sex' cannot be both --protected and --control"),
         ((*FIT, "--weight", "job"), "--weight names the column 'job', which holds no numbers"),
-        ((*FIT, "--features", "repaid"), "it cannot be a feature"),
+        ((*FIT, "--features", "repaid"), "'repaid', which is the target"),
         ((*FIT, "--model", "svm"), "--model 'svm' is unknown; known are auto, ridge"),
         ((*FIT, "--criterion", "luck"), "criterion='luck' is unknown"),
         ((*FIT, "--fairness", "2"), "fairness=2.0 is not allowed"),
         ((*FIT, "--max-correlation", "-1"), "--max-correlation -1 is not allowed"),
         ((*FIT, "--fairness", "1", "--max-correlation", "0.1"), "give one of them"),
-        ((*FIT, "--pos-label", "maybe"), "--pos-label 'maybe' is no label of 'repaid': 'no', 'yes'"),
+        ((*FIT, "--pos-label", "maybe"), "--positive 'maybe' is no label of 'repaid': 'no', 'yes'"),
         ((*FIT, "--kind", "sex"), "--kind 'sex' is not allowed; write NAME=categorical"),
         ((*FIT, "--kind", "sex=often"), "write NAME=categorical"),
-        ((*FIT, "--kind", "age=continuous"), "names no protected attribute; those are sex"),
+        ((*FIT, "--kind", "agr=continuous"), "which is not there"),
         ((*FIT, "--kind", "sex=continuous"), "'sex', which holds no numbers"),
         ((*FIT, "--json", "a.json"), "pass --audit too"),
         ((*FIT, "--audit", "--test-share", "1"), "--test-share 1 is not allowed"),
@@ -407,7 +407,7 @@ SCORED = (*AUDIT, "--scores", "score")
         ((*SCORED, "--plot", "a.doc"), "give a file that ends in .png"),
         (
             ("audit", "people.csv", "--sensitive", "sex", "--scores", "score", "--pos-label", "1"),
-            "--pos-label needs labels",
+            "--positive needs labels",
         ),
         (("audit", "people.csv", "--sensitive", "sex,region", "--scores", "sex"), "cannot be both"),
     ],
@@ -456,7 +456,7 @@ def test_help_names_both_commands(call):
 )
 def test_every_class_and_group_is_held_out_alike(rows, share, seed):
     table = pd.DataFrame(rows, columns=["y", "s"])
-    roles = {"target": ["y"], "sensitive": ["s"]}
+    roles = {"target": ["y"], "protected": ["s"]}
     held_out = tables.held_out_rows(table, roles, {}, share, seed)
     for keys in (["y"], ["y", "s"]):
         for _, mask in table.assign(held_out=held_out).groupby(keys)["held_out"]:

@@ -11,6 +11,7 @@ ORDER = [
         "_text",
         "exceptions",
         "_files",
+        "_html",
         "_progress",
         "_linalg",
         "_arrays",
@@ -34,7 +35,8 @@ ORDER = [
     *("certificates", "_parameters", "_columns", "_tensors", "_validation", "streams"),
     *("_metric_inputs", "_decision_metrics", "_score_metrics", "metrics", "plotting"),
     *("estimators", "auditing", "datasets", "baselines", "experiments", "report", "persistence"),
-    *("_cli_tables", "_cli_output", "_cli_models", "cli", "__main__"),
+    *("_cli_tables", "_cli_data", "_cli_output", "_cli_models", "_cli_explore", "cli"),
+    "__main__",
 ]
 # They judge or replace any model, so they may not know ours, though the list has it below them.
 NO_ESTIMATORS = {name for name in ORDER if "metric" in name} | {"datasets", "baselines"}

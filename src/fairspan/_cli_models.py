@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fairspan import _cli_tables as tables
+from fairspan._cli_data import read_data
 from fairspan._cli_output import (
     AuditFiles,
     bring_audit,
@@ -20,7 +21,7 @@ from fairspan._cli_output import (
 )
 from fairspan._parameters import canonical_criterion
 
-__all__ = ["audit_command", "fit_command"]
+__all__ = ["audit_command", "fit_command", "loaded_model", "make_estimator"]
 
 MODELS = {
     "ridge": "FairRidge",
@@ -31,16 +32,31 @@ MODELS = {
 # A target of more different texts is a name or a remark rather than a class.
 _MAX_CLASSES = 100
 
-Data = Annotated[Path, typer.Argument(help="CSV or Parquet file, one row per person.")]
-Sensitive = Annotated[
-    list[str], typer.Option(help="Protected attributes; repeat, or separate by commas.")
+Data = Annotated[
+    str, typer.Argument(help="CSV or Parquet file, one row per person; or the name of a data set.")
 ]
+Target = Annotated[
+    str | None, typer.Option(help="Column to predict; a known data set has its own.")
+]
+Protected = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--protected", "--sensitive",
+        help="Protected attributes; repeat, or separate by commas. A known data set has its own.",
+    ),
+]  # fmt: skip
 Control = Annotated[
     list[str] | None, typer.Option(help="Columns within whose strata groups are compared.")
 ]
 Weight = Annotated[str | None, typer.Option(help="Column of weights; weight k is k copies.")]
 Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out, as an identifier.")]
-PosLabel = Annotated[str | None, typer.Option(help="The favourable class.")]
+PosLabel = Annotated[
+    str | None, typer.Option("--positive", "--pos-label", help="The favourable class.")
+]
+DataHome = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the data sets' files; $FAIRSPAN_DATA or the cache if absent."),
+]
 Kind = Annotated[
     list[str] | None,
     typer.Option(help="NAME=continuous or NAME=categorical, where the guess is wrong."),
@@ -66,8 +82,8 @@ Plot = Annotated[Path | None, typer.Option(help="The same as a picture: .png, .p
 
 def fit_command(
     data: Data,
-    target: Annotated[str, typer.Option(help="Column to predict.")],
-    sensitive: Sensitive,
+    target: Target = None,
+    protected: Protected = None,
     control: Control = None,
     weight: Weight = None,
     features: Annotated[
@@ -101,6 +117,7 @@ def fit_command(
     markdown: Markdown = None,
     plot: Plot = None,
     drop_missing: DropMissing = False,
+    data_home: DataHome = None,
     seed: Seed = 0,
 ) -> None:
     """Fit a fair model on a table; with --audit, test it on rows it has not seen."""
@@ -111,24 +128,27 @@ def fit_command(
     files.check()
     check_parts(parts)
     check_model_file(out)
-    frame = tables.read_table(data, say)
+    source = read_data(data, data_home, say)
+    target, protected = source.roles(target, protected)
+    frame = source.frame
     roles = tables.find_roles(
-        frame, target=target, sensitive=sensitive, control=control, weight=weight
+        frame, target=target, protected=protected, control=control, weight=weight
     )
     names = tables.pick(frame, features, "--features")
+    tables.check_leaks(names, roles)
     names = names or tables.without_role(frame, roles, drop)
+    frame, kinds = tables.set_kinds(frame, kind, roles)
     frame = tables.complete_rows(frame, roles, drop=drop_missing, say=say)
     tables.check_features(frame, names)
-    kinds = tables.read_kinds(kind, frame, roles["sensitive"])
     label = None if pos_label is None else tables.label_like(pos_label, frame[target], repr(target))
-    estimator = _estimator(
-        model, frame, target, criterion=criterion, sensitive_kind=kinds or "auto",
+    estimator = make_estimator(
+        model, frame, target, kinds.target, criterion=criterion, sensitive_kind=kinds.protected or "auto",
         pos_label=label, random_state=seed, verbose=int(sys.stderr.isatty()),
         **_dial(fairness, max_correlation),
     )  # fmt: skip
     train = test = frame
     if audit:
-        held_out = tables.held_out_rows(frame, roles, kinds, test_share, seed)
+        held_out = tables.held_out_rows(frame, roles, kinds.protected, test_share, seed)
         train, test = frame[~held_out], frame[held_out]
     by_stratum = canonical_criterion(criterion) == "conditional_statistical_parity"
     if control and not (by_stratum or audit):
@@ -150,13 +170,13 @@ def fit_command(
         line("")
         bring_audit(
             files, estimator, **tables.arguments(test, names, roles), pos_label=label,
-            sensitive_kind=kinds or "auto", parts=check_parts(parts), random_state=seed,
+            sensitive_kind=kinds.protected or "auto", parts=check_parts(parts), random_state=seed,
         )  # fmt: skip
 
 
 def audit_command(
     data: Data,
-    sensitive: Sensitive,
+    protected: Protected = None,
     target: Annotated[
         str | None, typer.Option(help="Column of the truth; without it, less can be said.")
     ] = None,
@@ -188,6 +208,7 @@ def audit_command(
     markdown: Markdown = None,
     plot: Plot = None,
     drop_missing: DropMissing = False,
+    data_home: DataHome = None,
     seed: Seed = 0,
 ) -> None:
     """Audit a saved model, or scores and decisions in a table, on rows it was not fitted on."""
@@ -199,16 +220,18 @@ def audit_command(
         raise ValueError(msg)
     files = AuditFiles(json_file, markdown, plot)
     files.check()
-    frame = tables.read_table(data, say)
+    source = read_data(data, data_home, say)
+    frame = source.frame
+    target, protected = target or source.target, protected or list(source.protected)
     roles = tables.find_roles(
-        frame, target=target, sensitive=sensitive, control=control, weight=weight, scores=scores,
+        frame, target=target, protected=protected, control=control, weight=weight, scores=scores,
         decisions=decisions,
     )  # fmt: skip
     others = tables.without_role(frame, roles, drop)
+    frame, kinds = tables.set_kinds(frame, kind, roles)
     frame = tables.complete_rows(frame, roles, drop=drop_missing, say=say)
-    kinds = tables.read_kinds(kind, frame, roles["sensitive"])
     if model is not None:
-        audited, names = _loaded(model, frame)
+        audited, names = loaded_model(model, frame)
     else:
         audited, names = frame[scores or decisions].to_numpy(), [] if no_features else others
     if names:
@@ -225,14 +248,14 @@ def audit_command(
     if pos_label is not None:
         labels, where = getattr(audited, "classes_", None), target or decisions
         if labels is None and where is None:
-            msg = "--pos-label needs labels to be one of: pass --target or --decisions too."
+            msg = "--positive needs labels to be one of: pass --target or --decisions too."
             raise ValueError(msg)
         labels = frame[where] if labels is None else labels
         given["pos_label"] = tables.label_like(pos_label, labels, repr(where or str(model)))
     if attackers is not None:
         given["attackers"] = tables.listed(attackers)
     bring_audit(
-        files, audited, **given, sensitive_kind=kinds or "auto", parts=check_parts(parts),
+        files, audited, **given, sensitive_kind=kinds.protected or "auto", parts=check_parts(parts),
         level=level, min_rows=min_rows, random_state=seed,
     )  # fmt: skip
 
@@ -249,14 +272,17 @@ def _dial(fairness: float | None, max_correlation: float | None) -> dict[str, An
     return {"fairness": 1.0 - max_correlation, "dial": "correlation"}
 
 
-def _estimator(choice: str, frame: Any, target: str, **settings: Any) -> Any:
+def make_estimator(
+    choice: str, frame: Any, target: str, kind: str | None = None, **settings: Any
+) -> Any:
     """An unfitted model: the one asked for, or the one for such a target."""
     from fairspan import estimators
 
     if choice != "auto" and choice not in MODELS:
         raise ValueError(f"--model {choice!r} is unknown; known are auto, {', '.join(MODELS)}.")
     if choice == "auto":
-        classes, n = not tables.is_continuous(frame, target), frame[target].nunique()
+        measured = tables.is_continuous(frame, target) if kind is None else kind == "continuous"
+        classes, n = not measured, frame[target].nunique()
         if classes and n > _MAX_CLASSES:
             first = str(frame[target].iloc[0])
             msg = f"The target {target!r} holds {n:,} different texts, as {first!r}: no classes."
@@ -266,7 +292,7 @@ def _estimator(choice: str, frame: Any, target: str, **settings: Any) -> Any:
 
 
 def _fit(
-    estimator: Any, data: Path, train: Any, roles: dict[str, list[str]], names: list[str]
+    estimator: Any, data: str, train: Any, roles: dict[str, list[str]], names: list[str]
 ) -> None:
     from fairspan.exceptions import RowError
 
@@ -274,7 +300,7 @@ def _fit(
         try:
             # Not encoder="auto": numbers have gaps and scales of their own, too.
             estimator.fit_stream(
-                [train], target=roles["target"][0], sensitive_features=roles["sensitive"],
+                [train], target=roles["target"][0], sensitive_features=roles["protected"],
                 control_features=roles["control"] or None, features=names,
                 sample_weight=roles["weight"][0] if roles["weight"] else None, encoder="table",
             )  # fmt: skip
@@ -285,7 +311,7 @@ def _fit(
         say(f"Warning: {text}")
 
 
-def _loaded(path: Path, frame: Any) -> tuple[Any, list[str]]:
+def loaded_model(path: Path, frame: Any) -> tuple[Any, list[str]]:
     """A saved model, and the columns it was fitted with."""
     from fairspan.persistence import load_model
 

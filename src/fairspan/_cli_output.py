@@ -19,8 +19,10 @@ from fairspan.exceptions import FairspanWarning, NumericalError
 from fairspan.plotting import require_pyplot
 
 __all__ = [
+    "STDOUT",
     "AuditFiles",
     "bring_audit",
+    "check_folder",
     "check_model_file",
     "check_parts",
     "plain_errors",
@@ -28,7 +30,7 @@ __all__ = [
     "show",
 ]
 
-_STDOUT = Path("-")
+STDOUT = Path("-")
 _errors = Console(stderr=True)
 
 
@@ -42,15 +44,15 @@ class AuditFiles(NamedTuple):
     @property
     def to_stdout(self) -> bool:
         """Whether standard output belongs to a file, and so to nothing else."""
-        return _STDOUT in (self.json, self.markdown)
+        return STDOUT in (self.json, self.markdown)
 
     def check(self) -> None:
         """What cannot be written is said before the work, not after it."""
-        if self.json == _STDOUT and self.markdown == _STDOUT:
+        if self.json == STDOUT and self.markdown == STDOUT:
             raise ValueError("--json - and --markdown - cannot both have standard output.")
         for option, path in self._asdict().items():
-            if path is not None and path != _STDOUT:
-                _check_folder(path, f"--{option}")
+            if path is not None and path != STDOUT:
+                check_folder(path, f"--{option}")
         if self.plot is not None:
             pyplot = require_pyplot()
             pyplot.switch_backend("agg")  # a command has no window to draw in
@@ -59,7 +61,7 @@ class AuditFiles(NamedTuple):
                 raise ValueError(msg)
 
 
-def _check_folder(path: Path, option: str) -> None:
+def check_folder(path: Path, option: str) -> None:
     """Refuse a file that has no folder to be in."""
     if path.is_dir():
         raise ValueError(f"{option} {path} is a folder; give the name of a file.")
@@ -67,11 +69,11 @@ def _check_folder(path: Path, option: str) -> None:
         raise ValueError(f"{option} {path}: there is no folder {path.parent}.")
 
 
-def check_model_file(path: Path) -> None:
+def check_model_file(path: Path, option: str = "--out") -> None:
     """Refuse a place where no model can be written."""
     from fairspan.persistence import _skops
 
-    _check_folder(path, "--out")
+    check_folder(path, option)
     _skops()  # absent, it would be missed after the fit
 
 
@@ -98,7 +100,7 @@ def bring_audit(files: AuditFiles, given: Any, **asked: Any) -> None:
     if not files.to_stdout:
         show(repr(found))
     for path, text_of in ((files.json, found.to_json), (files.markdown, found.to_markdown)):
-        if path == _STDOUT:
+        if path == STDOUT:
             typer.echo(printable_json(text_of()), nl=False)
         elif path is not None:
             text_of(path)
@@ -107,7 +109,7 @@ def bring_audit(files: AuditFiles, given: Any, **asked: Any) -> None:
         with whole_file(files.plot) as part:
             figure.savefig(part, format=files.plot.suffix[1:].lower(), dpi=150)
         require_pyplot().close(figure)
-    written = [str(path) for path in files if path not in (None, _STDOUT)]
+    written = [str(path) for path in files if path not in (None, STDOUT)]
     if written:
         line = f"Audit written to {', '.join(written)}"
         say(line) if files.to_stdout else show(f"\n{line}")

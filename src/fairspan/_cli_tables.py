@@ -7,22 +7,25 @@ import importlib
 import io
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan._columns import read_attribute
 from fairspan._files import first_line
-from fairspan.codes import Coder, infer_kind
 from fairspan.encoding import table_encoder
+from fairspan.report import _table as rows
+from fairspan.report._table import is_continuous
 
 __all__ = [
+    "Kinds",
     "arguments",
     "check_columns",
     "check_decisions",
     "check_features",
+    "check_leaks",
     "complete_rows",
     "find_roles",
     "held_out_rows",
@@ -30,8 +33,9 @@ __all__ = [
     "label_like",
     "listed",
     "pick",
-    "read_kinds",
     "read_table",
+    "set_kinds",
+    "shortened",
     "some",
     "without_role",
 ]
@@ -47,7 +51,6 @@ _CHUNK = 2**20
 _TEXT_SHARE, _TABLE_SHARE, _NUMBER = 8, 2, 8
 _IN_BLOCKS = "In Python, fit_stream reads it block by block."
 _SHOWN = 6  # names in a message
-_SLICES = 4  # of a number, when rows are held out
 
 
 def listed(given: list[str] | None) -> list[str] | None:
@@ -170,6 +173,11 @@ def some(texts: Sequence[str]) -> str:
     return ", ".join(texts[:_SHOWN]) + (", ..." if len(texts) > _SHOWN else "")
 
 
+def shortened(name: str, longest: int = 24) -> str:
+    """A name that leaves room for others on its line."""
+    return name if len(name) <= longest else f"{name[: longest - 3]}..."
+
+
 def find_roles(frame: Any, **given: str | Sequence[str] | None) -> dict[str, list[str]]:
     """Columns that the options of these names name; each can be one thing only."""
     out: dict[str, list[str]] = {}
@@ -185,8 +193,8 @@ def find_roles(frame: Any, **given: str | Sequence[str] | None) -> dict[str, lis
                 msg = f"The column {name!r} cannot be both --{seen[name]} and --{option}."
                 raise ValueError(msg)
             seen[name] = option
-    if not out["sensitive"]:
-        raise ValueError("--sensitive names no column.")
+    if not out["protected"]:
+        raise ValueError("--protected names no column.")
     return out
 
 
@@ -197,6 +205,16 @@ def without_role(
     taken = {name for names in roles.values() for name in names}
     taken.update(pick(frame, drop, "--drop"))
     return [name for name in frame.columns if name not in taken]
+
+
+def check_leaks(names: Sequence[str], roles: Mapping[str, Sequence[str]]) -> None:
+    """Refuse the answer among the features, and what prediction is to do without."""
+    what = {"target": "the target", "protected": "a protected attribute", "weight": "the weight"}
+    for role, says in what.items():
+        for name in roles.get(role, ()):
+            if name in names:
+                msg = f"--features names {name!r}, which is {says}: leave it out of the features."
+                raise ValueError(msg)
 
 
 def _check_numbers(column: Any, option: str) -> None:
@@ -230,34 +248,76 @@ def _refuse_infinity(frame: Any, names: Sequence[str]) -> None:
 
 def arguments(frame: Any, names: Sequence[str], roles: Mapping[str, list[str]]) -> dict[str, Any]:
     """Arguments of an audit; protected columns stay in X, from where it takes them by name."""
-    beside = {role: roles[role] or None for role in ("sensitive", "control")}
+    beside = {role: roles[role] or None for role in ("protected", "control")}
     single = {role: frame[roles[role][0]] if roles[role] else None for role in ("target", "weight")}
     X = None
     if names:
-        X = frame[list(dict.fromkeys([*names, *roles["sensitive"], *roles["control"]]))]
+        X = frame[list(dict.fromkeys([*names, *roles["protected"], *roles["control"]]))]
     else:
         beside = {role: frame[known] if known else None for role, known in beside.items()}
     return {
-        "X": X, "y": single["target"], "sensitive_features": beside["sensitive"],
+        "X": X, "y": single["target"], "sensitive_features": beside["protected"],
         "control_features": beside["control"], "sample_weight": single["weight"],
     }  # fmt: skip
 
 
-def read_kinds(given: list[str] | None, frame: Any, sensitive: Sequence[str]) -> dict[str, str]:
-    """Values of ``--kind``: name=categorical or name=continuous."""
-    out: dict[str, str] = {}
+@dataclass(frozen=True)
+class Kinds:
+    """What ``--kind`` says: of protected attributes, of the target, and as Python about ``table``."""
+
+    protected: dict[str, str]
+    target: str | None
+    lines: tuple[str, ...]
+
+
+def set_kinds(
+    frame: Any, given: list[str] | None, roles: Mapping[str, Sequence[str]]
+) -> tuple[Any, Kinds]:
+    """The table with its columns of the kinds of ``--kind NAME=KIND``."""
+    kinds: dict[str, str] = {}
     for text in listed(given) or []:
         name, sign, kind = text.rpartition("=")
         if not sign or kind not in ("categorical", "continuous"):
             msg = f"--kind {text!r} is not allowed; write NAME=categorical or NAME=continuous."
             raise ValueError(msg)
-        if name not in sensitive:
-            msg = f"--kind {text!r} names no protected attribute; those are {', '.join(sensitive)}."
-            raise ValueError(msg)
+        check_columns(frame, [name], f"--kind {text!r} names")
+        kinds[name] = kind
+    changed, lines = {}, []
+    for name, kind in kinds.items():
         if kind == "continuous":
-            _check_numbers(frame[name], f"--kind {text!r}")
-        out[name] = kind
-    return out
+            changed[name], how = _numbers(frame[name]), "pd.to_numeric(table[{0}])"
+        elif name in roles.get("target", ()):
+            # Labels are texts; whole numbers alike, whether or not the column has gaps.
+            changed[name] = frame[name].convert_dtypes().map(str, na_action="ignore")
+            how = 'table[{0}].convert_dtypes().map(str, na_action="ignore")'
+        elif name not in roles["protected"]:  # of those the model is told
+            changed[name], how = frame[name].astype("category"), 'table[{0}].astype("category")'
+        else:
+            continue
+        lines.append(f"table[{name!a}] = {how.format(ascii(name))}")
+    protected = {name: kind for name, kind in kinds.items() if name in roles["protected"]}
+    target = next((kinds[name] for name in roles.get("target", ()) if name in kinds), None)
+    return frame.assign(**changed), Kinds(protected, target, tuple(lines))
+
+
+def _numbers(column: Any) -> Any:
+    import pandas as pd
+
+    try:
+        return pd.to_numeric(column)
+    except (ValueError, TypeError) as error:
+        first = next(str(v) for v in column.dropna() if not _is_number(v))
+        says = f"--kind '{column.name}=continuous'"
+        msg = f"{says} names the column {column.name!r}, which holds no numbers: {first!r}."
+        raise ValueError(msg) from error
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def label_like(text: str, labels: Any, where: str) -> Any:
@@ -273,7 +333,7 @@ def label_like(text: str, labels: Any, where: str) -> Any:
         except ValueError:
             break
     raise ValueError(
-        f"--pos-label {text!r} is no label of {where}: {some([repr(v) for v in known])}."
+        f"--positive {text!r} is no label of {where}: {some([repr(v) for v in known])}."
     )
 
 
@@ -290,11 +350,6 @@ def check_decisions(frame: Any, decisions: str, target: str | None) -> None:
             f"holds {known}."
         )
         raise ValueError(msg)
-
-
-def is_continuous(frame: Any, name: str) -> bool:
-    """Whether a column holds measurements, by the rule for protected attributes."""
-    return infer_kind(read_attribute(name, frame[name], "table")) == "continuous"
 
 
 # ------------------------------------------------------------------ rows
@@ -321,15 +376,9 @@ def complete_rows(
             f"--drop-missing to leave those rows out."
         )
         raise ValueError(msg)
-    frame = frame.loc[~gone].copy()
+    frame = rows.complete_rows(frame, used)
     if frame.empty:
         raise ValueError(f"Every row misses a value of {which}; no rows are left.")
-    for name in counts:
-        # With gaps, truth values were read as objects, and whole numbers as floats, which would be
-        # taken for measurements.
-        values = frame[name].infer_objects()
-        whole = values.dtype.kind == "f" and not np.mod(values, 1.0).any()
-        frame[name] = values.astype(np.int64) if whole else values
     say(f"Left out {int(gone.sum()):,} rows that miss a value of {which}.")
     return frame
 
@@ -338,19 +387,7 @@ def held_out_rows(
     frame: Any, roles: Mapping[str, Sequence[str]], kinds: Mapping[str, str], share: float, seed: int
 ) -> NDArray[np.bool_]:  # fmt: skip
     """A random share of the rows, of every class and group as nearly as whole rows allow."""
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"--test-share {share:g} is not allowed; give a number between 0 and 1.")
-    rng, n = np.random.default_rng(seed), len(frame)
-    codes = []
-    for name in (*roles["target"], *roles["sensitive"]):
-        column = read_attribute(name, frame[name], "table")
-        kind: Any = kinds.get(name) or infer_kind(column)
-        codes.append(Coder.learn(column, kind, _SLICES).codes({name: column}))
-    # In random order within groups, neighbours alike, every so many rows one is taken.
-    order = np.lexsort((rng.random(n), *reversed(codes)))
-    taken = np.diff(np.floor(np.arange(n + 1) * share + rng.random())) > 0.0
-    out = np.zeros(n, dtype=bool)
-    out[order[taken]] = True
-    if not out.any() or out.all():
-        raise ValueError(f"--test-share {share:g} of {n} rows leaves no rows on one side.")
-    return out
+    columns = [*roles["target"], *roles["protected"]]
+    return rows.held_out_rows(
+        frame, columns, kinds=kinds, share=share, seed=seed, says="--test-share "
+    )

@@ -1,4 +1,4 @@
-"""The command line: `fairspan fit`, `audit`, `reproduce`, `bench` and `data`."""
+"""The command line: `fairspan explore`, `fit`, `predict`, `audit`, `reproduce`, `bench`, `data`."""
 
 from __future__ import annotations
 
@@ -22,31 +22,25 @@ except ImportError as error:  # pragma: no cover - the message is all there is
     msg = 'The command line needs typer and rich: pip install "fairspan[cli]".'
     raise SystemExit(msg) from error
 
+from fairspan._cli_data import OFFLINE, SETS, load_set
+from fairspan._cli_explore import explore_command, predict_command
 from fairspan._cli_models import audit_command, fit_command
 from fairspan._cli_tables import listed as _listed
 from fairspan._text import printable
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-    help="Fair kernel models: fit and audit, compare methods, reproduce the paper, fetch the data.",
+    help="Fair kernel models: explore a table, fit, predict, audit, reproduce the paper.",
 )  # fmt: skip
+app.command("explore")(explore_command)
 app.command("fit")(fit_command)
+app.command("predict")(predict_command)
 app.command("audit")(audit_command)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: list them, or fetch one.")
 app.add_typer(data_app, name="data")
 bench_app = typer.Typer(no_args_is_help=True, help="Comparisons with other methods.")
 app.add_typer(bench_app, name="bench")
 
-# Names only: importing scikit-learn takes seconds that `--help` should not.
-SETS = {
-    "adult": "fetch_adult",
-    "compas": "fetch_compas",
-    "communities_crime": "fetch_communities_crime",
-    "nlsy79": "fetch_nlsy79",
-    "law_school": "fetch_law_school",
-    "loans": "load_loans",
-    "diabetes": "load_diabetes",
-}
 METHOD_NAMES = ("fairspan", "fgp", "gp", "linear-ferm", "ferm", "laftr-gp", "ncfr")
 FRONTIER_SETS = ("adult", "compas", "compas-paper", "communities", "nlsy79", "law-school")
 FRONTIER_METHODS = (
@@ -75,17 +69,33 @@ DataHome = Annotated[
 def main() -> None:
     """Entry point: one red line and exit code 2 where a user can act, never a traceback."""
     try:
-        app()
+        code = app(standalone_mode=False)
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("FAIRSPAN_DEBUG"):
             raise
-        _errors.print(f"[bold red]Error:[/] {_inert(error)}", highlight=False, soft_wrap=True)
+        _fail(str(error))
         raise SystemExit(2) from error
+    except Exception as error:
+        # What cannot be parsed; the class is click's or typer's own, by typer's version.
+        said = getattr(error, "format_message", None)
+        if said is None:
+            raise
+        if not said():  # nothing was asked for: the help has been shown
+            raise SystemExit(2) from error
+        _fail(f"{said().rstrip('.')}. See {_help_of(error)}.")
+        raise SystemExit(2) from error
+    raise SystemExit(code or 0)
 
 
-def _inert(error: BaseException) -> str:
-    """Text of an error without markup or control characters of its own."""
-    return printable(str(error), keep="").replace("[", "\\[")
+def _fail(text: str) -> None:
+    """One red line, without markup or control characters of its own."""
+    inert = printable(text, keep="").replace("[", "\\[")
+    _errors.print(f"[bold red]Error:[/] {inert}", highlight=False, soft_wrap=True)
+
+
+def _help_of(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    return f"`{'fairspan' if context is None else context.command_path} --help`"
 
 
 def _version(value: bool) -> None:
@@ -203,15 +213,6 @@ def fetch_data(
     data_home: DataHome = None,
 ) -> None:
     """Find a data set, download it if need be, and say where it is."""
-    if name not in SETS:
-        msg = f"Data set {name!r} is unknown. Known: {', '.join(SETS)}."
-        raise ValueError(msg)
-    from fairspan import datasets
-
-    load: Any = getattr(datasets, SETS[name])
-    if name in ("loans", "diabetes"):
-        table = load()
-        typer.echo(f"{name}: {len(table.data)} rows, comes with an installed package")
-        return
-    table = load(data_home=data_home)
-    typer.echo(f"{name}: {len(table.data)} rows, {table.filename}")
+    table = load_set(name, data_home)
+    where = "comes with an installed package" if name in OFFLINE else table.filename
+    typer.echo(f"{name}: {len(table.data)} rows, {where}")

@@ -1,0 +1,77 @@
+"""What DATA may be on the command line: a file, or the name of a data set that fairspan knows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairspan._cli_tables import read_table
+
+__all__ = ["OFFLINE", "SETS", "Source", "load_set", "read_data"]
+
+# Name on the command line -> function of fairspan.datasets.
+SETS = {
+    "adult": "fetch_adult",
+    "compas": "fetch_compas",
+    "communities_crime": "fetch_communities_crime",
+    "nlsy79": "fetch_nlsy79",
+    "law_school": "fetch_law_school",
+    "loans": "load_loans",
+    "diabetes": "load_diabetes",
+}
+# They come with an installed package: nothing to look for.
+OFFLINE = ("loans", "diabetes")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table, and the roles of its columns where the data set says so."""
+
+    name: str
+    frame: Any
+    target: str | None = None
+    protected: tuple[str, ...] = ()
+
+    def roles(self, target: str | None, protected: list[str] | None) -> tuple[str, list[str]]:
+        """The columns asked for; of a known data set, its own where none are."""
+        target = target or self.target
+        if target is None:
+            msg = "--target is missing: name the column to predict, as --target repaid."
+            raise ValueError(msg)
+        protected = protected or list(self.protected)
+        if not protected:
+            msg = "--protected is missing: name the protected attributes, as --protected sex,age."
+            raise ValueError(msg)
+        return target, protected
+
+
+def read_data(data: str, data_home: Path | None, say: Callable[[str], None]) -> Source:
+    """The table of a file, or of a known data set; a file of such a name goes first."""
+    path = Path(data)
+    if data not in SETS or path.exists():
+        near = difflib.get_close_matches(data, SETS, n=1)
+        if not path.exists() and not path.suffix:
+            hint = f"Did you mean {near[0]!r}?" if near else f"Data sets: {', '.join(SETS)}."
+            raise ValueError(f"{data} is neither a file nor the name of a data set. {hint}")
+        return Source(data, read_table(path, say))
+    table = load_set(data, data_home)
+    frame, s, y = table.data, table.sensitive_features, table.target
+    beside = [name for name in s.columns if name not in frame.columns]
+    import pandas as pd  # the extra of the command line has it
+
+    whole = pd.concat([frame, s[beside], y], axis=1).reset_index(drop=True)
+    return Source(data, whole, str(y.name), tuple(s.columns))
+
+
+def load_set(name: str, data_home: Path | None) -> Any:
+    """A data set by its name."""
+    from fairspan import datasets
+
+    if name not in SETS:
+        msg = f"Data set {name!r} is unknown. Known: {', '.join(SETS)}."
+        raise ValueError(msg)
+    load: Any = getattr(datasets, SETS[name])
+    return load() if name in OFFLINE else load(data_home=data_home)

@@ -1,0 +1,275 @@
+"""`fairspan explore` and `fairspan predict`: a report from a table, and answers from a model."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from fairspan import _cli_tables as tables
+from fairspan._cli_data import read_data
+from fairspan._cli_models import (
+    Control,
+    Data,
+    DataHome,
+    Drop,
+    DropMissing,
+    Kind,
+    Parts,
+    PosLabel,
+    Protected,
+    Seed,
+    Target,
+    Weight,
+    loaded_model,
+    make_estimator,
+)  # fmt: skip
+from fairspan._cli_output import (
+    STDOUT,
+    check_folder,
+    check_model_file,
+    check_parts,
+    plain_errors,
+    say,
+    show,
+)
+from fairspan._files import whole_file
+from fairspan._text import printable_json
+
+__all__ = ["explore_command", "predict_command"]
+
+# What a spreadsheet takes for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_SHOWN_DIALS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def explore_command(
+    data: Data,
+    target: Target = None,
+    protected: Protected = None,
+    criterion: Annotated[
+        str,
+        typer.Option(
+            help="statistical_parity (sp), equalized_odds (eo), equal_opportunity (eop) or "
+            "conditional_statistical_parity (with --control)."
+        ),
+    ] = "statistical_parity",
+    positive: PosLabel = None,
+    out: Annotated[Path, typer.Option(help="File for the report.")] = Path("report.html"),
+    save_model: Annotated[
+        Path | None, typer.Option(help="File for the model of the chosen fairness, too.")
+    ] = None,
+    fairness: Annotated[
+        float, typer.Option(help="Of that model, and where the slider begins: 0 to 1, fairest.")
+    ] = 1.0,
+    control: Control = None,
+    weight: Weight = None,
+    features: Annotated[
+        list[str] | None, typer.Option(help="Columns to learn from; all others if not given.")
+    ] = None,
+    drop: Drop = None,
+    kind: Kind = None,
+    model: Annotated[
+        str, typer.Option(help="auto, ridge, ridge-classifier, gp, gp-classifier.")
+    ] = "auto",
+    test_share: Annotated[float, typer.Option(help="Share of rows held out.")] = 0.25,
+    points: Annotated[int, typer.Option(help="Places of the slider.")] = 41,
+    parts: Parts = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="All numbers, for machines; - is standard output.")
+    ] = None,
+    drop_missing: DropMissing = False,
+    data_home: DataHome = None,
+    seed: Seed = 0,
+) -> None:
+    """What does fairness cost? One page with a slider, from a table; one fit makes all of it."""
+    check_folder(out, "--out")
+    if json_file not in (None, STDOUT):
+        check_folder(json_file, "--json")
+    if save_model is not None:
+        check_model_file(save_model, "--save-model")
+    if not 0.0 <= fairness <= 1.0:
+        raise ValueError(f"--fairness {fairness:g} is not allowed; give a number from 0 to 1.")
+    source = read_data(data, data_home, say)
+    target, protected = source.roles(target, protected)
+    frame = source.frame
+    roles = tables.find_roles(
+        frame, target=target, protected=protected, control=control, weight=weight
+    )
+    names = tables.pick(frame, features, "--features")
+    tables.check_leaks(names, roles)
+    names = names or tables.without_role(frame, roles, drop)
+    frame, kinds = tables.set_kinds(frame, kind, roles)
+    frame = tables.complete_rows(frame, roles, drop=drop_missing, say=say)
+    tables.check_features(frame, names)
+    label = None
+    if positive is not None:
+        label = tables.label_like(positive, frame[target], repr(target))
+    estimator = make_estimator(
+        model, frame, target, kinds.target, criterion=criterion, pos_label=label,
+        sensitive_kind=kinds.protected or "auto",
+        random_state=seed,
+    )  # fmt: skip
+    line = say if json_file == STDOUT else show
+    line(f"{data}: {len(frame):,} rows; {target} from {len(names)} columns; {', '.join(protected)}")
+    from fairspan.report import explore
+    from fairspan.report._snippet import source_lines
+
+    with plain_errors() as told:
+        report = explore(
+            frame, target=target, sensitive_features=roles["protected"],
+            control_features=roles["control"] or None, features=names,
+            sample_weight=roles["weight"][0] if roles["weight"] else None, pos_label=label,
+            model=estimator, sensitive_kind=kinds.protected or "auto", fairness=fairness, n_points=points,
+            test_share=test_share, audit_parts=check_parts(parts), random_state=seed,
+            verbose=int(sys.stderr.isatty()), name=data, command=_command(),
+            source="\n".join([source_lines(data), *kinds.lines]),
+        )  # fmt: skip
+    for text in told:
+        say(f"Warning: {text}")
+    line(_table(report.study))
+    if save_model is not None:
+        from fairspan.persistence import save_model as save
+
+        line(f"Model written to {save(report.model, save_model)}")
+    report.to_html(out)
+    if json_file == STDOUT:
+        typer.echo(printable_json(report.to_json()), nl=False)
+    elif json_file is not None:
+        report.to_json(json_file)
+        line(f"Numbers written to {json_file}")
+    size = out.stat().st_size / 1e6
+    line(f"Report written to {out} ({size:.1f} MB). Open it in a browser: {out.resolve().as_uri()}")
+
+
+def _command() -> str:
+    """What was typed, to be shown in the report."""
+    return " ".join(["fairspan", *(shlex.quote(text) for text in sys.argv[1:])])
+
+
+def _table(study: dict[str, Any]) -> str:
+    """A few places of the slider, as text."""
+    dials, curves = np.array(study["fairness"]), study["tradeoff"]
+    rows = sorted({int(np.abs(dials - f).argmin()) for f in _SHOWN_DIALS})
+    names = list(curves["parity"])
+    # A name as wide as a screen would break the table.
+    head = ["fairness", curves["error_name"], *(f"corr. {tables.shortened(n)}" for n in names)]
+    body = [
+        [
+            f"{dials[i]:.2f}",
+            _interval(curves["error"], i),
+            *(_interval(curves["parity"][name], i) for name in names),
+        ]
+        for i in rows
+    ]
+    widths = [max(len(row[j]) for row in (head, *body)) for j in range(len(head))]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in (head, *body)]
+    where = f"Held-out rows ({study['about']['n_test']:,}), with {study['about']['level']:.0%} intervals:"
+    return "\n".join(["", where, *(text.rstrip() for text in lines), ""])
+
+
+def _interval(curve: dict[str, list[float | None]], i: int) -> str:
+    value, low, high = (curve[key][i] for key in ("value", "low", "high"))
+    if value is None:
+        return "-"
+    if low is None or high is None:
+        return f"{value:.3g}"
+    return f"{value:.3g} ({low:.3g} to {high:.3g})"
+
+
+# ------------------------------------------------------------------ predict
+
+
+def predict_command(
+    data: Data,
+    model: Annotated[
+        Path, typer.Option(help="Model that `fairspan fit`, explore or save_model has written.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="CSV file for the predictions; standard output if not given."),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="The same as JSON; - is standard output.")
+    ] = None,
+    fairness: Annotated[
+        float | None, typer.Option(help="Another fairness than the model was saved with, 0 to 1.")
+    ] = None,
+    data_home: DataHome = None,
+) -> None:
+    """Predictions of a saved model for the rows of a table, which needs no protected attribute."""
+    for path, option in ((out, "--out"), (json_file, "--json")):
+        if path is not None and path != STDOUT:
+            check_folder(path, option)
+    if fairness is not None and not 0.0 <= fairness <= 1.0:
+        raise ValueError(f"--fairness {fairness:g} is not allowed; give a number from 0 to 1.")
+    if out in (None, STDOUT) and json_file == STDOUT:
+        out = None
+    frame = read_data(data, data_home, say).frame
+    fitted, names = loaded_model(model, frame)
+    tables.check_features(frame, names)
+    if not hasattr(fitted, "predict"):
+        msg = f"{model} holds a {type(fitted).__name__}, which makes features and predicts nothing."
+        raise ValueError(msg)
+    with plain_errors() as told:
+        if fairness is not None:
+            fitted = fitted.at(fairness)
+        columns = _predictions(fitted, frame[names])
+    for text in told:
+        say(f"Warning: {text}")
+    if json_file is not None:
+        _bring(json_file, printable_json(json.dumps(columns, ensure_ascii=False)) + "\n")
+    if out is not None or json_file is None:
+        _bring(out or STDOUT, _as_csv(columns))
+    for path in (out, json_file):
+        if path not in (None, STDOUT):
+            say(f"Predictions of {len(frame):,} rows written to {path}")
+
+
+def _predictions(model: Any, X: Any) -> dict[str, list[Any]]:
+    """Row of the file, from 1; prediction; probability of each class."""
+    out: dict[str, list[Any]] = {"row": list(range(1, len(X) + 1))}
+    out["prediction"] = np.asarray(model.predict(X)).tolist()
+    if hasattr(model, "predict_proba"):
+        found = model.predict_proba(X)
+        for j, label in enumerate(model.classes_):
+            out[f"probability of {label}"] = found[:, j].tolist()
+    elif hasattr(model, "decision_function"):
+        found = np.asarray(model.decision_function(X))
+        if found.ndim == 1:
+            out[f"score of {model.classes_[-1]}"] = found.tolist()
+        else:
+            for j, label in enumerate(model.classes_):
+                out[f"score of {label}"] = found[:, j].tolist()
+    return out
+
+
+def _as_csv(columns: dict[str, list[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([_cell(name) for name in columns])
+    writer.writerows([_cell(v) for v in row] for row in zip(*columns.values(), strict=True))
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A text that a spreadsheet would run as a formula gets a quote before it; numbers stay."""
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    return value
+
+
+def _bring(path: Path, text: str) -> None:
+    if path == STDOUT:
+        # Not through a console: it would wrap lines.
+        sys.stdout.write(text)
+        return
+    with whole_file(path) as part:
+        part.write_bytes(text.encode("utf-8", "backslashreplace"))

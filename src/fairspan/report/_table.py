@@ -1,0 +1,87 @@
+"""Rows of a table: those that can be used, and those that are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairspan._columns import read_attribute
+from fairspan.codes import Coder, infer_kind
+
+__all__ = ["complete_rows", "held_out_rows", "is_continuous"]
+
+_SLICES = 4  # of a number, when rows are held out
+
+
+def is_continuous(frame: Any, name: str) -> bool:
+    """Whether a column holds measurements, by the rule for protected attributes."""
+    return infer_kind(read_attribute(name, frame[name], "table")) == "continuous"
+
+
+def complete_rows(frame: Any, columns: Iterable[str]) -> Any:
+    """Rows in which none of these columns is missing.
+
+    Parameters
+    ----------
+    frame : pandas DataFrame
+    columns : names of columns that no row can do without.
+
+    Returns
+    -------
+    DataFrame
+        The frame itself where nothing is missing. Columns that had gaps hold again what they would
+        hold without: truth values and whole numbers, which pandas keeps as objects and floats.
+    """
+    columns = list(dict.fromkeys(columns))
+    missing = frame[columns].isna()
+    gone = missing.any(axis=1)
+    if not gone.any():
+        return frame
+    frame = frame.loc[~gone].copy()
+    for name in missing.columns[missing.any(axis=0)]:
+        # Whole numbers as floats would be taken for measurements.
+        values = frame[name].infer_objects()
+        whole = values.dtype.kind == "f" and not np.mod(values, 1.0).any()
+        frame[name] = values.astype(np.int64) if whole else values
+    return frame
+
+
+def held_out_rows(
+    frame: Any, columns: Iterable[str], *, kinds: Mapping[str, str] | None = None,
+    share: float = 0.25, seed: int = 0, says: str = "share=",
+) -> NDArray[np.bool_]:  # fmt: skip
+    """A random share of the rows, of every class and group as nearly as whole rows allow.
+
+    Parameters
+    ----------
+    frame : pandas DataFrame
+    columns : the target and the protected attributes, complete.
+    kinds : "categorical" or "continuous", by column, where the guess is wrong.
+    share : of the rows, between 0 and 1.
+    seed : the same seed holds out the same rows.
+    says : how a message names ``share``.
+
+    Returns
+    -------
+    ndarray of bool
+        True for the rows held out.
+    """
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"{says}{share:g} is not allowed; give a number between 0 and 1.")
+    rng, n = np.random.default_rng(seed), len(frame)
+    codes = []
+    for name in columns:
+        column = read_attribute(name, frame[name], "table")
+        kind: Any = (kinds or {}).get(name) or infer_kind(column)
+        codes.append(Coder.learn(column, kind, _SLICES).codes({name: column}))
+    # In random order within groups, neighbours alike, every so many rows one is taken.
+    order = np.lexsort((rng.random(n), *reversed(codes)))
+    taken = np.diff(np.floor(np.arange(n + 1) * share + rng.random())) > 0.0
+    out = np.zeros(n, dtype=bool)
+    out[order[taken]] = True
+    if not out.any() or out.all():
+        raise ValueError(f"{says}{share:g} of {n} rows leaves no rows on one side.")
+    return out

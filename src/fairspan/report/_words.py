@@ -1,0 +1,148 @@
+"""Sentences for a reader who is responsible for a model and does not read code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairspan.certificates import Certificate
+
+__all__ = ["certificate_words", "criterion_words", "metric_words", "model_words"]
+
+_MODELS = {
+    "FairGPClassifier": "Gaussian process classifier",
+    "FairGPRegressor": "Gaussian process regression",
+    "FairRidge": "kernel ridge regression",
+    "FairRidgeClassifier": "kernel least-squares classifier",
+}
+
+_METRICS = {
+    "statistical_parity_correlation": "correlation of the score with the attribute",
+    "correlation_ratio": "share of the score's spread that lies between the groups (as a root)",
+    "equal_opportunity_correlation":
+        "correlation of the score with the attribute among the truly positive",
+    "equalized_odds_correlation":
+        "correlation of the score with the attribute at the same true outcome",
+    "demographic_parity_difference": "difference of selection rates",
+    "demographic_parity_ratio": "lowest selection rate over the highest",
+    "equal_opportunity_difference": "difference of true positive rates",
+    "equalized_odds_difference": "difference of true or false positive rates, the larger",
+    "predictive_parity_difference": "difference of how often the selected are truly positive",
+    "accuracy_difference": "difference of the shares of right decisions",
+    "calibration_difference": "difference of how far probabilities are too high",
+    "mean_prediction_difference": "difference of mean predictions",
+    "mean_error_difference": "difference of mean errors",
+    "root_mean_squared_error_difference": "difference of root mean squared errors",
+}  # fmt: skip
+
+
+def model_words(model: Any) -> str:
+    """What kind of model it is."""
+    name = type(model).__name__
+    return _MODELS.get(name, name)
+
+
+def metric_words(metric: str) -> str:
+    """Plain name of a metric; of several classes, with the class."""
+    name, bracket, label = metric.partition(" (")
+    return f"{_METRICS.get(name, name.replace('_', ' '))}{bracket}{label}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def criterion_words(
+    criterion: str, attributes: Sequence[str], strata: Sequence[str], target: str, positive: str
+) -> str:
+    """What must not depend on what, in one sentence."""
+    groups = _listed(attributes)
+    if criterion == "statistical_parity":
+        return f"Statistical parity: the mean score must not depend on {groups}."
+    if criterion == "equalized_odds":
+        return (
+            f"Equalized odds: among people with the same true {target}, the mean score must not depend "
+            f"on {groups}."
+        )
+    if criterion == "equal_opportunity":
+        return (
+            f"Equal opportunity: among people whose true {target} is {positive}, the mean score must not "
+            f"depend on {groups}."
+        )
+    return (
+        f"Conditional statistical parity: among people of the same {_listed(strata)}, the mean score must "
+        f"not depend on {groups}."
+    )
+
+
+_INSIDE = {
+    "statistical_parity": "",
+    "equalized_odds": ", at each true outcome",
+    "equal_opportunity": ", among those whose true outcome is the favourable one",
+    "conditional_statistical_parity": ", inside each stratum of the control features",
+}
+
+
+def certificate_words(
+    found: Certificate, fairness: float, n_train: int, n_test: int, noise: float
+) -> list[str]:
+    """What is promised, on which rows, under which assumptions, and what is not promised."""
+    inside = _INSIDE[found.criterion]
+    used = list(dict.fromkeys(b.attribute for b in found.blocks if b.constrained))
+    who = _listed(used) or "any protected attribute"
+    rows = f"the {n_train:,} training rows"
+    if found.n_functions == 0:
+        out = [
+            f"On {rows}: nothing that predicts is left after the protected attributes were removed; "
+            f"everybody gets the same score."
+        ]
+    elif fairness <= 0.0:
+        out = [
+            f"Fairness 0 promises nothing: this model is fitted for accuracy alone. On {rows} its score "
+            f"correlates with {who}{inside} by up to {_shown(found.supremum)}."
+        ]
+    elif fairness >= 1.0 and found.supremum < 1e-6:
+        out = [
+            f"On {rows} the mean score is the same for all groups and slices of {who}{inside}: the "
+            f"correlation is zero up to rounding. This is an exact property of the fit, and holds for "
+            f"every model that could be built from the same functions, not only for this one."
+        ]
+    else:
+        out = [
+            f"On {rows} no model built from the same functions has a score that correlates with {who}"
+            f"{inside} by more than {_shown(found.supremum)}. This is an exact property of the fit."
+        ]
+        if fairness < 1.0:
+            out.append("Between the two ends the promise is partial: fairness 1 removes the rest.")
+    out.append(
+        f"On new people the numbers move by chance: for {n_test:,} held-out rows a correlation of about "
+        f"{_shown(noise)} is within sampling noise. This assumes that new people are drawn like these rows, "
+        f"and independently of each other; a change of population or of how data are recorded ends it."
+    )
+    out.append(
+        "The promise is about means of the score. It does not say that scores have the same spread or "
+        "shape in every group, that decisions at a threshold are equally frequent, or that the "
+        "attribute cannot be guessed from the score. Look at the other views for those."
+    )
+    left = list(dict.fromkeys(f"{b.attribute}: {v}" for b in found.blocks for v in b.left_out))
+    if left:
+        out.append(f"Nothing is promised for groups with too few training rows: {_some(left)}.")
+    free = {(b.cell, b.attribute) for b in found.blocks} - {
+        (b.cell, b.attribute) for b in found.blocks if b.constrained
+    }
+    if free:
+        where = sorted(f"{attribute} in {cell}" for cell, attribute in free)
+        out.append(f"Not constrained, for too few rows or no variation: {_some(where)}.")
+    if fairness >= 1.0 and any(b.constrained and b.n_removed < b.n_codes for b in found.blocks):
+        out.append("Not all directions of the attributes were removed, so zero is not reached.")
+    return out
+
+
+def _some(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:6]) + (f" and {len(texts) - 6} more" if len(texts) > 6 else "")
+
+
+def _shown(correlation: float) -> str:
+    return f"{correlation:.3f}" if correlation >= 5e-4 else f"{correlation:.0e}"

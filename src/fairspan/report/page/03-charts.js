@@ -1,0 +1,239 @@
+// Charts: one look for all, drawn by Plotly, each with its numbers as a table.
+
+// Okabe and Ito's colours, those that stand out on white first; dashes and markers tell them apart
+// without colour. The two series have different lengths, so that pairs repeat late.
+const COLOURS = ["#0072B2", "#D55E00", "#007A59", "#A8477F", "#000000", "#9A6A00", "#3F8FBF"];
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+const MARKERS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down", "star"];
+
+const look = (i) => ({
+  colour: COLOURS[i % COLOURS.length],
+  dash: DASHES[i % DASHES.length],
+  marker: MARKERS[i % MARKERS.length],
+});
+
+const INK = "#1b2430";
+const GREY = "#5b6875";
+const FONT = {
+  family: "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif",
+  size: 12.5,
+  color: INK,
+};
+const CONFIG = { displayModeBar: false, scrollZoom: false, doubleClick: false, showTips: false };
+
+// Titles of axes do not wrap by themselves. The text is escaped already.
+function folded(text, most = 44) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    if (lines.at(-1) && lines.at(-1).length + word.length >= most) lines.push("");
+    lines.push(`${lines.pop()} ${word}`.trim());
+  }
+  return lines.join("<br>");
+}
+
+function axis(title, kind, ends, more = {}) {
+  return {
+    title: { text: folded(title), standoff: 8, font: { size: 12.5 } },
+    range: ends,
+    fixedrange: true,
+    tickformat: KINDS[kind]?.tick ?? "",
+    automargin: true,
+    nticks: 6,
+    gridcolor: "#e6eaee",
+    linecolor: "#8b96a1",
+    zeroline: false,
+    showline: true,
+    ticks: "outside",
+    ticklen: 4,
+    tickcolor: "#8b96a1",
+    ...more,
+  };
+}
+
+function layout(height, more) {
+  return {
+    height,
+    font: FONT,
+    margin: { l: 8, r: 14, t: 12, b: 8 },
+    showlegend: false,
+    dragmode: false,
+    hovermode: "closest",
+    paper_bgcolor: "#fff",
+    plot_bgcolor: "#fff",
+    hoverlabel: { bgcolor: "#fff", bordercolor: GREY, font: { ...FONT }, align: "left", namelength: -1 },
+    ...more,
+  };
+}
+
+// Ends of an axis that holds all these numbers at every place of the slider.
+function ends(numbers, { least, most, pad = 0.05 } = {}) {
+  const all = numbers.filter(known);
+  if (!all.length) return [least ?? 0, most ?? 1];
+  let low = all[0],
+    high = all[0];
+  for (const x of all) {
+    low = Math.min(low, x);
+    high = Math.max(high, x);
+  }
+  const room = (high - low || Math.abs(high) || 1) * pad;
+  return [
+    least !== undefined && low >= least ? least - 0.02 * (high - least || 1) : low - room,
+    most !== undefined && high <= most && high + room > most ? most + 0.02 : high + room,
+  ];
+}
+
+const error = (estimates, of, times = 1) => ({
+  type: "data",
+  symmetric: false,
+  thickness: 1.6,
+  width: 4,
+  ...of,
+  array: estimates.map((e) =>
+    known(e.high) && known(e.value) ? Math.max(times * (e.high - e.value), 0) : 0,
+  ),
+  arrayminus: estimates.map((e) =>
+    known(e.low) && known(e.value) ? Math.max(times * (e.value - e.low), 0) : 0,
+  ),
+});
+
+// ------------------------------------------------------------------ keys
+
+function swatch({ colour, dash, marker, open }) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const set = (node, attributes) => {
+    for (const [key, one] of Object.entries(attributes)) node.setAttribute(key, one);
+    return node;
+  };
+  set(svg, { width: 30, height: 14, "aria-hidden": "true", viewBox: "0 0 30 14" });
+  const add = (tag, attributes) =>
+    svg.append(set(document.createElementNS(svg.namespaceURI, tag), attributes));
+  const gaps = { dash: "7 4", dot: "2 3", dashdot: "7 3 2 3", longdash: "11 4", longdashdot: "11 3 2 3" }[
+    dash
+  ];
+  if (dash)
+    add("path", {
+      d: "M1 7H29",
+      stroke: colour,
+      "stroke-width": 2.4,
+      fill: "none",
+      ...(gaps && { "stroke-dasharray": gaps }),
+    });
+  const shapes = {
+    circle: "M15 2.5a4.5 4.5 0 1 0 .01 0Z",
+    square: "M11 3h8v8h-8Z",
+    diamond: "M15 1.5L20.5 7L15 12.5L9.5 7Z",
+    "triangle-up": "M15 2L20 11H10Z",
+    "triangle-down": "M15 12L20 3H10Z",
+    cross: "M13.3 2h3.4v3.3H20v3.4h-3.3V12h-3.4V8.7H10V5.3h3.3Z",
+    x: "M11.8 2L15 5.2L18.2 2L20 3.8L16.8 7L20 10.2L18.2 12L15 8.8L11.8 12L10 10.2L13.2 7L10 3.8Z",
+    star: "M15 1l1.7 4.2 4.5.3-3.5 2.9 1.1 4.4-3.8-2.4-3.8 2.4 1.1-4.4-3.5-2.9 4.5-.3Z",
+  };
+  if (marker)
+    add("path", {
+      d: shapes[marker] ?? shapes.circle,
+      fill: open ? "#fff" : colour,
+      stroke: colour,
+      "stroke-width": open ? 2 : 0.5,
+    });
+  return svg;
+}
+
+// entries: [{ text, colour, dash, marker }]; the key is part of the page, so names wrap and are inert.
+function key(entries) {
+  return element(
+    "ul",
+    { class: "key" },
+    entries.map((one) => element("li", {}, swatch(one), name(brief(one.text, 60)))),
+  );
+}
+
+// ------------------------------------------------------------------ one chart
+
+const charts = [];
+
+// read(state) gives { traces, layout, label, table, key, say }; nothing is drawn when it gives null.
+function chart(id, about, read) {
+  const card = byId(id);
+  const say = element("p", { class: "say" });
+  const legend = element("div", {});
+  const plot = element("div", { class: "plot", role: "img" });
+  const numbers = element("div", {
+    class: "scroll",
+    role: "region",
+    tabindex: "0",
+    "aria-label": "Numbers of this chart",
+  });
+  const title = card.querySelector("h3").textContent;
+  const summary = element(
+    "summary",
+    {},
+    "Numbers of this chart",
+    element("span", { class: "unseen" }, `: ${title}`),
+  );
+  card.append(
+    element("p", { class: "about" }, about),
+    say,
+    element("figure", {}, legend, plot, element("details", {}, summary, numbers)),
+  );
+  const one = { card, plot, stale: null, wanted: null, drawn: null, width: 0 };
+  one.update = (state) => {
+    const now = read(state);
+    card.hidden = now === null;
+    one.wanted = null;
+    if (now === null) {
+      fill(numbers);
+      return;
+    }
+    fill(say, now.say ?? null);
+    say.hidden = !now.say;
+    fill(legend, now.key ? key(now.key) : null);
+    fill(numbers, now.table);
+    numbers.setAttribute("aria-label", now.table.caption.textContent);
+    plot.setAttribute("aria-label", plain(now.label));
+    one.wanted = now;
+  };
+  charts.push(one);
+  return one;
+}
+
+let paper = null; // width of a chart in print
+
+function draw(one) {
+  const now = one.wanted;
+  if (!now) return;
+  const width = paper ?? one.plot.clientWidth;
+  if (now === one.drawn && width === one.width) return;
+  one.drawn = now;
+  one.width = width;
+  const height = paper ? 0.8 * now.layout.height : now.layout.height;
+  Plotly.react(one.plot, now.traces, { ...now.layout, width, height }, CONFIG);
+}
+
+const inSight = (one) => {
+  const box = one.card.getBoundingClientRect();
+  return box.bottom > -200 && box.top < window.innerHeight + 200;
+};
+
+function renew(some) {
+  for (const one of some.filter((each) => each.stale)) {
+    one.update(one.stale);
+    one.stale = null;
+  }
+  fillRows();
+  some.forEach(draw);
+}
+
+// What is in sight moves with the slider, the rest as soon as it rests.
+let later = 0;
+function drawAll(state) {
+  for (const one of charts) one.stale = state;
+  clearTimeout(later);
+  later = setTimeout(() => renew(charts), 150);
+  renew(charts.filter(inSight));
+}
+
+// Windows change, and paper is narrower than the screen: charts are drawn anew at their width.
+function fitCharts(width = null) {
+  paper = width;
+  renew(charts);
+}

@@ -1,0 +1,287 @@
+// The trade-off, what the model pays for fairness, and who gained and lost.
+
+const study = JSON.parse(byId("study").textContent);
+const isNumber = study.task === "regression";
+const errorKind = isNumber ? "number" : "rate";
+const extraKind = isNumber ? "number" : "points";
+const gapKind = isNumber ? "number" : "points";
+const fairnessText = (i) => placeText(study.fairness[i]);
+
+const errorName = study.tradeoff.error_name;
+const curves = Object.keys(study.tradeoff.parity);
+const atPlace = (series, i) => ({ value: series.value[i], low: series.low?.[i], high: series.high?.[i] });
+const allOf = (series) => [...series.value, ...(series.low ?? []), ...(series.high ?? [])];
+const extras = study.positions.map((position) => position.headline.error_extra ?? {});
+
+// "0.6 points more than", "as much as", or "0.3 points less than" without fairness.
+function extraWords(e) {
+  const size = show(Math.abs(e.value), extraKind);
+  const much = /^0(\.0*)?( |$)/.test(size) ? "as much" : `${size} ${e.value > 0 ? "more" : "less"}`;
+  return [
+    value("error_extra", e.value, much),
+    much === "as much" ? " as without fairness" : " than without fairness",
+  ];
+}
+
+function priceWords(i) {
+  const e = extras[i];
+  if (i === 0) return ["This is the model without fairness, to which all others are compared."];
+  if (!known(e.value)) return [`The extra ${errorName} is not known.`];
+  const sure = known(e.low) && known(e.high) ? e.low > 0 || e.high < 0 : null;
+  return [
+    `At fairness ${fairnessText(i)} the ${errorName} is `,
+    extraWords(e),
+    range(e, extraKind) ? ` (difference ${range(e, extraKind)})` : "",
+    sure === null
+      ? "."
+      : sure
+        ? "; the interval leaves out zero."
+        : "; the interval includes zero, so chance alone could explain it.",
+  ];
+}
+
+chart(
+  "view-tradeoff",
+  `Lower is more accurate, further left is fairer. The line is the whole slider; the mark is where it stands, ` +
+    `with its intervals; 0 and 1 are its ends. The grey band is the rough size that chance gives to a dependence that is truly zero.`,
+  ({ i }) => {
+    const { tradeoff } = study;
+    const x = axis(
+      sentenceCase(label(tradeoff.parity_name, 120)),
+      "index",
+      ends(
+        curves.flatMap((a) => allOf(tradeoff.parity[a])),
+        { least: 0 },
+      ),
+    );
+    const y = axis(
+      sentenceCase(`${errorName}, held-out`),
+      errorKind,
+      ends(allOf(tradeoff.error), { pad: 0.08 }),
+    );
+    const traces = curves.flatMap((attribute, j) => {
+      const { colour, dash, marker } = look(j);
+      const parity = tradeoff.parity[attribute],
+        here = atPlace(parity, i),
+        cost = atPlace(tradeoff.error, i);
+      return [
+        {
+          x: parity.value,
+          y: tradeoff.error.value,
+          mode: "lines",
+          line: { color: colour, dash, width: 2.2 },
+          text: study.fairness.map(
+            (f, k) =>
+              `${label(attribute)}<br>fairness ${fairnessText(k)}<br>${show(tradeoff.error.value[k], errorKind)} · ${show(parity.value[k], "index")}`,
+          ),
+          hoverinfo: "text",
+        },
+        {
+          x: [parity.value[0], parity.value.at(-1)],
+          y: [tradeoff.error.value[0], tradeoff.error.value.at(-1)],
+          text: ["0", "1"],
+          mode: "text",
+          textposition: "bottom center",
+          textfont: { color: colour, size: 12.5, weight: 700 },
+          hoverinfo: "skip",
+        },
+        {
+          x: [here.value],
+          y: [cost.value],
+          mode: "markers",
+          hoverinfo: "skip",
+          cliponaxis: false,
+          marker: { color: colour, symbol: marker, size: 13, line: { color: "#fff", width: 1.5 } },
+          // Intervals of several attributes lie on one line: the later ones are thinner.
+          error_x: error([here], {
+            color: colour + "66",
+            width: 0,
+            thickness: 3 + 4 * (curves.length - 1 - j),
+          }),
+          error_y: error([cost], { color: colour }),
+        },
+      ];
+    });
+    const band = known(tradeoff.noise)
+      ? [
+          {
+            type: "rect",
+            xref: "x",
+            yref: "paper",
+            x0: x.range[0],
+            x1: tradeoff.noise,
+            y0: 0,
+            y1: 1,
+            fillcolor: "#8b96a1",
+            opacity: 0.16,
+            line: { width: 0 },
+            layer: "below",
+          },
+        ]
+      : [];
+    const parts = curves.map((a) => `${plain(a)} ${reading(atPlace(tradeoff.parity[a], i), "index")}`);
+    return {
+      traces,
+      layout: layout(340, { xaxis: x, yaxis: y, shapes: band }),
+      key: curves.map((a, j) => ({ text: a, ...look(j) })),
+      say: [
+        "Dependence on ",
+        curves.map((a, j) => [
+          j ? "; " : "",
+          name(brief(a, 60)),
+          " ",
+          estimate("parity", atPlace(tradeoff.parity[a], i), "index"),
+        ]),
+        ".",
+      ],
+      label: `Trade-off curve. At fairness ${fairnessText(i)}: ${errorName} ${reading(atPlace(tradeoff.error, i), errorKind)}; ${tradeoff.parity_name}: ${parts.join("; ")}.`,
+      table: table(
+        `${sentenceCase(errorName)} and ${tradeoff.parity_name}, held-out, at every place of the slider`,
+        [
+          right("Fairness"),
+          right(sentenceCase(errorName)),
+          ...(tradeoff.other ? [right(tradeoff.other_name)] : []),
+          ...curves.map(right),
+        ],
+        study.fairness.map((f, k) => [
+          { text: fairnessText(k) + (k === i ? " (now)" : ""), value: f, class: "right" },
+          spread(atPlace(tradeoff.error, k), errorKind),
+          ...(tradeoff.other ? [number(tradeoff.other[k], "index")] : []),
+          ...curves.map((a) => spread(atPlace(tradeoff.parity[a], k), "index")),
+        ]),
+      ),
+    };
+  },
+);
+
+chart(
+  "view-price",
+  `${sentenceCase(errorName)} beyond that of the model without fairness, measured on the same held-out rows; the band is its interval.`,
+  ({ i }) => {
+    const times = KINDS[extraKind].times ?? 1;
+    const by = (part) => extras.map((e) => (known(e[part]) ? times * e[part] : null));
+    const unit = times === 100 ? ", percentage points" : "";
+    const { colour } = look(0);
+    return {
+      traces: [
+        { x: study.fairness, y: by("low"), mode: "lines", line: { width: 0 }, hoverinfo: "skip" },
+        {
+          x: study.fairness,
+          y: by("high"),
+          mode: "lines",
+          line: { width: 0 },
+          fill: "tonexty",
+          fillcolor: "rgba(0,114,178,0.18)",
+          hoverinfo: "skip",
+        },
+        {
+          x: study.fairness,
+          y: by("value"),
+          mode: "lines",
+          line: { color: colour, width: 2.2 },
+          hoverinfo: "text",
+          text: extras.map((e, k) => `fairness ${fairnessText(k)}<br>${reading(e, extraKind)}`),
+        },
+        {
+          x: [study.fairness[i]],
+          y: [by("value")[i]],
+          mode: "markers",
+          hoverinfo: "skip",
+          cliponaxis: false,
+          marker: { color: colour, size: 13, line: { color: "#fff", width: 1.5 } },
+          error_y: error([extras[i]], { color: colour }, times),
+        },
+      ],
+      layout: layout(340, {
+        xaxis: axis("Fairness", "index", [-0.02, 1.02]),
+        yaxis: axis(
+          `Extra ${errorName}${unit}`,
+          "index",
+          ends([...by("value"), ...by("low"), ...by("high"), 0], { pad: 0.08 }),
+          { zeroline: true, zerolinecolor: GREY },
+        ),
+      }),
+      say: priceWords(i),
+      label: `Extra ${errorName} along the slider. At fairness ${fairnessText(i)}: ${reading(extras[i], extraKind)}.`,
+      table: table(
+        `Extra ${errorName} against the model without fairness, held-out`,
+        [right("Fairness"), right(`Extra ${errorName}`), ...(isNumber ? [] : [right("Decided otherwise")])],
+        study.fairness.map((f, k) => [
+          { text: fairnessText(k) + (k === i ? " (now)" : ""), value: f, class: "right" },
+          spread(extras[k], extraKind),
+          ...(isNumber ? [] : [whole(study.positions[k].headline.changed)]),
+        ]),
+      ),
+    };
+  },
+);
+
+// ------------------------------------------------------------------ gained and lost
+
+const outcomeText = (k) =>
+  brief(
+    named(
+      study.target.name,
+      (study.task === "binary" ? study.target.positive : study.target.classes?.[k]) ?? "positive",
+    ),
+    50,
+  );
+const moved = (row, k) => (row.classes ? row.classes[k] : row);
+const hasMoved = study.positions.some((p) =>
+  Object.values(p.rates)
+    .flat()
+    .some((row) => known(moved(row, 0)?.gained)),
+);
+const changedBody = element("div", {});
+byId("view-changed").append(
+  element(
+    "p",
+    { class: "about" },
+    "Held-out people whose decision is another than without fairness, by group of every protected attribute.",
+  ),
+  changedBody,
+);
+byId("view-changed").hidden = !hasMoved;
+
+function showChanged({ at, classIndex }) {
+  if (!hasMoved) return;
+  const changed = at.headline.changed,
+    n = study.about.n_test;
+  const parts = Object.entries(at.rates).map(([attribute, groups]) => [
+    attribute,
+    groups.map((row) => {
+      const { gained, lost } = moved(row, classIndex);
+      return [
+        named(attribute, row.group),
+        whole(row.n),
+        whole(gained),
+        whole(lost),
+        whole(known(gained) && known(lost) ? gained - lost : null),
+      ];
+    }),
+  ]);
+  fill(
+    changedBody,
+    element(
+      "p",
+      { class: "say" },
+      known(changed)
+        ? [
+            value("changed", changed, count(changed)),
+            ` of ${count(n)} held-out people (${show(changed / n, "rate")}) are decided otherwise than at fairness 0. `,
+          ]
+        : "",
+      "Gained: now ",
+      name(outcomeText(classIndex)),
+      ", not so before. Lost: the reverse.",
+    ),
+    scroller(
+      "Gained and lost by group",
+      partedTable(
+        "Gained and lost decisions against fairness 0, held-out",
+        ["Group", right("Rows"), right("Gained"), right("Lost"), right("Balance")],
+        parts,
+      ),
+    ),
+  );
+}

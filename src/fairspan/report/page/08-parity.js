@@ -1,0 +1,217 @@
+// Parity with intervals, the certificate, and the columns that the model uses.
+
+const metrics = [
+  ...new Map(study.positions.flatMap((p) => p.parity).map((line) => [line.metric, line.words])).entries(),
+];
+const ratioLike = (metric) => /_ratio( \(|$)/.test(metric) && !/^correlation_ratio/.test(metric);
+
+const metricSelect = element("select", { id: "metric" });
+choices(
+  metricSelect,
+  metrics.map(([metric, text]) => [metric, sentenceCase(text || words(metric))]),
+);
+byId("view-parity").append(
+  element("div", { class: "choice" }, element("label", { for: "metric" }, "Measure"), metricSelect),
+);
+byId("parity").querySelector("#view-parity").hidden = !metrics.length;
+
+const parityName = (line, most) =>
+  line.where ? `${brief(line.attribute, most)}, ${brief(line.where, most)}` : brief(line.attribute, most);
+
+chart(
+  "view-parity",
+  "One line for each protected attribute, and for each stratum of the control features if there are any. The dotted line is perfect parity. Open marks rest on few rows.",
+  ({ i, at, metric }) => {
+    const lines = at.parity.filter((line) => line.metric === metric);
+    if (!lines.length) return null;
+    const kind = kindOf(metric),
+      goal = ratioLike(metric) ? 1 : 0;
+    const all = everywhere((p) =>
+      p.parity.filter((l) => l.metric === metric).flatMap((l) => [l.value, l.low, l.high]),
+    );
+    const text = metrics.find(([m]) => m === metric)[1] || words(metric);
+    const panel = {
+      title:
+        kind === "points"
+          ? "Percentage points"
+          : isNumber && kind === "number"
+            ? `In units of ${label(study.target.name)}`
+            : sentenceCase(label(text, 60)),
+      kind,
+      line: goal,
+      ends: goal ? [Math.min(ends(all)[0], 0.75), 1.02] : ends([...all, 0], { least: 0 }),
+      rows: lines.map((line) => ({
+        text: [line.attribute, line.where]
+          .filter(Boolean)
+          .map((part) => label(part, 20))
+          .join("<br>"),
+        dots: [
+          {
+            estimate: line,
+            look: {
+              ...look(0),
+              marker: line.where ? "circle" : "diamond",
+              colour: line.where ? "#56616d" : look(0).colour,
+            },
+            tip: `${label(parityName(line, 30), 62)}<br>${reading(line, kind)}${line.note ? `<br>${label(line.note, 60)}` : ""}`,
+          },
+        ],
+      })),
+    };
+    const main = lines.filter((line) => !line.where);
+    return {
+      ...dots([panel], lines.some((line) => line.where) ? 26 : 20),
+      say: [
+        sentenceCase(text),
+        ": ",
+        main.map((line, k) => [
+          k ? "; " : "",
+          name(brief(line.attribute, 60)),
+          " ",
+          known(line.value) ? estimate("parity_gap", line, kind) : value("parity_gap", null, "not known"),
+        ]),
+        ".",
+      ],
+      label: `${sentenceCase(text)} at fairness ${fairnessText(i)}. ${lines.map((line) => `${parityName(line, 60)}: ${reading(line, kind)}`).join("; ")}.`,
+      table: table(
+        "All measures of parity at this place of the slider, held-out",
+        ["Attribute", "Measure", ...(study.strata.length ? ["Where"] : []), right("Value"), "Note"],
+        at.parity.map((line) => [
+          line.attribute,
+          wordy(sentenceCase(line.words || words(line.metric))),
+          ...(study.strata.length ? [wordy(line.where || "all rows")] : []),
+          spread(line, kindOf(line.metric)),
+          wordy(line.note ?? ""),
+        ]),
+      ),
+    };
+  },
+);
+
+// ------------------------------------------------------------------ certificate
+
+const certificateBody = element("div", {});
+byId("view-certificate").append(certificateBody);
+
+function heldOut(one) {
+  if (typeof one === "string") return sentence(one);
+  return [
+    name(brief(one.attribute, 60)),
+    one.where ? [" in ", name(brief(one.where, 60))] : "",
+    ": ",
+    estimate("held_out_parity", one, "index"),
+    one.note ? `; ${brief(one.note, 240)}` : "",
+  ];
+}
+
+function showCertificate({ i, at }) {
+  const { certificate } = at;
+  byId("view-certificate").hidden = !certificate;
+  if (!certificate) return;
+  const sup = certificate.in_sample_supremum;
+  fill(
+    certificateBody,
+    element(
+      "p",
+      { class: "about" },
+      `What the method promises at fairness ${fairnessText(i)}, and what it does not.`,
+    ),
+    element(
+      "ul",
+      { class: "promises" },
+      (certificate.words ?? []).map((text) => element("li", {}, sentence(text))),
+    ),
+    known(sup)
+      ? element(
+          "p",
+          { class: "say" },
+          "On the training rows (in sample), the largest correlation left is ",
+          value("in_sample_supremum", sup, sup < 1e-9 ? "zero up to rounding" : decimals(sup, 3)),
+          ".",
+        )
+      : null,
+    certificate.held_out?.length
+      ? [
+          element(
+            "p",
+            { class: "say" },
+            "On held-out rows, the largest correlation of any function that the model could use:",
+          ),
+          element(
+            "ul",
+            { class: "plain" },
+            certificate.held_out.map((one) => element("li", {}, heldOut(one))),
+          ),
+        ]
+      : null,
+  );
+}
+
+// ------------------------------------------------------------------ importance
+
+const { importance } = study;
+const FULLY_OPEN = { colour: look(1).colour, marker: "circle", open: true };
+const FILLED = { colour: look(0).colour, marker: "diamond" };
+
+chart(
+  "view-importance",
+  `${sentenceCase(importance?.name ?? "")}, held-out: how much the model leans on each column without fairness, and with all of it. Both ends are shown, wherever the slider stands.`,
+  () => {
+    if (!importance?.features.length) return null;
+    const { features } = importance;
+    const all = features.flatMap((f) => [f.at_0, f.at_1]).flatMap((e) => [e.value, e.low, e.high]);
+    const rows = features.map((f) => ({
+      text: label(f.name, 22),
+      dots: [
+        [f.at_0, FULLY_OPEN, "fairness 0"],
+        [f.at_1, FILLED, "fairness 1"],
+      ].map(([e, style, where]) => ({
+        estimate: e,
+        look: style,
+        tip: `${label(f.name)}<br>${where}: ${reading(e, extraKind)}`,
+      })),
+    }));
+    const [most] = features;
+    return {
+      ...dots(
+        [
+          {
+            title: `Extra ${errorName}${isNumber ? "" : ", percentage points"}`,
+            kind: extraKind,
+            ends: ends([...all, 0]),
+            line: 0,
+            rows,
+          },
+        ],
+        9,
+        9,
+      ),
+      key: [
+        { text: "at fairness 0 (accuracy first)", ...FULLY_OPEN },
+        { text: "at fairness 1 (fairness first)", ...FILLED },
+      ],
+      say: [
+        "Most changed: ",
+        name(brief(most.name, 60)),
+        ", from ",
+        estimate("importance_at_0", most.at_0, extraKind),
+        " to ",
+        estimate("importance_at_1", most.at_1, extraKind),
+        ". ",
+        importance.note ? sentence(importance.note) : "",
+      ],
+      label: `Importance of columns at both ends. ${features
+        .slice(0, 5)
+        .map(
+          (f) =>
+            `${plain(f.name)}: ${reading(f.at_0, extraKind)} at fairness 0, ${reading(f.at_1, extraKind)} at fairness 1`,
+        )
+        .join("; ")}.`,
+      table: table(
+        `${sentenceCase(importance.name)}, held-out`,
+        ["Column", right("At fairness 0"), right("At fairness 1")],
+        features.map((f) => [f.name, spread(f.at_0, extraKind), spread(f.at_1, extraKind)]),
+      ),
+    };
+  },
+);

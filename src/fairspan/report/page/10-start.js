@@ -1,0 +1,242 @@
+// The header, the slider, and what moves everything at once.
+
+const { about, positions } = study;
+const slider = byId("slider");
+const attributeSelect = byId("attribute");
+const classSelect = byId("class");
+const PAPER = 620; // pixels that fit on A4 and letter
+let current = 0;
+
+function showHeader() {
+  const trained = about.n_train ?? about.n_rows - about.n_test;
+  fill(byId("title"), name(brief(about.data, 80)), ": predicting ", name(brief(study.target.name, 60)));
+  fill(
+    byId("lead"),
+    `A ${about.model_words} with a fairness slider. `,
+    `All numbers are held-out: measured on ${many(about.n_test, "row")} that the model did not see, unless they say otherwise.`,
+  );
+  const facts = [
+    ["Rows", `${count(about.n_rows)}: ${count(trained)} to train, ${count(about.n_test)} held-out`],
+    [
+      "Protected",
+      study.attributes
+        .filter((a) => a.kind !== "crossed")
+        .map((a, j) => [j ? ", " : "", name(brief(a.name, 60))]),
+    ],
+    ...(study.strata.length
+      ? [["Strata", study.strata.map((s, j) => [j ? ", " : "", name(brief(s, 60))])]]
+      : []),
+    ...(study.target.positive !== null && study.target.positive !== undefined
+      ? [["Positive outcome", name(outcomeText(0))]]
+      : []),
+    ["Intervals", `${percent(about.level)}${about.weighted ? ", rows weighted" : ""}`],
+    ["What fairness means here", sentence(about.criterion_words)],
+  ];
+  fill(
+    byId("facts"),
+    facts.map(([term, text]) => element("div", {}, element("dt", {}, term), element("dd", {}, text))),
+  );
+  const n = about.warnings.length;
+  byId("caution").hidden = !n;
+  if (n)
+    fill(
+      byId("caution"),
+      `The fit gave ${many(n, "warning")}: `,
+      element("a", { href: "#view-notes" }, "read before use"),
+      ".",
+    );
+  fill(
+    byId("colophon"),
+    `Made by fairspan ${about.version}, seed ${about.seed}. This file is complete in itself and asks nothing of a network.`,
+  );
+  for (const one of document.querySelectorAll("main > section")) {
+    if (!one.hidden)
+      byId("contents").append(
+        element("li", {}, element("a", { href: "#" + one.id }, one.querySelector("h2").textContent)),
+      );
+  }
+}
+
+// ------------------------------------------------------------------ the headline
+
+function headlineParts(i) {
+  const { headline } = positions[i];
+  const extra = i > 0 && known(headline.error_extra?.value) ? extraWords(headline.error_extra) : "";
+  const error = headline.error,
+    gap = headline.gap;
+  const aside = (e, kind) =>
+    range(e, kind) ? element("span", { class: "more" }, ` (${range(e, kind)})`) : null;
+  const gapName = headline.gap_name ?? "decisions";
+  return [
+    `At fairness ${fairnessText(i)}: ${errorName} `,
+    value("error", error.value, show(error.value, errorKind)),
+    aside(error, errorKind),
+    extra ? [", ", extra] : "",
+    "; ",
+    gapName,
+    headline.gap_attribute ? [" between groups of ", name(brief(headline.gap_attribute, 40))] : "",
+    headline.gap_where ? [" in ", name(brief(headline.gap_where, 40))] : "",
+    " ",
+    value("gap", gap?.value, show(gap?.value, gapKind)),
+    aside(gap, gapKind),
+    ".",
+  ];
+}
+
+function showHeadline(i) {
+  const line = byId("headline");
+  fill(line, headlineParts(i));
+  announce(line.textContent);
+}
+
+function tile(term, metric, e, kind, fine) {
+  return element(
+    "div",
+    {},
+    element("dt", {}, term),
+    element("dd", { class: "big" }, value(metric, e?.value, show(e?.value, kind))),
+    element("dd", { class: "fine" }, fine),
+  );
+}
+
+function showTiles({ i, at }) {
+  const { headline } = at;
+  const { error, error_extra: extra, gap, correlation, changed } = headline;
+  const of = (attribute) => (attribute ? [", ", name(brief(attribute, 30))] : "");
+  const aside = (e) => (e?.note ? ` (${brief(e.note, 90)})` : "");
+  const fine = (e, kind, text) => [range(e, kind), text].filter(Boolean).join(" · ");
+  fill(
+    byId("tiles"),
+    tile(sentenceCase(errorName), "error", error, errorKind, fine(error, errorKind, "held-out")),
+    tile(
+      `Extra ${errorName}`,
+      "error_extra",
+      extra,
+      extraKind,
+      i === 0 ? "this is the model to compare with" : fine(extra, extraKind, "against fairness 0"),
+    ),
+    tile("Largest gap between groups", "gap", gap, gapKind, [
+      fine(gap, gapKind, headline.gap_name),
+      of(headline.gap_attribute),
+      of(headline.gap_where),
+      aside(gap),
+    ]),
+    tile("Dependence of the score", "correlation", correlation, "index", [
+      fine(correlation, "index", "largest correlation"),
+      of(headline.correlation_attribute),
+      aside(correlation),
+    ]),
+    known(changed)
+      ? element(
+          "div",
+          {},
+          element("dt", {}, "Decided otherwise"),
+          element("dd", { class: "big" }, value("changed", changed, count(changed))),
+          element("dd", { class: "fine" }, `of ${count(about.n_test)} held-out rows, against fairness 0`),
+        )
+      : null,
+  );
+}
+
+// ------------------------------------------------------------------ moving
+
+const state = () => ({
+  i: current,
+  at: positions[current],
+  attribute: attributeSelect.value,
+  metric: metricSelect.value,
+  classIndex: Math.max(classSelect.selectedIndex, 0),
+});
+
+function update() {
+  const now = state();
+  showHeadline(now.i);
+  byId("crossed").hidden = Boolean(now.at.scores[now.attribute]);
+  for (const one of [showTiles, showChanged, showConfusion, showCertificate, showSnippet]) one(now);
+  drawAll(now);
+}
+
+let asked = 0;
+function soon() {
+  asked ||= requestAnimationFrame(() => {
+    asked = 0;
+    update();
+  });
+}
+
+function place(i) {
+  const last = positions.length - 1;
+  const words =
+    i === 0 ? "accuracy first" : i === last ? "fairness first" : "between accuracy first and fairness first";
+  current = i;
+  slider.value = i;
+  slider.setAttribute("aria-valuetext", `${fairnessText(i)}, ${words}`);
+  fill(byId("place"), fairnessText(i)).setAttribute("data-value", study.fairness[i]);
+  byId("place").setAttribute("data-words", `, ${words}`);
+  // Not `disabled`, which would throw away the focus of a keyboard at the end of its way.
+  byId("less").setAttribute("aria-disabled", i === 0);
+  byId("more").setAttribute("aria-disabled", i === last);
+}
+
+function go(i, keep = true) {
+  const to = Math.min(Math.max(Math.round(i) || 0, 0), positions.length - 1);
+  place(to);
+  if (keep) {
+    try {
+      history.replaceState(null, "", "#fairness=" + study.fairness[to]);
+    } catch {
+      // Some frames forbid it; the slider works all the same.
+    }
+  }
+  soon();
+}
+
+function fromHash() {
+  const found = /^#fairness=([0-9]*\.?[0-9]+)$/.exec(location.hash);
+  if (!found) return null;
+  const wanted = Number(found[1]);
+  const far = study.fairness.map((f) => Math.abs(f - wanted));
+  return far.indexOf(Math.min(...far));
+}
+
+function start() {
+  if (isNumber) fill(byId("view-rates-title"), "Predictions and errors");
+  slider.max = positions.length - 1;
+  choices(
+    attributeSelect,
+    study.attributes.map((a) => [a.name, a.name]),
+  );
+  if (study.task === "multiclass") {
+    choices(
+      classSelect,
+      (study.target.classes ?? []).map((c, k) => [k, c]),
+    );
+    byId("class-choice").hidden = false;
+  }
+  showRecord();
+  showHeader();
+  slider.addEventListener("input", () => go(Number(slider.value)));
+  byId("less").addEventListener("click", () => go(current - 1));
+  byId("more").addEventListener("click", () => go(current + 1));
+  for (const one of [attributeSelect, classSelect, metricSelect]) one.addEventListener("change", soon);
+  addEventListener("hashchange", () => {
+    const i = fromHash();
+    if (i !== null && i !== current) go(i, false);
+  });
+  addEventListener("beforeprint", () => fitCharts(PAPER));
+  addEventListener("afterprint", () => fitCharts());
+  place(fromHash() ?? study.start);
+  update();
+  const bar = byId("bar");
+  let wide = byId("main").clientWidth; // its height changes with every move
+  new ResizeObserver(() => {
+    if (wide !== byId("main").clientWidth) fitCharts(paper);
+    wide = byId("main").clientWidth;
+  }).observe(byId("main"));
+  new ResizeObserver(() =>
+    document.documentElement.style.setProperty("--bar", `${bar.offsetHeight}px`),
+  ).observe(bar);
+}
+
+start();
+window.fairspan = { study, show: (i) => go(i), current: () => current };

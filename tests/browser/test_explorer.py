@@ -1,0 +1,270 @@
+"""The explorer in a real browser: right numbers everywhere, at once, without a network."""
+
+import copy
+import json
+
+import pytest
+
+from tests.browser.reports import EXAMPLES, with_study
+
+ALL = sorted(EXAMPLES)
+CSP = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+def settle(page):
+    """Wait until charts out of sight have been drawn, too."""
+    page.evaluate("() => new Promise(r => requestAnimationFrame(() => setTimeout(r, 260)))")
+
+
+def move(page, i):
+    page.evaluate("i => fairspan.show(i)", i)
+    settle(page)
+
+
+def shown(page, where, metric):
+    """Numbers under a heading, as the page holds them for machines."""
+    found = page.locator(f"{where} [data-metric='{metric}']").evaluate_all(
+        "all => all.map(one => one.dataset.value)"
+    )
+    return [float(x) if x else None for x in found]
+
+
+def table_numbers(page, card):
+    """Values of a chart's table, row by row, without its names."""
+    return page.locator(f"{card} details tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.querySelectorAll('[data-value]')].map(c => Number(c.dataset.value)))"
+    )
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_slider_shows_the_numbers_of_the_study(opened, examples, name):
+    study = examples[name].study
+    page = opened(name)
+    seen = []
+    for i, fairness in ((0, 0.0), (5, 0.5), (10, 1.0)):
+        move(page, i)
+        headline = study["positions"][i]["headline"]
+        assert page.evaluate("fairspan.current()") == i
+        assert float(page.get_attribute("#place", "data-value")) == fairness
+        for metric in ("error", "error_extra", "gap", "correlation"):
+            assert shown(page, "#tiles", metric) == [headline[metric]["value"]]
+        assert shown(page, "#headline", "error") == [headline["error"]["value"]]
+        assert shown(page, "#headline", "gap") == [headline["gap"]["value"]]
+        seen.append(page.inner_text("#headline"))
+    assert len(set(seen)) == 3
+
+
+def test_words_of_the_headline(opened, examples):
+    headline = examples["loans"].study["positions"][5]["headline"]
+    page = opened("loans", hash="#fairness=0.5")
+    text = page.inner_text("#headline")
+    assert text.startswith(f"At fairness 0.5: error rate {100 * headline['error']['value']:.1f}%")
+    assert (
+        f"{100 * abs(headline['error_extra']['value']):.1f} points" in text or "as much as" in text
+    )
+    assert f"{headline['gap_attribute']} {100 * headline['gap']['value']:.1f} points (" in text
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_all_views_follow_the_slider_and_the_attribute(opened, examples, name):
+    study = examples[name].study
+    page = opened(name)
+    for attribute in (one["name"] for one in study["attributes"]):
+        page.select_option("#attribute", value=attribute)
+        for i in (0, 10):
+            move(page, i)
+            at = study["positions"][i]
+            said = [p for group in at["calibration"].get(attribute, []) for p in group["points"]]
+            assert table_numbers(page, "#view-calibration") == [
+                [p["said"], p["came"], p["n"]] for p in said
+            ]
+            scores = at["scores"].get(attribute, {"means": []})
+            assert [row[0] for row in table_numbers(page, "#view-scores")] == scores["means"]
+            assert page.is_visible("#view-scores") == bool(scores["means"])
+            check_rates(page, study, at, attribute)
+            binned = at["continuous"].get(attribute, {}).get("binned", [])
+            assert page.is_visible("#view-continuous") == bool(binned)
+            if binned:
+                rows = table_numbers(page, "#view-continuous")
+                assert rows == [[b["at"], b["mean"], b["n"]] for b in binned]
+
+
+def check_rates(page, study, at, attribute):
+    rows = at["rates"][attribute]
+    first = "mean_prediction" if study["task"] == "regression" else "selection_rate"
+    found = table_numbers(page, "#view-rates")
+    for row, cells in zip(rows, found, strict=True):
+        one = row["classes"][0] if "classes" in row else row
+        assert cells[:2] == [row["n"], one[first]["value"]]
+    if study["task"] != "regression":
+        counts = [(row["classes"][0] if "classes" in row else row)["confusion"] for row in rows]
+        for part in ("tp", "fp", "tn", "fn"):
+            assert shown(page, "#view-confusion", part) == [c[part] for c in counts]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_parity_certificate_and_snippet_follow_the_slider(opened, examples, name):
+    study = examples[name].study
+    page = opened(name)
+    snippets = set()
+    for i in (0, 5, 10):
+        move(page, i)
+        at = study["positions"][i]
+        assert [row[0] if row else None for row in table_numbers(page, "#view-parity")] == [
+            line["value"] for line in at["parity"]
+        ]
+        for sentence in at["certificate"]["words"]:
+            assert sentence.rstrip(".")[:40] in page.inner_text("#view-certificate").replace(
+                "\\u", "\\u"
+            )
+        assert page.inner_text("#view-snippet pre").strip() == at["snippet"].strip()
+        snippets.add(at["snippet"])
+    assert len(snippets) == 3
+
+
+def test_other_measures_and_sections_can_be_chosen(opened, examples):
+    study = examples["loans"].study
+    page = opened("loans", hash="#fairness=0.5")
+    lines = study["positions"][5]["parity"]
+    for metric in dict.fromkeys(line["metric"] for line in lines):
+        page.select_option("#metric", value=metric)
+        settle(page)
+        want = [line["value"] for line in lines if line["metric"] == metric]
+        assert shown(page, "#view-parity .say", "parity_gap") == want
+    audit = study["audit"]["lines"]
+    assert page.locator("#view-audit tbody tr").count() == len(audit)
+    page.select_option("#section", value="scores")
+    assert page.locator("#view-audit tbody tr").count() == sum(
+        x["section"] == "scores" for x in audit
+    )
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_charts_are_drawn_and_axes_stay(opened, name):
+    page = opened(name)
+    ranges = []
+    for i in (0, 5, 10):
+        move(page, i)
+        charts = page.locator(".card:not([hidden]) .plot")
+        assert charts.count() >= 5
+        read = (
+            "all => all.map(p => [p.layout.xaxis.range, p.layout.yaxis.range, p.data.length > 0])"
+        )
+        found = charts.evaluate_all(read)
+        assert all(one[2] for one in found)
+        ranges.append([one[:2] for one in found])
+    assert ranges[0] == ranges[1] == ranges[2]
+
+
+def test_labels_of_charts_read_out_the_current_place(opened):
+    page = opened("numbers")
+    page.select_option("#attribute", value="age")
+    read = "all => all.map(p => [p.closest('article').id, p.getAttribute('aria-label')])"
+    labels = []
+    for i in (0, 10):
+        move(page, i)
+        labels.append(dict(page.locator(".card:not([hidden]) .plot").evaluate_all(read)))
+    assert labels[0].keys() == labels[1].keys()
+    same = {card for card in labels[0] if labels[0][card] == labels[1][card]}
+    assert same == {"view-importance"}  # both ends at once, wherever the slider stands
+    assert "At fairness 0:" in labels[0]["view-tradeoff"]
+    assert "At fairness 1:" in labels[1]["view-tradeoff"]
+
+
+def test_the_headline_is_announced_once_the_slider_rests(opened):
+    page = opened("loans")
+    page.evaluate("""() => {
+        window.heard = [];
+        const live = document.getElementById('live');
+        new MutationObserver(() => live.textContent && heard.push(live.textContent))
+            .observe(live, { childList: true });
+    }""")
+    page.wait_for_timeout(900)
+    page.evaluate("heard.length = 0")
+    for i in range(5):
+        page.evaluate("i => fairspan.show(i)", i)
+        page.wait_for_timeout(40)
+    page.wait_for_timeout(1000)
+    assert page.evaluate("heard") == [
+        page.evaluate("document.getElementById('headline').textContent")
+    ]
+
+
+def test_the_file_is_complete_and_forbids_the_network(opened, examples):
+    page = opened("loans")  # requests and messages of the console fail in the fixture
+    move(page, 3)
+    assert page.get_attribute("meta[http-equiv='Content-Security-Policy']", "content") == CSP
+    assert opened.troubles == []
+    assert page.evaluate("fetch('https://example.org/').then(() => false, () => true)")
+    assert opened.troubles  # the browser says which policy forbade it
+    assert not any(trouble.startswith("request") for trouble in opened.troubles)
+    opened.troubles.clear()
+    assert examples["loans"].path.stat().st_size < 6_000_000
+
+
+@pytest.mark.parametrize(
+    ("hash", "place"),
+    [("", 10), ("#fairness=0.5", 5), ("#fairness=0", 0), ("#fairness=0.31", 3), ("#fairness=7", 10),
+     ("#fairness=x", 10), ("#fairness=<img src=x>", 10)],
+)  # fmt: skip
+def test_a_link_sets_the_slider(opened, hash, place):
+    page = opened("loans", hash=hash)
+    assert page.evaluate("fairspan.current()") == place
+    assert page.input_value("#slider") == str(place)
+
+
+def test_the_link_follows_the_slider_and_the_slider_the_link(opened):
+    page = opened("loans")
+    move(page, 2)
+    assert page.evaluate("location.hash") == "#fairness=0.2"
+    page.evaluate("location.hash = '#fairness=0.7'")
+    settle(page)
+    assert page.evaluate("fairspan.current()") == 7
+    page.click("nav a >> nth=2")
+    assert page.evaluate("fairspan.current()") == 7
+
+
+def test_places_beyond_the_slider_are_its_ends(opened):
+    page = opened("loans")
+    for asked, place in ((-3, 0), (99, 10), (4.4, 4), (None, 0)):
+        page.evaluate("i => fairspan.show(i)", asked)
+        assert page.evaluate("fairspan.current()") == place
+
+
+def test_what_is_not_known_is_said(opened, examples, tmp_path):
+    """A study of nothing but gaps opens, moves, and claims nothing."""
+    study = emptied(copy.deepcopy(examples["loans"].study))
+    page = opened("loans", path=with_study(examples["loans"], study, tmp_path / "gaps.html"))
+    for i in (0, 10):
+        move(page, i)
+        assert "not known" in page.inner_text("#headline")
+        text = page.inner_text("main")
+        assert not any(word in text for word in ("NaN", "undefined", "null", "[object", "Infinity"))
+
+
+def emptied(one):
+    if isinstance(one, dict):
+        gaps = {"value", "low", "high", "noise", "p_adjusted", "in_sample_supremum"}
+        return {k: blank(v) if k in gaps else emptied(v) for k, v in one.items()}
+    return [emptied(v) for v in one] if isinstance(one, list) else one
+
+
+def blank(value):
+    return [None] * len(value) if isinstance(value, list) else None
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_number_is_shown_raw(opened, name):
+    page = opened(name)
+    move(page, 5)
+    page.locator("details").evaluate_all("all => all.forEach(d => d.open = true)")
+    text = page.inner_text("main").replace(page.inner_text("#view-snippet"), "")
+    assert not any(word in text for word in ("NaN", "undefined", "[object", "Infinity", "null"))
+
+
+def test_the_study_is_there_for_machines(opened, examples):
+    page = opened("loans")
+    assert json.loads(page.evaluate("JSON.stringify(fairspan.study)")) == examples["loans"].study
