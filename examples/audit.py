@@ -36,7 +36,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     found.to_markdown(folder / "audit.md")
     found.to_json(folder / "audit.json")
-    found.plot().figure_.savefig(folder / "audit.png", dpi=110)
+    found.plot().figure_.savefig(folder / "audit.png", dpi=160)
     print(found)
     print(f"Written: audit.md, audit.json and audit.png in {folder}")
 

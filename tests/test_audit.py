@@ -575,8 +575,10 @@ def test_the_summary_says_the_most_important():
 @pytest.fixture
 def plt():
     matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
     from matplotlib import pyplot
+
+    pyplot.close("all")  # matplotlib 3.9 warns of figures that another backend has open
+    matplotlib.use("Agg")
 
     yield pyplot
     pyplot.close("all")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from fairspan._html import certificate_html
 from fairspan._linalg import Array, psd_eigh
 from fairspan._text import printable
 
@@ -36,8 +37,6 @@ def supremum(cov: Array, delta: Array) -> tuple[float, Array]:
         return 0.0, np.zeros(d)
     whiten = vectors[:, keep] / np.sqrt(values[keep])
     left, singular, _ = scipy.linalg.svd(whiten.T @ delta, full_matrices=False)
-    if len(singular) == 0:
-        return 0.0, np.zeros(d)
     return float(min(singular[0], 1.0)), np.asarray(whiten @ left[:, 0])
 
 
@@ -132,9 +131,8 @@ class Certificate:
 
     def table(self) -> str:
         """Readable table, one line per cell and attribute."""
-        head = ("cell", "attribute", "compared by", "worst case", "fitted", "removed", "rows")
-        rows = [head, *(_line(block) for block in self.blocks)]
-        widths = [max(len(r[i]) for r in rows) for i in range(len(head))]
+        rows = [_HEAD, *(_line(block) for block in self.blocks)]
+        widths = [max(len(r[i]) for r in rows) for i in range(len(_HEAD))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in rows]
         # A line break in a name would forge a line.
         return "\n".join(printable(line, keep="").rstrip() for line in lines)
@@ -171,6 +169,12 @@ class Certificate:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        words = str(self).removesuffix(self.table()).splitlines()[1:]
+        return certificate_html(self, [_HEAD, *(_line(block) for block in self.blocks)], words)
+
+
+_HEAD = ("cell", "attribute", "compared by", "worst case", "fitted", "removed", "rows")
 
 _COMPARED = {"levels": "group means", "slices": "slice means", "value": "linear", "none": "-"}
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairspan._files import whole_file
+from fairspan._html import audit_html
 from fairspan._metric_inputs import SensitiveKind
 from fairspan._progress import track
 from fairspan._text import printable_json
@@ -185,6 +186,9 @@ class Audit:
         from fairspan.auditing._markdown import summary
 
         return summary(self)
+
+    def _repr_html_(self) -> str:
+        return audit_html(self, self.warnings)
 
 
 def _written(text: str, path: Any) -> str:

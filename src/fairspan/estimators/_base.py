@@ -14,9 +14,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from fairspan._arrays import to_numpy
+from fairspan._html import estimator_html
 from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion, check_parameters
 from fairspan._validation import Data, check_rows, read_features, read_training_data
@@ -102,6 +104,16 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         tags.target_tags.required = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
+
+    # `_repr_html_` stays scikit-learn's: it is there only where its `display` option asks for it.
+    def _repr_html_inner(self) -> str:
+        return estimator_html(estimator_html_repr(self), self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        out = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in out:
+            out["text/html"] = self._repr_html_inner()
+        return out
 
     # ------------------------------------------------------------------ fitting
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._html import path_html
 from fairspan._linalg import Array
 from fairspan._progress import track
 from fairspan._validation import read_seed
@@ -264,6 +265,9 @@ class FairnessPath:
             f"FairnessPath({type(self.estimator).__name__}, {len(self)} points, fairness 0 to "
             f"{self.fairness[-1]:g}, {self.error_name} {self.error[0]:.4g} to {self.error[-1]:.4g})"
         )
+
+    def _repr_html_(self) -> str:
+        return path_html(self)
 
 
 def fairness_path(

@@ -1,0 +1,25 @@
+"""Plots for papers and notebooks (extra: matplotlib).
+
+Displays in scikit-learn's style: ``from_estimator``, ``from_path`` and the like compute and draw,
+the constructor takes plain numbers, ``plot`` draws again. Sizes and fonts are those of a column of
+a paper, colours are told apart by every kind of vision, and dashes and markers differ too. The
+display of an audit is ``fairspan.auditing.AuditDisplay``.
+"""
+
+from fairspan.plotting._angles import SubspaceAngleDisplay
+from fairspan.plotting._groups import GroupDistributionDisplay
+from fairspan.plotting._price import PriceDisplay
+from fairspan.plotting._style import COLOURS, DASHES, MARKERS, plain_label, require_pyplot
+from fairspan.plotting._tradeoff import TradeoffDisplay
+
+__all__ = [
+    "COLOURS",
+    "DASHES",
+    "MARKERS",
+    "GroupDistributionDisplay",
+    "PriceDisplay",
+    "SubspaceAngleDisplay",
+    "TradeoffDisplay",
+    "plain_label",
+    "require_pyplot",
+]

@@ -1,0 +1,82 @@
+"""What all displays share: colours, sizes for print, and names from data made plain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairspan._files import inert
+
+# Okabe-Ito: readable with any kind of colour vision, and in print.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+# Five dashes and six colours: thirty pairs before one comes twice, and grey print tells five apart.
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.6)),
+    (0, (1.2, 1.2)),
+    (0, (6, 1.5, 1.2, 1.5)),
+    (0, (3, 1)),
+)
+
+# Inches: one column of a paper, and both.
+COLUMN, PAGE = 3.4, 7.0
+# Points, at those sizes.
+LABEL, TICK, NOTE = 9.0, 8.0, 7.5
+
+_LONGEST_LABEL = 60
+
+
+def require_pyplot() -> Any:
+    """Matplotlib, or how to install it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        msg = 'Plots need matplotlib: pip install "fairspan[plot]".'
+        raise ImportError(msg) from error
+    return plt
+
+
+def plain_label(text: str) -> str:
+    """A name from data as matplotlib shows it: no formula, no line of its own, never left out."""
+    flat = inert(text, _LONGEST_LABEL).replace("$", r"\$")
+    return f" {flat}" if flat.startswith("_") else flat
+
+
+def new_axes(width: float, height: float, columns: int = 1) -> tuple[Any, ...]:
+    """Axes side by side on a new figure; inches."""
+    _, axes = require_pyplot().subplots(
+        1, columns, figsize=(width, height), layout="constrained", squeeze=False
+    )
+    return tuple(axes[0])
+
+
+def dress(ax: Any, x: str, y: str) -> None:
+    """Labels and frame in the sizes of a paper."""
+    ax.set_xlabel(x, fontsize=LABEL)
+    ax.set_ylabel(y, fontsize=LABEL)
+    ax.tick_params(labelsize=TICK)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def line_look(i: int) -> dict[str, Any]:
+    """Colour and dash of the i-th line."""
+    return {"color": COLOURS[i % len(COLOURS)], "ls": DASHES[i % len(DASHES)]}
+
+
+def styled(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    """The user's properties of lines over ours; ``lw`` and ``linewidth`` are one property."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    return {**normalize_kwargs(ours, Line2D), **normalize_kwargs(theirs, Line2D)}
+
+
+def number(value: float) -> str:
+    """Three digits after the point; what they would hide, in powers of ten, and rounding as 0."""
+    if abs(value) < 1e-10:
+        return "0"
+    if abs(value) < 5e-4:
+        text = f"{value:.0e}".replace("e-0", "e-")
+    else:
+        text = f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
+    return f"\N{MINUS SIGN}{text[1:]}" if text.startswith("-") else text
