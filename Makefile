@@ -48,8 +48,9 @@ PINS := constraints.txt
 # --- what a newcomer runs -----------------------------------------------------------------------
 
 .PHONY: demo
-demo: .venv/.stamp ## fit on real data, print the trade-off table, save the plot
-	@$(BIN)/python examples/demo.py
+demo: .venv/.stamp ## what does fairness cost? a report on real mortgage applications, to open in a browser
+	@mkdir -p demo-output
+	@$(ONE_THREAD) $(BIN)/fairspan explore loans --out demo-output/report.html
 
 # The data files beside the project are used where they are; otherwise the library looks for them.
 .PHONY: reproduce
@@ -88,6 +89,7 @@ test-browser: .venv-browser/.stamp build/axe-core/package/axe.min.js ## the expl
 .PHONY: test-bench
 test-bench: .venv-bench/.stamp ## tests that need fairlearn, and the frontier's
 	@$(ONE_THREAD) .venv-bench/bin/python -m pytest -n auto tests/test_frontier.py tests/unit/test_frontier_price.py tests/test_audit_fairlearn.py $(ARGS)
+	@$(ONE_THREAD) .venv-bench/bin/python -m pytest tests/test_docs.py -k fairlearn
 
 .PHONY: test-min
 test-min: .venv-min/.stamp ## the suite with the lowest supported versions
@@ -190,6 +192,12 @@ bars-audit: BARS_BIN := .venv-bench/bin
 
 # Versions of scikit-learn, the lowest of everything, and torch's part of the coverage.
 bars-robustness: $(SKLEARN_ENVS:%=%/.stamp) .venv-min/.stamp .venv-torch/.stamp
+
+# The report is looked at in a browser.
+bars-explorer: .venv-browser/.stamp build/axe-core/package/axe.min.js
+bars-explorer: BARS_BIN := .venv-browser/bin
+
+bars-docs: .venv-docs/.stamp .venv-browser/.stamp
 
 # --- upkeep -------------------------------------------------------------------------------------
 

@@ -1,10 +1,10 @@
 """What does fairness cost? Two real data sets, no download.
 
-    make demo
+    python examples/tradeoff.py
 
 Mortgage applications (approve; protected: race in three categories, and sex) and diabetes
 progression (protected: sex, and the continuous age). Every number is held out unless it says
-"in sample". Writes demo-output/tradeoff.png.
+"in sample". Writes tradeoff.png into the folder demo-output.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def main(out: Path = Path("demo-output")) -> int:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    # Small data: ridges now and then land at an end of their grid. The library says so; a demo
-    # that repeats it twenty times would not be read.
+    # Small data: ridges now and then land at an end of their grid. The library says so; a table
+    # under twenty such lines would not be read.
     warnings.filterwarnings("ignore", category=NumericalWarning)
     print(f"fitting {2 * N_SPLITS} models, half a minute or so ...", flush=True)
     loans = run(load_loans(), classification=True)

@@ -7,6 +7,7 @@ import io
 import json
 import shlex
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -134,6 +135,7 @@ def explore_command(
         )  # fmt: skip
     for text in told:
         say(f"Warning: {text}")
+    line(_kinds(report.study))
     line(_table(report.study))
     if save_model is not None:
         from fairspan.persistence import save_model as save
@@ -152,6 +154,19 @@ def explore_command(
 def _command() -> str:
     """What was typed, to be shown in the report."""
     return " ".join(["fairspan", *(shlex.quote(text) for text in sys.argv[1:])])
+
+
+def _kinds(study: dict[str, Any]) -> str:
+    """How the columns were read, by number of them; roles by name."""
+    features = Counter(c["kind"] for c in study["columns"] if c["role"] == "feature")
+    found = [f"{n} {kind}" for kind, n in features.most_common()]
+    roles = [
+        f"{tables.shortened(c['name'])} {c['kind']}"
+        for c in study["columns"]
+        if c["role"] in ("target", "protected")
+    ]
+    told = "the report lists each; --kind NAME=categorical or NAME=continuous changes it"
+    return f"Columns read as: {', '.join(found)}; {', '.join(roles)} ({told})"
 
 
 def _table(study: dict[str, Any]) -> str:

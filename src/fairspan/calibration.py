@@ -7,6 +7,8 @@ piecewise linear link that is fitted on held-out latents.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,34 +58,66 @@ def fit_link(latents: Array, codes: Codes, weight: Array | None) -> Link:
     gaps = latents.max(axis=1, keepdims=True) - latents
     knots = np.stack([_quantiles(gaps[:, k]) for k in range(K)])
     lengths = _lengths(gaps, knots)  # (n, K, segments)
-    flat = lengths.reshape(n, -1)
-    rows = np.arange(n)
     w = np.ones(n) if weight is None else weight
+    likelihood = _of_two(lengths, codes, w) if K == 2 else _of_many(lengths, codes, w)
 
     def objective(slopes: Array) -> tuple[float, Array]:
         s = slopes.reshape(K, -1)
-        rise = np.stack([lengths[:, k] @ s[k] for k in range(K)], axis=1)
-        p = np.exp(-rise)
-        total = p.sum(axis=1)  # at least 1: the largest latent has no gap
-        value = float(w @ (rise[rows, codes] + np.log(total)))
-        pull = -p / total[:, None]
-        pull[rows, codes] += 1.0
-        pull *= w[:, None]
-        slope = np.stack([pull[:, k] @ lengths[:, k] for k in range(K)])
+        value, slope = likelihood(s)
         steps = np.diff(s, axis=1)
-        value += 0.5 * _PULL * float(((s - 1.0) ** 2).sum()) + 0.5 * _SMOOTH * float(
-            (steps**2).sum()
-        )
+        value += 0.5 * _PULL * float(((s - 1.0) ** 2).sum())
+        value += 0.5 * _SMOOTH * float((steps**2).sum())
         slope += _PULL * (s - 1.0)
         slope[:, 1:] += _SMOOTH * steps
         slope[:, :-1] -= _SMOOTH * steps
         return value, slope.ravel()
 
     found = scipy.optimize.minimize(
-        objective, np.ones(flat.shape[1]), jac=True, method="L-BFGS-B",
-        bounds=[(_LEAST_SLOPE, None)] * flat.shape[1], options={"maxiter": 500, "ftol": 1e-12},
+        objective, np.ones(knots.size), jac=True, method="L-BFGS-B",
+        bounds=[(_LEAST_SLOPE, None)] * knots.size, options={"maxiter": 500, "ftol": 1e-12},
     )  # fmt: skip
     return Link(knots, found.x.reshape(K, -1))
+
+
+_Likelihood = Callable[[Array], tuple[float, Array]]
+
+
+def _of_many(lengths: Array, codes: Codes, weight: Array) -> _Likelihood:
+    """Minus the log likelihood of (K, segments) slopes, and its gradient."""
+    n, K, _ = lengths.shape
+    rows = np.arange(n)
+
+    def likelihood(slopes: Array) -> tuple[float, Array]:
+        rise = np.stack([lengths[:, k] @ slopes[k] for k in range(K)], axis=1)
+        p = np.exp(-rise)
+        total = p.sum(axis=1)  # at least 1: the largest latent has no gap
+        value = float(weight @ (rise[rows, codes] + np.log(total)))
+        pull = -p / total[:, None]
+        pull[rows, codes] += 1.0
+        pull *= weight[:, None]
+        return value, np.stack([pull[:, k] @ lengths[:, k] for k in range(K)])
+
+    return likelihood
+
+
+def _of_two(lengths: Array, codes: Codes, weight: Array) -> _Likelihood:
+    """The same for two classes, of which each row has a gap to one: a third of the work."""
+    has_gap = np.any(lengths > 0.0, axis=2)
+    parts = [
+        (lengths[below, k], codes[below] == k, weight[below]) for k, below in enumerate(has_gap.T)
+    ]
+    tied = float(weight[~np.any(has_gap, axis=1)].sum())
+
+    def likelihood(slopes: Array) -> tuple[float, Array]:
+        value, gradient = tied * math.log(2.0), np.empty_like(slopes)
+        for k, (inside, own, w) in enumerate(parts):
+            rise = inside @ slopes[k]
+            p = np.exp(-rise)
+            value += float(w @ (rise * own + np.log1p(p)))
+            gradient[k] = (w * (own - p / (1.0 + p))) @ inside
+        return value, gradient
+
+    return likelihood
 
 
 def _quantiles(gaps: Array) -> Array:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairspan import calibration
 from fairspan.calibration import Link, fit_link
 from fairspan.laplace import softmax
 
@@ -213,3 +214,21 @@ def test_the_fit_is_the_best_of_its_penalised_likelihood(n_classes):
     best = objective(link.slopes)
     for step in 1e-2 * rng.normal(size=(40, *link.slopes.shape)):
         assert objective(np.maximum(link.slopes + step, 1e-3)) <= best + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_classes_are_a_case_of_many(seed):
+    """The shorter likelihood of two classes, ties and repeated gaps included, is the general one."""
+    rng = np.random.default_rng(seed)
+    f = halves(np.r_[0.0, rng.normal(size=59).round(1)])
+    gaps = f.max(axis=1, keepdims=True) - f
+    knots = np.stack([calibration._quantiles(gaps[:, k]) for k in range(2)])
+    lengths = calibration._lengths(gaps, knots)
+    codes, weight = rng.integers(0, 2, 60), rng.random(60)
+    assert (gaps.sum(axis=1) == 0.0).any()
+    short, general = (
+        make(lengths, codes, weight) for make in (calibration._of_two, calibration._of_many)
+    )
+    slopes = rng.random((2, 5)) + 0.1
+    for got, wanted in zip(short(slopes), general(slopes), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
