@@ -373,7 +373,7 @@ SCORED = (*AUDIT, "--scores", "score")
         ((*FIT, "--kind", "sex=often"), "write NAME=categorical"),
         ((*FIT, "--kind", "agr=continuous"), "which is not there"),
         ((*FIT, "--kind", "sex=continuous"), "'sex', which holds no numbers"),
-        ((*FIT, "--json", "a.json"), "pass --audit too"),
+        ((*FIT, "--markdown", "a.md"), "pass --audit too"),
         ((*FIT, "--audit", "--test-share", "1"), "--test-share 1 is not allowed"),
         ((*FIT, "--audit", "--parts", "luck"), "--parts has 'luck'; known are scores"),
         ((*FIT, "--out", "nowhere/m.skops"), "there is no folder nowhere"),

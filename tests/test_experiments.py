@@ -61,8 +61,12 @@ def test_every_method_gives_a_curve_of_scores(method):
             points = list(METHODS[method].run(Task(problem, "sp", 0, quick=True)))
             assert len(points) >= 1
             for _, scores in points:
-                assert scores.shape == (len(problem.test),)
-                assert np.isfinite(scores).all()
+                # One line, or one of each training.
+                lines = np.atleast_2d(scores)
+                assert lines.ndim == 2
+                assert lines.shape[0] >= 1
+                assert lines.shape[1] == len(problem.test)
+                assert np.isfinite(lines).all()
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -523,8 +523,8 @@ ERRORS = {
     "empty array": {"source": A5[:0], "says": "no rows", "target": 4, "sensitive_features": 3},
     "all of no weight": {"source": ROWS.assign(w=0.0), "sample_weight": "w", "says": "none with a weight"},
     "one row": {"source": ROWS[:1], "says": "at least two rows"},
-    "no S": {"sensitive_features": None, "says": ("sensitive_features", "row 0")},
-    "no y": dict(source=[(XA, None, SA)], says=("requires y", "block 0, row 0"), **UNNAMED),
+    "no S": {"sensitive_features": None, "says": "fit needs the protected attributes"},
+    "no y": dict(source=[(XA, None, SA)], says="FairRidge requires y", **UNNAMED),
     "no y in one block": dict(
         source=[(XA, YA, SA), (XA, None, SA)], says="block 1: y is nothing", **UNNAMED
     ),

@@ -11,8 +11,10 @@ import typer
 from fairspan import _cli_tables as tables
 from fairspan._cli_data import read_data
 from fairspan._cli_output import (
+    STDOUT,
     AuditFiles,
     bring_audit,
+    bring_json,
     check_model_file,
     check_parts,
     plain_errors,
@@ -113,7 +115,14 @@ def fit_command(
     ] = False,
     test_share: Annotated[float, typer.Option(help="Share of rows that --audit holds out.")] = 0.25,
     parts: Parts = None,
-    json_file: Json = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--json",
+            help="File for the audit; without --audit, for the model's columns and certificate. - is "
+            "standard output.",
+        ),
+    ] = None,
     markdown: Markdown = None,
     plot: Plot = None,
     drop_missing: DropMissing = False,
@@ -122,8 +131,8 @@ def fit_command(
 ) -> None:
     """Fit a fair model on a table; with --audit, test it on rows it has not seen."""
     files = AuditFiles(json_file, markdown, plot)
-    if not audit and (parts or any(files)):
-        msg = "--parts, --json, --markdown and --plot are about the audit: pass --audit too."
+    if not audit and (parts or markdown or plot):
+        msg = "--parts, --markdown and --plot are about the audit: pass --audit too."
         raise ValueError(msg)
     files.check()
     check_parts(parts)
@@ -166,6 +175,17 @@ def fit_command(
     from fairspan.persistence import save_model
 
     line(f"Model written to {save_model(estimator, out)}")
+    if json_file is not None and not audit:
+        bring_json(
+            json_file,
+            {
+                "model": str(out), "estimator": type(estimator).__name__, "rows": len(frame),
+                "target": target, "features": names, "protected": estimator.sensitive_kinds_,
+                "certificate": estimator.certificate_.to_dict(),
+            },
+        )  # fmt: skip
+        if json_file != STDOUT:
+            line(f"Numbers written to {json_file}")
     if audit:
         line("")
         bring_audit(

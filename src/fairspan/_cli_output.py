@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 import warnings
 from collections.abc import Iterator
@@ -22,7 +24,9 @@ __all__ = [
     "STDOUT",
     "AuditFiles",
     "bring_audit",
+    "bring_json",
     "check_folder",
+    "check_json",
     "check_model_file",
     "check_parts",
     "plain_errors",
@@ -113,6 +117,31 @@ def bring_audit(files: AuditFiles, given: Any, **asked: Any) -> None:
     if written:
         line = f"Audit written to {', '.join(written)}"
         say(line) if files.to_stdout else show(f"\n{line}")
+
+
+def bring_json(path: Path, value: Any) -> None:
+    """A result for machines, in a file or on standard output."""
+    text = printable_json(json.dumps(_known(value), indent=2, ensure_ascii=False)) + "\n"
+    if path == STDOUT:
+        typer.echo(text, nl=False)
+        return
+    with whole_file(path) as part:
+        part.write_bytes(text.encode("utf-8", "backslashreplace"))
+
+
+def _known(value: Any) -> Any:
+    """The same with null for what is not known: JSON has no word for NaN."""
+    if isinstance(value, dict):
+        return {key: _known(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_known(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def check_json(path: Path | None) -> None:
+    """Refuse, before the work, a place where no JSON can be written."""
+    if path is not None and path != STDOUT:
+        check_folder(path, "--json")
 
 
 @contextmanager

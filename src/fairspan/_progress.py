@@ -107,8 +107,9 @@ def row_progress(
         def render(self, task: Any) -> Any:
             return f"{task.speed or 0.0:,.0f} rows/s"
 
+    # Brackets are rich's markup, which would be followed rather than shown.
     columns = (
-        rich.TextColumn("[fairspan] {task.description}"), rich.BarColumn(),
+        rich.TextColumn("[fairspan] {task.description}", markup=False), rich.BarColumn(),
         rich.TaskProgressColumn(), rich.TextColumn("{task.completed:,.0f} rows"), Rate(),
         rich.TimeRemainingColumn(),
     )  # fmt: skip

@@ -35,7 +35,7 @@ from fairspan._tensors import (
 )
 from fairspan.codes import MAX_INTEGER_CATEGORIES, Attribute
 from fairspan.encoding import LARGEST
-from fairspan.exceptions import DataWarning, warn_user
+from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
 
 __all__ = [
     "Data",
@@ -48,6 +48,8 @@ __all__ = [
 ]
 
 
+# Means this many standard deviations from 0 leave a linear function half of its digits.
+_FAR_LINEAR = 1e8
 _MISSING_S = """\
 fit needs the protected attributes: `sensitive_features` was not given. Three ways to pass it:
   1. directly:   model.fit(X, y, sensitive_features=s)        (an array, a frame, or column names of X)
@@ -497,20 +499,29 @@ def check_rows(est: Any, data: Data) -> None:
                 f"make_pipeline(StandardScaler(), model) or fairspan.table_encoder.",
                 DataWarning,
             )
-    if est.feature_map is None and est.kernel in ("poly", "polynomial", "sigmoid"):
-        _warn_far_from_origin(data)
+    if est.feature_map is None and est.kernel in ("linear", "poly", "polynomial", "sigmoid"):
+        _warn_far_from_origin(data, linear=est.kernel == "linear")
 
 
-def _warn_far_from_origin(data: Data) -> None:
+def _warn_far_from_origin(data: Data, *, linear: bool) -> None:
     """Kernels of inner products see the origin: far from it all rows look alike."""
     spread = data.X.std(axis=0)
     varies = np.ptp(data.X, axis=0) > 0
     ratio = np.abs(data.X.mean(axis=0))[varies] / spread[varies]
-    if len(ratio) and ratio.max() > 1e3:
+    far = float(ratio.max(initial=0.0))
+    where = f"A column of X lies {far:.2g} standard deviations from 0"
+    remedy = "Standardise first, e.g. make_pipeline(StandardScaler(), model)."
+    if linear and far > _FAR_LINEAR:
+        # A linear function takes the offset out again, at the price of the digits that it took.
+        left = far * np.finfo(np.float64).eps
         warn_user(
-            f"A column of X lies {ratio.max():.2g} standard deviations from 0, where this kernel can hardly "
-            f"tell its values apart. Standardise first, e.g. make_pipeline(StandardScaler(), model).",
-            DataWarning,
+            f"{where}: rounding alone leaves predictions a correlation of up to about {left:.0e} with "
+            f"the protected attributes. {remedy}",
+            NumericalWarning,
+        )
+    elif not linear and far > 1e3:
+        warn_user(
+            f"{where}, where this kernel can hardly tell its values apart. {remedy}", DataWarning
         )
 
 

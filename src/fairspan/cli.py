@@ -25,6 +25,7 @@ except ImportError as error:  # pragma: no cover - the message is all there is
 from fairspan._cli_data import OFFLINE, SETS, load_set
 from fairspan._cli_explore import explore_command, predict_command
 from fairspan._cli_models import audit_command, fit_command
+from fairspan._cli_output import STDOUT, bring_json, check_json
 from fairspan._cli_tables import listed as _listed
 from fairspan._text import printable
 
@@ -63,6 +64,9 @@ _errors = Console(stderr=True)
 DataHome = Annotated[
     Path | None,
     typer.Option(help="Folder of the data files; $FAIRSPAN_DATA or the cache if absent."),
+]
+Json = Annotated[
+    Path | None, typer.Option("--json", help="The same for machines; - is standard output.")
 ]
 
 
@@ -126,8 +130,10 @@ def reproduce_command(
     ] = Path("reproduction"),
     data_home: DataHome = None,
     quick: Annotated[bool, typer.Option("--quick", help="Under two minutes, and rough.")] = False,
+    json_file: Json = None,
 ) -> None:
     """Reproduce the paper's figures; a stopped run goes on where it was."""
+    check_json(json_file)
     from fairspan.experiments import reproduce
 
     written = reproduce(
@@ -135,8 +141,7 @@ def reproduce_command(
         track=_track,
         say=lambda text: _errors.print(text, highlight=False, soft_wrap=True, markup=False),
     )  # fmt: skip
-    for path in written:
-        typer.echo(str(path))
+    _bring_files(written, json_file)
 
 
 @bench_app.command("frontier")
@@ -161,8 +166,10 @@ def frontier_command(
     criteria: Annotated[
         list[str] | None, typer.Option(help="Of sp, eop, eo; repeat, or separate by commas.")
     ] = None,
+    json_file: Json = None,
 ) -> None:
     """Error against parity, for fairspan and its rivals; a stopped run goes on where it was."""
+    check_json(json_file)
     from fairspan.experiments.frontier import FailedCellsError, frontier
 
     def say(text: str) -> None:
@@ -174,20 +181,30 @@ def frontier_command(
             jobs=jobs, criteria=_listed(criteria), track=_track, say=say,
         )  # fmt: skip
     except FailedCellsError as error:
-        for path in error.written:
-            typer.echo(str(path))
+        _bring_files(error.written, json_file, error.failures)
         for line in error.failures:
             say(f"Failed: {line}")
         raise typer.Exit(1) from error
-    for path in written:
-        typer.echo(str(path))
+    _bring_files(written, json_file)
+
+
+def _bring_files(
+    written: Iterable[Path], json_file: Path | None, failures: Iterable[str] = ()
+) -> None:
+    """Files that a run has left, one to a line."""
+    files = [str(path) for path in written]
+    if json_file is not None:
+        bring_json(json_file, {"files": files, "failures": list(failures)})
+    if json_file != STDOUT:
+        for file in files:
+            typer.echo(printable(file))
 
 
 def _track(cells: Sequence[Any]) -> Iterable[Any]:
     """A bar that names the cell at work; nothing where there is no terminal."""
     columns = (
         BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
     )  # fmt: skip
     with Progress(*columns, console=_errors, disable=not _errors.is_terminal) as progress:
         task = progress.add_task("", total=len(cells))
@@ -198,21 +215,45 @@ def _track(cells: Sequence[Any]) -> Iterable[Any]:
 
 
 @data_app.command("list")
-def list_data() -> None:
+def list_data(json_file: Json = None) -> None:
     """Names of the data sets, with what they are."""
     from fairspan import datasets
 
-    for name, loader in SETS.items():
-        what = (getattr(datasets, loader).__doc__ or "").strip().splitlines()[0]
-        typer.echo(f"{name:<18} {what}")
+    check_json(json_file)
+    found = [
+        {
+            "name": name,
+            "description": (getattr(datasets, loader).__doc__ or "").strip().splitlines()[0],
+            "function": f"fairspan.datasets.{loader}",
+            "offline": name in OFFLINE,
+        }
+        for name, loader in SETS.items()
+    ]
+    if json_file is not None:
+        bring_json(json_file, found)
+    if json_file != STDOUT:
+        for one in found:
+            typer.echo(f"{one['name']:<18} {one['description']}")
 
 
 @data_app.command("fetch")
 def fetch_data(
     name: Annotated[str, typer.Argument(help="A name from `fairspan data list`.")],
     data_home: DataHome = None,
+    json_file: Json = None,
 ) -> None:
     """Find a data set, download it if need be, and say where it is."""
+    check_json(json_file)
     table = load_set(name, data_home)
-    where = "comes with an installed package" if name in OFFLINE else table.filename
-    typer.echo(f"{name}: {len(table.data)} rows, {where}")
+    file = None if name in OFFLINE else str(table.filename)
+    if json_file is not None:
+        bring_json(
+            json_file,
+            {
+                "name": name, "file": file, "rows": len(table.data), "features": list(table.data.columns),
+                "target": str(table.target.name), "protected": list(table.sensitive_features.columns),
+            },
+        )  # fmt: skip
+    if json_file != STDOUT:
+        where = "comes with an installed package" if file is None else printable(file)
+        typer.echo(f"{name}: {len(table.data)} rows, {where}")

@@ -25,9 +25,17 @@ from fairspan.heads import multiple_correlation
 
 __all__ = ["Limited", "keep_limits"]
 
-# A limit is kept when the correlation exceeds it by no more than this.
+# The search ends when no correlation is further from its limit than this.
 _TOL = 1e-9
+# Beyond its limit by more than this, a block is removed.
+_OVER = 1e-6
+# The same inside a search that needs it more exact than itself.
+_TOL_INSIDE = 1e-12
 _MAX_ROUNDS = 500
+# Searches for a length, each with the proportions of cells that the last has found.
+_MAX_SHAPES = 50
+_SAME_LENGTH = 1e-9
+_STEP = 0.1  # in the logarithm of a length
 # Rounds without progress after which there will be none.
 _PATIENCE = 25
 # A limit below this is 0.
@@ -55,7 +63,9 @@ def keep_limits(
 
     One multiplier after the other is set so that its own block just keeps its limit, or to 0 where
     the block keeps it anyway, until none moves: Gauss and Seidel's iteration on the conditions of
-    Karush, Kuhn and Tucker. Where no multipliers keep the limits (what predicts y is a function of the
+    Karush, Kuhn and Tucker. Every step changes the length of the function, and with it the limits of
+    all others; where they therefore run in circles, the length is sought by itself, with a convex
+    problem inside. Where no multipliers keep the limits (what predicts y is a function of the
     protected attributes alone), the blocks that are over theirs are projected out, with a warning: a
     function over a limit is never returned.
 
@@ -78,7 +88,7 @@ def keep_limits(
         w, multipliers, rounds = _iterate(g, deltas, covs, limits, removed)
         n_rounds += rounds
         found = np.array([_correlation(g, w, covs[b], deltas[b]) for b in blocks])
-        beyond = [b for b in blocks if b not in removed and found[b] > limits[b] + 1e3 * _TOL]
+        beyond = [b for b in blocks if b not in removed and found[b] > limits[b] + _OVER]
         if not beyond:
             break
         over += beyond
@@ -118,31 +128,94 @@ def _iterate(
             return np.zeros(len(g))
         return np.asarray(Z @ scipy.linalg.solve(A, start, assume_a="pos", check_finite=False))
 
-    def excess_of(b: int) -> Callable[[float], float]:
-        others = eye + sum((mu[c] * outer[c] for c in free if c != b), np.zeros_like(eye))
+    def settle(over: Callable[[int, Array], float], tol: float) -> tuple[Array, float, int]:
+        """Gauss and Seidel on ``over``, what a block has beyond its limit; begins where mu is."""
 
-        def excess(value: float) -> float:
-            w = function(others + value * outer[b])
-            return _correlation(g, w, covs[b], deltas[b]) - limits[b]
+        def excess_of(b: int) -> Callable[[float], float]:
+            others = eye + sum((mu[c] * outer[c] for c in free if c != b), np.zeros_like(eye))
+            return lambda value: over(b, function(others + value * outer[b]))
 
-        return excess
+        w, worst, rounds, best, since = function(eye), np.inf, 0, np.inf, 0
+        while rounds < _MAX_ROUNDS and since < _PATIENCE:
+            rounds += 1
+            for b in free:
+                mu[b] = _smallest(excess_of(b), mu[b])
+            w = function(eye + sum((mu[b] * outer[b] for b in free), np.zeros_like(eye)))
+            worst = max(_violation(over(b, w), mu[b]) for b in free)
+            if worst <= tol:
+                break
+            best, since = (worst, 0) if worst < 0.9 * best else (best, since + 1)
+        return w, worst, rounds
 
-    w, rounds, best, since = function(eye), 0, np.inf, 0
-    while free and rounds < _MAX_ROUNDS and since < _PATIENCE:
-        rounds += 1
-        for b in free:
-            mu[b] = _smallest(excess_of(b), mu[b])
-        w = function(eye + sum((mu[b] * outer[b] for b in free), np.zeros_like(eye)))
-        worst = max(
-            _violation(_correlation(g, w, covs[b], deltas[b]) - limits[b], mu[b]) for b in free
-        )
-        if worst <= _TOL:
-            break
-        best, since = (worst, 0) if worst < 0.9 * best else (best, since + 1)
+    def over_limit(b: int, w: Array) -> float:
+        return _correlation(g, w, covs[b], deltas[b]) - limits[b]
+
+    w, rounds = function(eye), 0
+    if free:
+        w, worst, rounds = settle(over_limit, _TOL)
+        if worst > _TOL:
+            circled = w, mu.copy()
+            mu.update(dict.fromkeys(free, 0.0))
+            w, more = _at_own_length(function(eye), free, deltas, covs, limits, settle)
+            rounds += more
+            if max(over_limit(b, w) for b in free) > max(over_limit(b, circled[0]) for b in free):
+                w, mu = circled
     multipliers = np.array(
         [np.inf if b in removed else mu.get(b, 0.0) / scale.get(b, 1.0) for b in range(len(deltas))]
     )
     return w, multipliers, rounds
+
+
+def _at_own_length(
+    start: Array, free: Sequence[int], deltas: Sequence[Array], covs: Sequence[Array],
+    limits: Sequence[float], settle: Callable[..., tuple[Array, float, int]],
+) -> tuple[Array, int]:  # fmt: skip
+    """The function whose limits on covariances are those on correlations at the length it has.
+
+    At a given length the problem is convex and has one solution, which is shorter than a great
+    length and longer than none: in between is one that has the length it was given. Each cell
+    measures length by itself; what they are to each other is taken from the last function.
+    """
+    rounds = 0
+
+    def lengths(w: Array) -> Array:
+        return np.array([np.sqrt(max(float(w @ covs[b] @ w), 0.0)) for b in free])
+
+    def at(given: Array) -> Array:
+        nonlocal rounds
+        own: dict[int, float] = dict(zip(free, given.tolist(), strict=True))
+
+        def over(b: int, w: Array) -> float:
+            return float(np.linalg.norm(deltas[b].T @ w)) / own[b] - limits[b]
+
+        w, _, more = settle(over, _TOL_INSIDE)
+        rounds += more
+        return w
+
+    w = start
+    if not lengths(w).all():
+        return w, rounds
+    # No function here is longer than the one it began as.
+    longest = float(np.linalg.norm(start) * np.sqrt(np.linalg.norm(covs[free[0]], 2)))
+    for _ in range(_MAX_SHAPES):
+        shape = lengths(w)
+
+        def longer(t: float, shape: Array = shape) -> float:
+            found = at(np.exp(t) * shape)
+            return float(lengths(found)[0] / shape[0] - np.exp(t))
+
+        # Of several lengths the greatest, which gives up least: from above, step by step.
+        below = float(np.log(longest / shape[0]))
+        above = below + _STEP
+        while longer(below) <= 0.0 and below > np.log(_NOTHING):
+            below, above = below - _STEP, below
+        if below <= np.log(_NOTHING):
+            break
+        t = float(scipy.optimize.brentq(longer, below, above, xtol=1e-13, rtol=1e-14))
+        w = at(np.exp(t) * shape)
+        if np.allclose(lengths(w), np.exp(t) * shape, rtol=_SAME_LENGTH, atol=0.0):
+            break
+    return w, rounds
 
 
 def _correlation(g: Array, w: Array, cov: Array, delta: Array) -> float:

@@ -386,10 +386,10 @@ def test_rows_are_a_bar_on_a_terminal(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with row_progress("moments", 1000, verbose=1, done=250) as progress:
+    with row_progress("moments [bold]b[/]", 1000, verbose=1, done=250) as progress:
         progress.advance(750)
     shown = terminal.getvalue()
-    assert " moments " in shown
+    assert "[fairspan] moments [bold]b[/] " in shown  # brackets are no markup
     assert "1,000 rows" in shown
     assert "rows/s" in shown
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import copy
 import os
-from contextlib import closing
+import re
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from fairspan._files import whole_file
+from fairspan._files import first_line, whole_file
 from fairspan._progress import row_progress
 from fairspan.estimators._stream_read import naming_new_rows
-from fairspan.streams import Rows, blocks, open_source, prefetch
+from fairspan.exceptions import RowError
+from fairspan.streams import Rows, Source, blocks, open_source, prefetch
 from fairspan.streams._arrow import require_pyarrow
 
 _METHODS = ("predict", "predict_proba", "decision_function", "transform")
@@ -39,17 +42,14 @@ def write_predictions(
         raise ValueError(msg)
     if features is None and hasattr(est, "feature_names_in_") and not _has_no_names(source):
         features = est.feature_names_in_.tolist()
-    try:
+    with _speaking_of_keep():
         rows = open_source(source, control=keep, features=features, soft=True)
-    except ValueError as error:
-        msg = str(error).replace("control_features", "keep")
-        raise ValueError(msg) from error
     if any(os.path.realpath(file) == os.path.realpath(target) for file in rows.files()):
         msg = f"destination={str(destination)!r} is one of the files to predict from; give another."
         raise ValueError(msg)
     writer, schema = None, pyarrow.schema([])
     with whole_file(target) as part:
-        found = prefetch(blocks(rows.parts, _BLOCK_ROWS))
+        found = _read(rows)
         shown = row_progress(method, rows.n_rows, verbose=est.verbose)
         try:
             with shown as progress, closing(found):
@@ -63,7 +63,7 @@ def write_predictions(
                         writer = pyarrow.parquet.ParquetWriter(part, schema)
                     # pandas reads integers with gaps as floats: the first block's types hold for all.
                     arrays = [
-                        _as_arrow(values, field.type)
+                        _as_arrow(values, field.type, field.name)
                         for values, field in zip(columns.values(), schema, strict=True)
                     ]
                     writer.write_table(pyarrow.table(arrays, schema=schema))
@@ -77,18 +77,50 @@ def write_predictions(
     return target
 
 
+@contextmanager
+def _speaking_of_keep() -> Iterator[None]:
+    """Errors inside call the columns to keep what the user calls them."""
+    try:
+        yield
+    except RowError:
+        raise
+    except ValueError as error:
+        # At the beginning alone: a column may have that name.
+        msg = re.sub(r"^(block \d+: )?control(_features)?\b", r"\1keep", str(error))
+        unnamed = re.match(r"block \d+ has no column names, so control ", msg)
+        if unnamed:
+            where = msg.partition(" has ")[0]
+            msg = f"{where} has no column names, so keep cannot name one; leave keep out."
+        if msg == str(error):
+            raise
+        raise ValueError(msg) from error
+
+
+def _read(rows: Source) -> Generator[tuple[int, Rows], None, None]:
+    """Blocks; the names of columns of an iterable are looked at when it is read."""
+    with closing(prefetch(blocks(rows.parts, _BLOCK_ROWS))) as found, _speaking_of_keep():
+        yield from found
+
+
 def _field(name: str, values: Any, known: dict[str, Any]) -> tuple[str, Any]:
     """A column's type: that of the source, or what the first block looks like."""
-    kind = known[name] if name in known else _as_arrow(values, None).type
+    kind = known[name] if name in known else _as_arrow(values, None, name).type
     pyarrow = require_pyarrow(_WRITING)
     return name, pyarrow.string() if pyarrow.types.is_null(kind) else kind
 
 
-def _as_arrow(values: Any, kind: Any) -> Any:
-    if type(values).__module__.startswith("polars"):
-        found = values.to_arrow()
-        return found if kind is None else found.cast(kind)
-    return require_pyarrow(_WRITING).array(values, type=kind, from_pandas=True)
+def _as_arrow(values: Any, kind: Any, name: str) -> Any:
+    """A column as Arrow has it, of the given type; None: of that which its values have."""
+    pyarrow = require_pyarrow(_WRITING)
+    try:
+        if type(values).__module__.startswith("polars"):
+            found = values.to_arrow()
+            return found if kind is None else found.cast(kind)
+        return pyarrow.array(values, type=kind, from_pandas=True)
+    except (pyarrow.ArrowException, OverflowError) as error:
+        what = "one type" if kind is None else f"type {kind}, as its first rows are"
+        msg = f"keep names {name!r}, whose values are not all of {what}: {first_line(error)}"
+        raise ValueError(msg) from error
 
 
 def _has_no_names(source: Any) -> bool:

@@ -12,6 +12,9 @@ from fairspan.streams import Rows, Source, blocks, prefetch
 
 __all__ = ["LazyBlocks", "naming_new_rows", "naming_rows"]
 
+# Rows at which an error is looked for before it counts as that of all rows: one more than this.
+_LOOKS = 8
+
 
 @contextmanager
 def naming_rows(est: Any, rows: Rows, place: int, *, coded: bool) -> Iterator[None]:
@@ -31,9 +34,10 @@ def naming_rows(est: Any, rows: Rows, place: int, *, coded: bool) -> Iterator[No
 
 
 def located(rows: Rows, place: int, read: Any, error: Exception) -> Exception:
-    """The error of the first row that cannot be read alone; the error itself if every row can."""
+    """The error of the first row that cannot be read alone; the error itself if no row is at fault."""
     first, last = 0, len(rows)
-    if not _fails(rows, read):
+    whole = _fails(rows, read)
+    if whole is None or _of_every_row(rows, read, str(whole)):
         return error
     while last - first > 1:  # the first bad row is in [first, last)
         middle = (first + last) // 2
@@ -47,6 +51,13 @@ def located(rows: Rows, place: int, read: Any, error: Exception) -> Exception:
     name, row = rows.place(first)
     why = str(bad) if place + first == row else f"{bad} (Row {place + first} of all.)"
     return RowError(name, row, why)
+
+
+def _of_every_row(rows: Rows, read: Any, text: str) -> bool:
+    """Whether rows all over the block give the block's own error: a setting is wrong, and no row."""
+    n = len(rows)
+    some = sorted({i * (n - 1) // _LOOKS for i in range(_LOOKS + 1)})
+    return n > 1 and all(str(_fails(rows.cut(i, i + 1), read)) == text for i in some)
 
 
 def _fails(rows: Rows, read: Any) -> Exception | None:

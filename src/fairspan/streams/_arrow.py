@@ -180,12 +180,17 @@ class ArrowPart(Part):
                     span = Span(self.file, row, batch.num_rows)
                     yield self.roles.split(frame_of(batch), (span,))
                     row += batch.num_rows
-        except (OSError, ValueError) as error:  # Arrow's own errors are subclasses
-            if not type(error).__module__.startswith("pyarrow") and not isinstance(error, OSError):
+        except Exception as error:
+            if not _is_arrows(error):
                 raise
             group = "" if self.group is None else f", row group {self.group}"
             msg = f"{self.file}{group}: rows from {row} on cannot be read: {first_line(error)}"
             raise OSError(msg) from error
+
+
+def _is_arrows(error: Exception) -> bool:
+    """Arrow's errors derive from ValueError, TypeError, KeyError and others; of files, from OSError."""
+    return type(error).__module__.startswith("pyarrow") or isinstance(error, OSError)
 
 
 def _check_rows(where: str, n: int) -> None:
@@ -219,12 +224,23 @@ class ArrowSource(Source):
     def __init__(self, dataset: Any, **named: Any) -> None:
         self._dataset = dataset
         self.roles = Roles.of(list(dataset.schema.names), **named)
-        self.parts = [part for fragment in dataset.get_fragments() for part in self._cut(fragment)]
+        self.parts = [part for one in dataset.get_fragments() for part in self._opened(one)]
         self.for_workers = hasattr(dataset, "files")
 
-    def _cut(self, fragment: Any) -> Iterator[Part]:
-        assert self.roles is not None
+    def _opened(self, fragment: Any) -> list[Part]:
+        """Parts of a fragment; what is damaged, or has changed since, is named."""
         file = getattr(fragment, "path", None) or "table"
+        try:
+            return list(self._cut(fragment, file))
+        except Exception as error:
+            ours = str(error).startswith(file)
+            if ours or not _is_arrows(error):
+                raise
+            msg = f"{file} cannot be opened: {first_line(error)}"
+            raise OSError(msg) from error
+
+    def _cut(self, fragment: Any, file: str) -> Iterator[Part]:
+        assert self.roles is not None
         keys = importlib.import_module("pyarrow.dataset").get_partition_keys
         there = {*fragment.physical_schema.names, *keys(fragment.partition_expression)}
         absent = [name for name in self.roles.columns if name not in there]
@@ -244,13 +260,8 @@ class ArrowSource(Source):
                 name=file, n_rows=n, fragment=fragment, first=0, claims=claims, **common
             )
             return
-        try:
-            groups = fragment.split_by_row_group()
-        except (OSError, ValueError) as error:
-            msg = f"{file} cannot be opened: {first_line(error)}"
-            raise OSError(msg) from error
         first = 0
-        for group in groups:
+        for group in fragment.split_by_row_group():
             info = group.row_groups[0]
             _check_rows(f"{file}, row group {info.id},", info.num_rows)
             yield ArrowPart(

@@ -21,8 +21,23 @@ def blocks(
 ) -> Iterator[tuple[int, Rows]]:
     """Place of the first row, and rows, cut at multiples of ``size``.
 
-    ``first`` is the place of the parts' first row among all; rows before ``start`` are passed over, whole
-    parts of them unread. Counts of parts become known on the way.
+    Counts of parts become known on the way.
+
+    Parameters
+    ----------
+    parts : iterable of Part
+        In order.
+    size : int
+        Rows of a block; the first and the last may have fewer.
+    start : int, default=0
+        Rows before this place are passed over, whole parts of them unread.
+    first : int, default=0
+        Place of the parts' first row among all rows.
+
+    Yields
+    ------
+    place : int
+    rows : Rows
     """
     place, kept = first, []
     held, begin = 0, max(start, first)
@@ -59,7 +74,20 @@ def _settle(part: Part, seen: int) -> None:
 
 
 def prefetch(items: Iterable[Item], depth: int = 2) -> Generator[Item, None, None]:
-    """The same items, made in a thread up to ``depth`` ahead: reading overlaps computing."""
+    """The same items, made in a thread ahead of their use: reading overlaps computing.
+
+    Parameters
+    ----------
+    items : iterable
+        An error in it is raised where the item would have been given.
+    depth : int, default=2
+        How many items may wait.
+
+    Yields
+    ------
+    item
+        In order.
+    """
     ready: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
     stop = threading.Event()
 

@@ -25,6 +25,11 @@ class Checkpoint:
     """A file of moments and where the pass was.
 
     Plain numbers and text: ``numpy.load`` opens it, nothing in it is executed.
+
+    Parameters
+    ----------
+    path : path
+        File to write and to read. It need not exist; its folder must.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -31,7 +31,23 @@ def open_source(
 ) -> Source:
     """Rows somewhere, with the roles of their columns.
 
-    ``soft``: where blocks have no names, features need none.
+    Parameters
+    ----------
+    source : path, pattern or list of files; pyarrow dataset; iterable; array; Dask collection
+        Parquet, CSV or Feather files; data frames or ``(X, y, S)`` blocks from a list, or from a
+        function that starts anew; a ``numpy.memmap``; a Dask data frame or array.
+    target, sensitive, control : str or list of str, optional
+        Column names. Beside an array: arrays of as many rows, or numbers of its columns.
+    features : list of str, optional
+        Columns to learn from; all that have no other role if not given.
+    weight : str, optional
+        Column of weights.
+    soft : bool, default=False
+        Where blocks have no names, named features are no error.
+
+    Returns
+    -------
+    Source
     """
     named = {
         "target": target, "sensitive": sensitive, "control": control, "features": features,

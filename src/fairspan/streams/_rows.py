@@ -19,7 +19,17 @@ __all__ = ["Rows", "Span", "join"]
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive rows of one file, or of one block of an iterator."""
+    """Consecutive rows of one file, or of one block of an iterator.
+
+    Attributes
+    ----------
+    name : str
+        Of the file or block.
+    first : int
+        The first of the rows in it, counted from 0.
+    n : int
+        How many rows.
+    """
 
     name: str
     first: int
@@ -28,7 +38,23 @@ class Span:
 
 @dataclass(frozen=True)
 class Rows:
-    """What the user would give to ``fit``, for some rows; nothing is checked yet."""
+    """What the user would give to ``fit``, for some rows; nothing is checked yet.
+
+    Attributes
+    ----------
+    X : array or data frame
+        Features.
+    y : array, series or None
+        Target.
+    sensitive : array, data frame or None
+        Protected attributes.
+    control : array, data frame or None
+        Strata of a conditional criterion.
+    weight : array, number or None
+        Weight of each row, or one for all.
+    spans : tuple of Span
+        Where the rows came from, in order; empty where nobody knows.
+    """
 
     X: Any
     y: Any
@@ -76,7 +102,18 @@ class Rows:
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """Rows one after the other."""
+    """Rows one after the other.
+
+    Parameters
+    ----------
+    parts : sequence of Rows
+        At least one, with the same columns.
+
+    Returns
+    -------
+    Rows
+        With all spans, in order.
+    """
     if len(parts) == 1:
         return parts[0]
     # One weight for all rows of a part is not that of the next.

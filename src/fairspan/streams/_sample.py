@@ -31,6 +31,15 @@ class Sample:
     A uniform sample of a minority of a hundred in a million rows is empty: it would have no category, no
     landmark and no row to judge the landmarks by. The hash is the row's own, so samples of blocks, files
     and workers add up to the sample of all.
+
+    Parameters
+    ----------
+    size : int
+        How many rows to keep, those kept for the sake of a level not counted.
+    seed : int
+        Of the hash.
+    crossed : bool, default=False
+        Keep rows of every combination of levels of the protected attributes, too.
     """
 
     def __init__(self, size: int, seed: int, *, crossed: bool = False) -> None:

@@ -105,7 +105,17 @@ def _names(role: str, given: Any, *, single: bool = False) -> tuple[str, ...]:
 
 @dataclass
 class Part(ABC):
-    """A piece of a source that can be read by itself: a row group, a file, a partition."""
+    """A piece of a source that can be read by itself: a row group, a file, a partition.
+
+    Attributes
+    ----------
+    name : str
+        What errors call it, as a file's path.
+    n_rows : int or None
+        How many rows it has; None until it has been read, where nothing says so before.
+    pieces : dict or None
+        Tasks of Dask's that it is made of; None elsewhere.
+    """
 
     name: str
     n_rows: int | None  # None: known when it has been read
