@@ -75,8 +75,9 @@ class Certificate:
 
     They are exact statements about the training rows: no function of the model space has a larger
     multiple correlation with the codes than ``supremum``, in any constrained cell. On new rows expect
-    sampling noise of about ``1/sqrt(n_test) + 1/sqrt(n_train)`` on top. Zero correlation with level
-    indicators means equal group means, not equal distributions.
+    sampling noise on top, ``1/sqrt(n_test) + 1/sqrt(n_train)`` at least, and several times that where
+    rows are few for the model. Zero correlation with level indicators means equal group means, not
+    equal distributions.
 
     Attributes
     ----------
