@@ -69,8 +69,15 @@ for ax, fairness in zip(axes, (0.0, 1.0), strict=True):
         n = np.sum(s_new == clinic)
         share = rates[fairness].loc[clinic]
         reach = 1.96 * np.sqrt(share * (1 - share) / n)
-        ax.bar(np.arange(3) + 0.4 * i - 0.2, share, 0.36, yerr=reach, capsize=2, color=COLOURS[i],
-               label=f"{clinic} (n = {n:,})")  # fmt: skip
+        ax.bar(
+            np.arange(3) + 0.4 * i - 0.2,
+            share,
+            0.36,
+            yerr=reach,
+            capsize=2,
+            color=COLOURS[i],
+            label=f"{clinic} (n = {n:,})",
+        )
     ax.set_xticks(range(3), LEVELS)
     ax.set_title(f"fairness {fairness:g}", loc="left", fontsize=9)
     ax.spines[["top", "right"]].set_visible(False)

@@ -31,9 +31,14 @@ X, X_new = encoder.transform(X), encoder.transform(X_new)
 # which helps where a rest is left on new rows.
 
 path = fairness_path(
-    FairRidgeClassifier(n_components=400, random_state=0), X, y, sensitive_features=s, cv=3, n_points=31,
+    FairRidgeClassifier(n_components=400, random_state=0),
+    X,
+    y,
+    sensitive_features=s,
+    cv=3,
+    n_points=31,
     max_fairness=1.5,
-)  # fmt: skip
+)
 print(f"unconstrained: error {path.error[0]:.3f}, |corr| {path.curve()[0]:.3f}")
 print(f"A |corr| below {path.noise:.3f} is sampling noise: no limit below it can be checked.")
 

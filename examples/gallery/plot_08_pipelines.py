@@ -67,9 +67,12 @@ metric = "statistical_parity_correlation"
 with sklearn.config_context(enable_metadata_routing=True):
     parity = fairness_scorer(metric)  # higher is better, so minus |corr|
     search = GridSearchCV(
-        pipe, {"fair__fairness": [0.0, 0.25, 0.5, 0.75, 1.0]}, cv=3, refit="accuracy",
+        pipe,
+        {"fair__fairness": [0.0, 0.25, 0.5, 0.75, 1.0]},
+        cv=3,
+        refit="accuracy",
         scoring={"accuracy": "accuracy", "parity": parity},
-    )  # fmt: skip
+    )
     search.fit(X, y, sensitive_features=s)
     fair = sklearn.clone(pipe).fit(X, y, sensitive_features=s)
     held_out = -parity(fair, X_new, y_new, sensitive_features=s_new)

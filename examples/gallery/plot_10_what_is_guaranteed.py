@@ -21,7 +21,7 @@ from fairspan.plotting import COLOURS, SubspaceAngleDisplay
 
 
 def draw(n, seed):
-    """Five features; two of them are shifted by the group, one by a curve."""
+    """Five features; the group shifts one of them and widens another."""
     rng = np.random.default_rng(seed)
     group = rng.integers(0, 2, n)
     X = rng.normal(size=(n, 5))

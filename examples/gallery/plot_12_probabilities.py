@@ -77,8 +77,14 @@ for ax, fairness in zip(axes, (0.0, 1.0), strict=True):
         told = chance[fairness][rows]
         share, mean = calibration_curve(label_new[rows], told, n_bins=10, strategy="quantile")
         gap[fairness, name] = np.mean(label_new[rows]) - np.mean(told)
-        ax.plot(mean, share, "o^s"[i] + "-", color=COLOURS[i], ms=4,
-                label=f"{name}: share - mean {gap[fairness, name]:+.3f}")  # fmt: skip
+        ax.plot(
+            mean,
+            share,
+            "o^s"[i] + "-",
+            color=COLOURS[i],
+            ms=4,
+            label=f"{name}: share - mean {gap[fairness, name]:+.3f}",
+        )
     ax.set(xlabel="probability told")
     ax.set_title(f"fairness {fairness:g}", loc="left", fontsize=9)
     ax.legend(frameon=False, fontsize=8)
