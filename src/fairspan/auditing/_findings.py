@@ -80,7 +80,8 @@ def summarise(
     The largest of several differences is biased upwards, and its resamples twice over, so percentiles
     of resampled gaps miss the truth where it matters most: near 0. But every gap here is a seminorm, and
     ``| |a| - |b| | <= |a - b|``: with the chance ``level`` the truth is no farther from the estimate than
-    the quantile of ``|draw - estimate|``. That holds for all comparisons at once, and it is conservative.
+    the quantile of ``|draw - estimate|``. That holds for all comparisons at once; it is conservative
+    away from 0, and about nominal at 0, where the inequality is tight.
 
     Parameters
     ----------
