@@ -24,7 +24,7 @@ PLOTLY = "<b>bold</b> %{x} $\\alpha$ &lt;i&gt;"
 
 @dataclass(frozen=True)
 class Example:
-    """A report as a file, and the numbers that it must show."""
+    """A report as a file, and the numbers that it must show; the table is a CSV file beside it."""
 
     path: Path
     study: dict[str, Any]
@@ -45,6 +45,8 @@ def _explore(path: Path, table: pd.DataFrame, **options: Any) -> Example:
             **options,
         )
     report.to_html(path)
+    if "/" not in options["name"]:  # the code on the page reads the file of this name
+        table.to_csv(path.parent / options["name"], index=False)
     return Example(path, read_study(path))
 
 
@@ -99,7 +101,7 @@ def numbers(path: Path) -> Example:
         100 + 20 * income + 10 * lift + 0.5 * table["age"] + 10 * rng.normal(size=400)
     ).round(2)
     return _explore(
-        path, table, target="pay", sensitive_features=["sex", "age"], name="pay",
+        path, table, target="pay", sensitive_features=["sex", "age"], name="pay.csv",
         features=["income", "debt", "job"], sensitive_kind={"age": "continuous"},
     )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """The explorer for everyone: keyboard, screen reader, phone, paper; and names that attack."""
 
 import json
+import re
 from itertools import pairwise
 
 import pytest
@@ -16,18 +17,98 @@ USABLE = """() => [...document.querySelectorAll(
     .filter(e => e.checkVisibility() && !e.closest('details:not([open]) > :not(summary)'))"""
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ALL)
-def test_axe_finds_nothing_serious(opened, axe, name, width):
-    page = opened(name, width=width, hash="#fairness=0.5")
-    page.locator("details").evaluate_all("all => all.forEach(d => d.open = true)")
-    settle(page)
+def test_axe_finds_nothing(opened, axe, examples, name, width, scheme):
+    """At three places of the slider; with every table open, and with another attribute, in the middle."""
+    page = opened(name, width=width, color_scheme=scheme, reduced_motion="reduce")
     page.evaluate(axe)
-    found = page.evaluate("axe.run(document)")
-    assert len(found["passes"]) > 20
-    bad = [v for v in found["violations"] if v["impact"] in ("serious", "critical")]
-    assert [(v["id"], [n["target"] for n in v["nodes"]][:5]) for v in bad] == []
-    assert [v["id"] for v in found["violations"]] == []
+    for i in (0, 10, 5):
+        if i == 5:
+            page.locator("details").evaluate_all("all => all.forEach(d => d.open = true)")
+            page.select_option("#attribute", index=len(examples[name].study["attributes"]) - 1)
+        move(page, i)
+        found = page.evaluate(
+            "axe.run(document, { resultTypes: ['violations'] }).then(r => [r.passes.length, "
+            "r.violations.map(v => [v.id, v.impact, v.nodes.slice(0, 5).map(n => n.target.join())])])"
+        )
+        assert found[0] > 20
+        assert found[1] == []
+
+
+# Of text on the ground of its chart, and of its lines and marks.
+CONTRAST = """all => {
+  const light = (c) => {
+    const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(v => v / 255)
+      .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ratio = (a, b) => {
+    const [x, y] = [light(a), light(b)].sort();
+    return (y + 0.05) / (x + 0.05);
+  };
+  return all.map(plot => {
+    const ground = getComputedStyle(plot.querySelector('.main-svg')).backgroundColor;
+    const of = (what, part) => [...plot.querySelectorAll(what)]
+      .map(e => getComputedStyle(e)[part]).filter(c => c.startsWith('rgb('));
+    return [ground, of('text', 'fill').map(c => ratio(c, ground)),
+            of('.js-line, .point', 'stroke').filter(c => c !== ground).map(c => ratio(c, ground))];
+  });
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_charts_stand_out_in_light_and_dark(opened, scheme):
+    """axe does not look into pictures."""
+    page = opened("loans", color_scheme=scheme)
+    move(page, 5)
+    found = page.locator(".card:not([hidden]) .plot").evaluate_all(CONTRAST)
+    assert len(found) >= 7
+    assert {ground for ground, *_ in found} == {
+        "rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 26, 33)"
+    }
+    assert all(min(texts) >= 4.5 for _, texts, _ in found)
+    assert all(min(lines) >= 3.0 for _, _, lines in found if lines)
+    assert sum(len(lines) for *_, lines in found) > 20
+
+
+def test_the_page_follows_the_scheme_of_the_system_and_paper_is_light(opened):
+    page = opened("loans", color_scheme="light")
+    settle(page)
+    ground = "getComputedStyle(document.querySelector('#view-tradeoff .main-svg')).backgroundColor"
+    body = "getComputedStyle(document.body).backgroundColor"
+    white, black = "rgb(255, 255, 255)", "rgb(20, 26, 33)"
+    assert page.evaluate(f"[{ground}, {body}]") == [white, white]
+    page.emulate_media(color_scheme="dark")
+    settle(page)
+    assert page.evaluate(f"[{ground}, {body}]") == [black, black]
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(color_scheme="dark", media="print")
+    assert page.evaluate(f"[{ground}, {body}]") == [white, white]
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(color_scheme="dark", media="screen")
+    settle(page)
+    assert page.evaluate(f"[{ground}, {body}]") == [black, black]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["loans", "numbers"])
+def test_nothing_jumps_while_the_slider_moves(opened, name, width):
+    page = opened(name, width=width)
+    bar = """[document.getElementById('bar').offsetHeight, document.getElementById('tiles').offsetHeight,
+              document.getElementById('tradeoff').offsetTop]"""
+    seen = []
+    for i in (0, 3, 5, 8, 10):
+        move(page, i)
+        seen.append(page.evaluate(bar))
+    assert all(one == seen[0] for one in seen)
+    tops = "[...document.querySelectorAll('.card:not([hidden])')].map(c => c.offsetTop)"
+    again = []
+    for i in (0, 5, 10):  # all words have been seen once, and keep their room
+        move(page, i)
+        again.append(page.evaluate(tops))
+    assert again[0] == again[1] == again[2]
 
 
 def test_axe_would_find_something(opened, axe):
@@ -70,6 +151,7 @@ def test_charts_keep_to_their_cards_when_the_window_changes(opened):
 @pytest.mark.parametrize("name", ALL)
 def test_tab_reaches_everything(opened, name):
     page = opened(name)
+    settle(page)
     page.evaluate(f"window.usable = ({USABLE})(); window.visited = new Set()")
     total = page.evaluate("usable.length")
     assert total > 20
@@ -78,6 +160,40 @@ def test_tab_reaches_everything(opened, name):
         page.evaluate("visited.add(document.activeElement)")
     missed = page.evaluate("usable.filter(e => !visited.has(e)).map(e => e.outerHTML.slice(0, 90))")
     assert missed == []
+    order = page.evaluate(
+        "[...visited].filter(e => usable.includes(e)).map(e => usable.indexOf(e))"
+    )
+    assert order == list(range(total))  # as it is read
+
+
+def test_everything_is_done_by_keys_alone(opened):
+    """From the top of the page with Tab, arrows, Enter: slider, chooser, numbers of a chart, copy."""
+    page = opened("loans")
+
+    def tab_to(selector):
+        for _ in range(80):
+            page.keyboard.press("Tab")
+            if page.evaluate("s => document.activeElement.matches(s)", selector):
+                return
+        pytest.fail(f"Tab does not reach {selector}")
+
+    tab_to("#slider")
+    page.keyboard.press("Home")
+    assert page.evaluate("fairspan.current()") == 0
+    tab_to("#view-tradeoff summary")
+    page.keyboard.press("Enter")
+    assert page.is_visible("#view-tradeoff details table")
+    tab_to("#attribute")
+    page.keyboard.press("ArrowDown")
+    settle(page)
+    assert page.input_value("#attribute") == "sex"
+    tab_to("#metric")
+    page.keyboard.press("ArrowDown")
+    settle(page)
+    assert page.evaluate("document.getElementById('metric').selectedIndex") == 1
+    tab_to("#copy")
+    page.keyboard.press("Enter")
+    page.locator(".copy [role=status]", has_text="Copied.").wait_for()
 
 
 def test_the_skip_link_comes_first_and_leads_to_the_results(opened):
@@ -104,6 +220,9 @@ def test_keys_move_the_slider(opened):
         ("ArrowUp", 7),
         ("ArrowLeft", 6),
         ("Home", 0),
+        ("PageUp", 1),
+        ("PageUp", 2),
+        ("PageDown", 1),
         ("End", 10),
     ):
         page.keyboard.press(key)
@@ -229,6 +348,9 @@ def test_paper(opened, name):
     assert set(page.locator(".card:not([hidden]) .plot").evaluate_all(widths)) == {620}
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert 620 not in page.locator(".card:not([hidden]) .plot").evaluate_all(widths)
+    paper = page.pdf(format="A4")
+    assert paper.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", paper)) >= 4
 
 
 def test_nothing_moves_for_those_who_ask(opened):

@@ -104,6 +104,7 @@ def test_a_large_study_loses_places_evenly_and_says_so(start):
     assert 3 <= len(found["fairness"]) < 11
     assert (found["fairness"][0], found["fairness"][-1]) == (0, 1)
     assert np.diff(found["fairness"]).max() <= 0.41
+    assert 0.5 in found["fairness"]  # the places that people ask for
     assert found["fairness"][found["start"]] == pytest.approx(start / 10)
     assert found["tradeoff"]["error"]["value"] == found["fairness"]  # as in the study given
     assert len(found["positions"]) == len(found["fairness"])

@@ -150,9 +150,10 @@ def fit_in(study: dict[str, Any], most: int = MOST_BYTES) -> dict[str, Any]:
         return out
     moving = sum(map(_size, out["positions"]))
     room = int((most - (size - moving) - 200) / (moving / n))
-    for count in (room, room - 1):  # one less, if the start is none of them
+    fixed = {out["start"], *(i for i, f in enumerate(out["fairness"]) if f == 0.5 and room > 3)}
+    for count in (room, room - 1, room - 2):  # fewer, if the start or the middle is none of them
         even = np.linspace(0, n - 1, min(max(count, 2), n - 1)).round().astype(int).tolist()
-        kept = sorted({*even, out["start"]})
+        kept = sorted({*even, *fixed})
         if len(kept) <= room:
             break
     for name in ("fairness", "positions"):

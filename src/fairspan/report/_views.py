@@ -21,9 +21,12 @@ __all__ = [
     "rough",
 ]
 
-N_BINS = 25  # their edges are short numbers where scores are probabilities
-# Parts of what was said, by their number of rows: fewer where there are many groups of fewer rows.
-_TENTHS, _FIFTHS = 10, 5
+# Bins of a histogram from so many rows up: few rows in many bins are all noise. Their edges are short
+# numbers where scores are probabilities.
+_BINS = ((1000, 25), (300, 20), (0, 10))
+# Parts of what was said: at most tenths, fifths of slices of a number, and fewer where a part would
+# have fewer rows of a group than this on average.
+_TENTHS, _FIFTHS, _FEWEST_PARTS, _ROWS_OF_A_PART = 10, 5, 3, 10
 # Groups of an attribute that are shown, and combinations; beyond, the smallest are shown together.
 MOST_GROUPS, MOST_COMBINATIONS = 12, 8
 
@@ -64,11 +67,12 @@ def distributions(
     low, high = (0.0, 1.0) if shares else (float(score.min()), float(score.max()))
     if not high > low:
         low, high = low - 0.5, high + 0.5
-    edges = np.linspace(low, high, N_BINS + 1)
-    place = np.clip(np.searchsorted(edges, score, side="right") - 1, 0, N_BINS - 1)
+    n_bins = next(bins for least, bins in _BINS if len(score) >= least)
+    edges = np.linspace(low, high, n_bins + 1)
+    place = np.clip(np.searchsorted(edges, score, side="right") - 1, 0, n_bins - 1)
     n_levels = len(one.labels)
-    mass = np.bincount(one.codes * N_BINS + place, weight, minlength=n_levels * N_BINS)
-    mass = mass.reshape(n_levels, N_BINS)
+    mass = np.bincount(one.codes * n_bins + place, weight, minlength=n_levels * n_bins)
+    mass = mass.reshape(n_levels, n_bins)
     total = mass.sum(axis=1)
     safe = np.where(total > 0.0, total, 1.0)
     means = np.bincount(one.codes, weight * score, minlength=n_levels) / safe
@@ -117,9 +121,10 @@ def calibration_points(
 
     Groups of fewer than ``min_rows`` have no points: a part of them would be a person or two.
     """
-    parts = _TENTHS if one.values is None else _FIFTHS
-    part = code_slices(said, slice_edges(said, parts, weight))
     n_levels = len(one.labels)
+    filled = len(said) // (_ROWS_OF_A_PART * n_levels)
+    parts = min(max(filled, _FEWEST_PARTS), _TENTHS if one.values is None else _FIFTHS)
+    part = code_slices(said, slice_edges(said, parts, weight))
     cell, size = one.codes * parts + part, n_levels * parts
     count = np.bincount(cell, minlength=size).reshape(n_levels, parts)
     mass = np.bincount(cell, weight, minlength=size)

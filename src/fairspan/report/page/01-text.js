@@ -62,6 +62,15 @@ const KINDS = {
   number: { one: (x) => significant(x), end: (x) => significant(x), after: "", tick: "" },
 };
 
+// Numbers in units of the target share their decimals, which follow from the size of its error: no
+// difference is shown finer than what it is a difference of.
+function setUnit(error) {
+  const size = error > 0 ? Math.floor(Math.log10(error)) : 0;
+  const places = Math.max(2 - size, 0);
+  const one = (x) => (places > 6 ? significant(x) : decimals(x, places));
+  KINDS.unit = { one, end: one, after: "", tick: "" };
+}
+
 function show(x, kind = "number") {
   return known(x) ? KINDS[kind].one(x) : UNKNOWN;
 }
@@ -86,7 +95,7 @@ const METRIC_WORDS = {
   positive_predictive_value: "Positive predictive value",
   accuracy: "Accuracy",
   mean_prediction: "Mean prediction",
-  mean_error: "Mean error",
+  mean_error: "Mean error (predicted minus actual)",
   root_mean_squared_error: "Typical error (RMSE)",
 };
 
@@ -101,17 +110,42 @@ function words(metric) {
 // How a number of the audit is written, by the name of its metric ("…_difference (class)").
 function kindOf(metric) {
   const name = String(metric).replace(/ \(.*\)$/s, "");
-  if (/^(mean_|root_)/.test(name)) return "number";
+  if (/^(mean_|root_)/.test(name)) return "unit";
   if (/_(difference|error|in_the_large)$/.test(name)) return "points";
   if (/^(selection_rate|true_|false_|positive_predictive|accuracy)/.test(name)) return "rate";
   return "index";
 }
 
-// "1" says nothing alone: "approve = 1".
+// Slices of a number in words: "under 25", "25 to under 32", "72 and over".
+const NUMBER = "(-?[\\d.]+(?:e[+-]?\\d+)?)";
+const BELOW = new RegExp(`^< ${NUMBER}$`),
+  ABOVE = new RegExp(`^>= ${NUMBER}$`),
+  BETWEEN = new RegExp(`^\\[${NUMBER}, ${NUMBER}\\)$`);
+
+function sliceWords(label) {
+  return String(label)
+    .split(" & ")
+    .map((part) =>
+      part.replace(BELOW, "under $1").replace(ABOVE, "$1 and over").replace(BETWEEN, "$1 to under $2"),
+    )
+    .join(" & ");
+}
+
+// The same inside a sentence of the library.
+function noteWords(note) {
+  return String(note)
+    .replace(new RegExp(`\\[${NUMBER}, ${NUMBER}\\)`, "g"), "$1 to under $2")
+    .replace(new RegExp(`< ${NUMBER}`, "g"), "under $1")
+    .replace(new RegExp(`>= ${NUMBER}`, "g"), "$1 and over")
+    .replace(/\blevels\b/g, "groups");
+}
+
+// "1" says nothing alone: "approve = 1". Nor does "under 25": "age under 25".
 function named(what, label) {
-  return /^(-?[\d.,]+|true|false|yes|no|y|n)$/i.test(String(label).trim())
-    ? `${what} = ${label}`
-    : String(label);
+  const text = String(label);
+  if (/^(-?[\d.,]+|true|false|yes|no|y|n)$/i.test(text.trim())) return `${what} = ${text}`;
+  const slice = sliceWords(text);
+  return slice !== text && !text.includes(" & ") ? `${what} ${slice}` : slice;
 }
 
 // A place of the slider: 0, 0.5, 0.025.

@@ -135,6 +135,19 @@ function fillRows() {
   }
 }
 
+// Words change their length with the slider: what once was taller stays so, and nothing below jumps.
+const held = new Set();
+function hold(node) {
+  held.add(node);
+  const high = Math.ceil(node.getBoundingClientRect().height);
+  if (high > (parseFloat(node.style.minHeight) || 0)) node.style.minHeight = `${high}px`;
+}
+
+function release() {
+  for (const node of held) node.style.minHeight = "";
+  held.clear();
+}
+
 // Words follow the slider at once; a screen reader hears where it came to rest.
 let waiting = 0;
 function announce(text) {

@@ -1,28 +1,56 @@
 // Charts: one look for all, drawn by Plotly, each with its numbers as a table.
 
-// Okabe and Ito's colours, those that stand out on white first; dashes and markers tell them apart
-// without colour. The two series have different lengths, so that pairs repeat late.
-const COLOURS = ["#0072B2", "#D55E00", "#007A59", "#A8477F", "#000000", "#9A6A00", "#3F8FBF"];
-const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+// Okabe and Ito's colours, darkened on white and lightened on black where they would not stand out;
+// dashes and markers tell them apart without colour. The series have different lengths, so that pairs
+// repeat late.
+const LIGHT = {
+  colours: ["#0072B2", "#D55E00", "#007A59", "#A8477F", "#000000", "#9A6A00", "#3F8FBF"],
+  ink: "#1b2430",
+  grey: "#5b6875",
+  paper: "#ffffff",
+  grid: "#e6eaee",
+  line: "#8b96a1",
+  fill: "rgba(0,114,178,0.18)",
+};
+const DARK = {
+  colours: ["#56B4E9", "#F0A04B", "#2FC79A", "#DD93BF", "#FFFFFF", "#E3C93A", "#A9D8F5"],
+  ink: "#e6ebf1",
+  grey: "#a9b5c1",
+  paper: "#141a21",
+  grid: "#2b3541",
+  line: "#7f8c99",
+  fill: "rgba(86,180,233,0.22)",
+};
+const night = matchMedia("(prefers-color-scheme: dark)");
+let paper = null; // width of a chart in print
+const tone = () => (night.matches && paper === null ? DARK : LIGHT);
+
+// Short gaps: what a line does in between can be seen.
+const DASHES = [
+  "solid",
+  "8px,3px",
+  "2px,2px",
+  "9px,2px,2px,2px",
+  "14px,3px",
+  "9px,2px,2px,2px,2px,2px",
+];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down", "star"];
 
 const look = (i) => ({
-  colour: COLOURS[i % COLOURS.length],
+  colour: tone().colours[i % tone().colours.length],
   dash: DASHES[i % DASHES.length],
   marker: MARKERS[i % MARKERS.length],
 });
 
-const INK = "#1b2430";
-const GREY = "#5b6875";
-const FONT = {
+const font = () => ({
   family: "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif",
   size: 12.5,
-  color: INK,
-};
+  color: tone().ink,
+});
 const CONFIG = { displayModeBar: false, scrollZoom: false, doubleClick: false, showTips: false };
 
 // Titles of axes do not wrap by themselves. The text is escaped already.
-function folded(text, most = 44) {
+function folded(text, most = innerWidth < 560 ? 42 : 64) {
   const lines = [""];
   for (const word of text.split(" ")) {
     if (lines.at(-1) && lines.at(-1).length + word.length >= most) lines.push("");
@@ -39,13 +67,13 @@ function axis(title, kind, ends, more = {}) {
     tickformat: KINDS[kind]?.tick ?? "",
     automargin: true,
     nticks: 6,
-    gridcolor: "#e6eaee",
-    linecolor: "#8b96a1",
+    gridcolor: tone().grid,
+    linecolor: tone().line,
     zeroline: false,
     showline: true,
     ticks: "outside",
     ticklen: 4,
-    tickcolor: "#8b96a1",
+    tickcolor: tone().line,
     ...more,
   };
 }
@@ -53,14 +81,20 @@ function axis(title, kind, ends, more = {}) {
 function layout(height, more) {
   return {
     height,
-    font: FONT,
+    font: font(),
     margin: { l: 8, r: 14, t: 12, b: 8 },
     showlegend: false,
     dragmode: false,
     hovermode: "closest",
-    paper_bgcolor: "#fff",
-    plot_bgcolor: "#fff",
-    hoverlabel: { bgcolor: "#fff", bordercolor: GREY, font: { ...FONT }, align: "left", namelength: -1 },
+    paper_bgcolor: tone().paper,
+    plot_bgcolor: tone().paper,
+    hoverlabel: {
+      bgcolor: tone().paper,
+      bordercolor: tone().grey,
+      font: font(),
+      align: "left",
+      namelength: -1,
+    },
     ...more,
   };
 }
@@ -107,9 +141,7 @@ function swatch({ colour, dash, marker, open }) {
   set(svg, { width: 30, height: 14, "aria-hidden": "true", viewBox: "0 0 30 14" });
   const add = (tag, attributes) =>
     svg.append(set(document.createElementNS(svg.namespaceURI, tag), attributes));
-  const gaps = { dash: "7 4", dot: "2 3", dashdot: "7 3 2 3", longdash: "11 4", longdashdot: "11 3 2 3" }[
-    dash
-  ];
+  const gaps = dash === "solid" ? null : dash?.replace(/px/g, "");
   if (dash)
     add("path", {
       d: "M1 7H29",
@@ -131,7 +163,7 @@ function swatch({ colour, dash, marker, open }) {
   if (marker)
     add("path", {
       d: shapes[marker] ?? shapes.circle,
-      fill: open ? "#fff" : colour,
+      fill: open ? tone().paper : colour,
       stroke: colour,
       "stroke-width": open ? 2 : 0.5,
     });
@@ -186,6 +218,7 @@ function chart(id, about, read) {
     }
     fill(say, now.say ?? null);
     say.hidden = !now.say;
+    hold(say);
     fill(legend, now.key ? key(now.key) : null);
     fill(numbers, now.table);
     numbers.setAttribute("aria-label", now.table.caption.textContent);
@@ -196,8 +229,6 @@ function chart(id, about, read) {
   return one;
 }
 
-let paper = null; // width of a chart in print
-
 function draw(one) {
   const now = one.wanted;
   if (!now) return;
@@ -205,7 +236,8 @@ function draw(one) {
   if (now === one.drawn && width === one.width) return;
   one.drawn = now;
   one.width = width;
-  const height = paper ? 0.8 * now.layout.height : now.layout.height;
+  const { height: high } = now.layout;
+  const height = paper && high < 400 ? 0.8 * high : high; // taller ones are rows of names
   Plotly.react(one.plot, now.traces, { ...now.layout, width, height }, CONFIG);
 }
 
@@ -232,8 +264,10 @@ function drawAll(state) {
   renew(charts.filter(inSight));
 }
 
-// Windows change, and paper is narrower than the screen: charts are drawn anew at their width.
-function fitCharts(width = null) {
+// Windows change, paper is narrower than the screen and always light: charts are drawn anew.
+function fitCharts(now, width = null) {
   paper = width;
+  release();
+  for (const one of charts) one.stale = now;
   renew(charts);
 }

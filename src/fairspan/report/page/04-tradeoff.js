@@ -2,15 +2,23 @@
 
 const study = JSON.parse(byId("study").textContent);
 const isNumber = study.task === "regression";
-const errorKind = isNumber ? "number" : "rate";
-const extraKind = isNumber ? "number" : "points";
-const gapKind = isNumber ? "number" : "points";
+const errorKind = isNumber ? "unit" : "rate";
+const extraKind = isNumber ? "unit" : "points";
+const gapKind = isNumber ? "unit" : "points";
 const fairnessText = (i) => placeText(study.fairness[i]);
 
 const errorName = study.tradeoff.error_name;
+if (isNumber) {
+  fill(byId("view-rates-title"), "Predictions and errors");
+  fill(byId("view-scores-title"), "Distribution of predictions");
+  fill(byId("view-continuous-title"), "Prediction along the attribute");
+}
+const unitWords = isNumber ? `units of ${brief(study.target.name, 40)}` : "percentage points";
+setUnit(study.tradeoff.error.value[0]);
 const curves = Object.keys(study.tradeoff.parity);
 const atPlace = (series, i) => ({ value: series.value[i], low: series.low?.[i], high: series.high?.[i] });
 const allOf = (series) => [...series.value, ...(series.low ?? []), ...(series.high ?? [])];
+const noise = study.tradeoff.noise;
 const extras = study.positions.map((position) => position.headline.error_extra ?? {});
 
 // "0.6 points more than", "as much as", or "0.3 points less than" without fairness.
@@ -42,8 +50,11 @@ function priceWords(i) {
 
 chart(
   "view-tradeoff",
-  `Lower is more accurate, further left is fairer. The line is the whole slider; the mark is where it stands, ` +
-    `with its intervals; 0 and 1 are its ends. The grey band is the rough size that chance gives to a dependence that is truly zero.`,
+  `Lower is more accurate, further left is fairer. Each line is the whole slider, from 0 to 1; the large mark is where it stands, ` +
+    `with its intervals.` +
+    (known(noise)
+      ? ` The grey band, up to ${show(noise, "index")}, is the rough size that chance alone gives to a dependence that is truly zero.`
+      : ""),
   ({ i }) => {
     const { tradeoff } = study;
     const x = axis(
@@ -55,7 +66,7 @@ chart(
       ),
     );
     const y = axis(
-      sentenceCase(`${errorName}, held-out`),
+      sentenceCase(`${errorName}, held-out${isNumber ? `, ${label(unitWords, 50)}` : ""}`),
       errorKind,
       ends(allOf(tradeoff.error), { pad: 0.08 }),
     );
@@ -80,9 +91,11 @@ chart(
           x: [parity.value[0], parity.value.at(-1)],
           y: [tradeoff.error.value[0], tradeoff.error.value.at(-1)],
           text: ["0", "1"],
-          mode: "text",
-          textposition: "bottom center",
-          textfont: { color: colour, size: 12.5, weight: 700 },
+          mode: "markers+text",
+          marker: { color: tone().paper, symbol: "circle", size: 7, line: { color: colour, width: 1.8 } },
+          textposition: j % 2 ? "top center" : "bottom center",
+          textfont: { color: tone().ink, size: 12.5, weight: 700 },
+          cliponaxis: false,
           hoverinfo: "skip",
         },
         {
@@ -91,7 +104,7 @@ chart(
           mode: "markers",
           hoverinfo: "skip",
           cliponaxis: false,
-          marker: { color: colour, symbol: marker, size: 13, line: { color: "#fff", width: 1.5 } },
+          marker: { color: colour, symbol: marker, size: 13, line: { color: tone().paper, width: 1.5 } },
           // Intervals of several attributes lie on one line: the later ones are thinner.
           error_x: error([here], {
             color: colour + "66",
@@ -102,17 +115,17 @@ chart(
         },
       ];
     });
-    const band = known(tradeoff.noise)
+    const band = known(noise)
       ? [
           {
             type: "rect",
             xref: "x",
             yref: "paper",
             x0: x.range[0],
-            x1: tradeoff.noise,
+            x1: noise,
             y0: 0,
             y1: 1,
-            fillcolor: "#8b96a1",
+            fillcolor: tone().line,
             opacity: 0.16,
             line: { width: 0 },
             layer: "below",
@@ -160,18 +173,23 @@ chart(
   ({ i }) => {
     const times = KINDS[extraKind].times ?? 1;
     const by = (part) => extras.map((e) => (known(e[part]) ? times * e[part] : null));
-    const unit = times === 100 ? ", percentage points" : "";
     const { colour } = look(0);
     return {
       traces: [
-        { x: study.fairness, y: by("low"), mode: "lines", line: { width: 0 }, hoverinfo: "skip" },
+        {
+          x: study.fairness,
+          y: by("low"),
+          mode: "lines",
+          line: { color: colour, width: 0 },
+          hoverinfo: "skip",
+        },
         {
           x: study.fairness,
           y: by("high"),
           mode: "lines",
-          line: { width: 0 },
+          line: { color: colour, width: 0 },
           fill: "tonexty",
-          fillcolor: "rgba(0,114,178,0.18)",
+          fillcolor: tone().fill,
           hoverinfo: "skip",
         },
         {
@@ -188,23 +206,23 @@ chart(
           mode: "markers",
           hoverinfo: "skip",
           cliponaxis: false,
-          marker: { color: colour, size: 13, line: { color: "#fff", width: 1.5 } },
+          marker: { color: colour, size: 13, line: { color: tone().paper, width: 1.5 } },
           error_y: error([extras[i]], { color: colour }, times),
         },
       ],
       layout: layout(340, {
-        xaxis: axis("Fairness", "index", [-0.02, 1.02]),
+        xaxis: axis("Fairness (place of the slider)", "index", [-0.02, 1.02]),
         yaxis: axis(
-          `Extra ${errorName}${unit}`,
+          `Extra ${errorName}, ${isNumber ? label(unitWords, 50) : "points"}`,
           "index",
           ends([...by("value"), ...by("low"), ...by("high"), 0], { pad: 0.08 }),
-          { zeroline: true, zerolinecolor: GREY },
+          { zeroline: true, zerolinecolor: tone().grey },
         ),
       }),
       say: priceWords(i),
       label: `Extra ${errorName} along the slider. At fairness ${fairnessText(i)}: ${reading(extras[i], extraKind)}.`,
       table: table(
-        `Extra ${errorName} against the model without fairness, held-out`,
+        `Extra ${errorName} against the model without fairness, held-out, in ${unitWords}`,
         [right("Fairness"), right(`Extra ${errorName}`), ...(isNumber ? [] : [right("Decided otherwise")])],
         study.fairness.map((f, k) => [
           { text: fairnessText(k) + (k === i ? " (now)" : ""), value: f, class: "right" },
@@ -232,7 +250,7 @@ const hasMoved = study.positions.some((p) =>
     .flat()
     .some((row) => known(moved(row, 0)?.gained)),
 );
-const changedBody = element("div", {});
+const changedBody = element("div", { class: "held" });
 byId("view-changed").append(
   element(
     "p",
@@ -268,7 +286,7 @@ function showChanged({ at, classIndex }) {
       known(changed)
         ? [
             value("changed", changed, count(changed)),
-            ` of ${count(n)} held-out people (${show(changed / n, "rate")}) are decided otherwise than at fairness 0. `,
+            ` of ${count(n)} held-out people (${show(changed / n, "rate")}) ${changed === 1 ? "is" : "are"} decided otherwise than at fairness 0. `,
           ]
         : "",
       "Gained: now ",

@@ -6,14 +6,14 @@ const everywhere = (pick) => study.positions.flatMap((p) => pick(p) ?? []);
 const scoreWords = study.about.score_words ?? (isNumber ? `predicted ${study.target.name}` : "score");
 const scoreAxis = sentenceCase(label(scoreWords, 50));
 const scoreEnds = isNumber ? null : [-0.01, 1.01];
-const scoreKind = isNumber ? "number" : "index";
+const scoreKind = isNumber ? "unit" : "index";
 
 // More groups than the eye can tell apart get a line of their own each, with their name beside it.
 const MOST_OVERLAID = 6;
 
 chart(
   "view-scores",
-  `How the ${plain(scoreWords)} is spread in each group, held-out. The more alike the shapes, the less the score tells about the group. Upright marks are the means.`,
+  `How the ${plain(scoreWords)} is spread in each group, held-out. The more alike the shapes, the less the score tells about the group. Marks above the shapes, or lines across them, are the means.`,
   ({ i, at, attribute }) => {
     const now = at.scores?.[attribute];
     if (!now) return null;
@@ -45,7 +45,7 @@ chart(
     const crowd = labels.length > MOST_OVERLAID;
     return {
       ...(crowd ? ridges(now, labels, xaxis, top) : overlaid(now, labels, xaxis, top)),
-      key: crowd ? null : labels.map((text, g) => ({ text, colour: look(g).colour, dash: look(g).dash })),
+      key: crowd ? null : labels.map((text, g) => ({ text, ...look(g) })),
       say: known(ks.value)
         ? [
             "Largest distance between two groups (KS, from 0 to 1): ",
@@ -79,25 +79,18 @@ function overlaid(now, labels, xaxis, top) {
     ...steps(now, g, labels),
     line: { shape: "hv", color: look(g).colour, dash: look(g).dash, width: 2 },
   }));
-  const shapes = now.means.flatMap((mean, g) =>
-    known(mean)
-      ? [
-          {
-            type: "line",
-            xref: "x",
-            yref: "paper",
-            x0: mean,
-            x1: mean,
-            y0: 0.94,
-            y1: 1,
-            line: { color: look(g).colour, width: 2.4 },
-          },
-        ]
-      : [],
-  );
+  const means = now.means.map((mean, g) => ({
+    x: [mean],
+    y: [top * 1.05],
+    mode: "markers",
+    marker: { color: look(g).colour, symbol: look(g).marker, size: 10, line: { color: tone().paper, width: 1 } },
+    text: [`${label(labels[g])}<br>mean ${show(mean, scoreKind)}`],
+    hoverinfo: "text",
+    cliponaxis: false,
+  }));
   return {
-    traces,
-    layout: layout(330, { xaxis, yaxis: axis("Share of the group", "rate", [0, top * 1.06]), shapes }),
+    traces: [...traces, ...means],
+    layout: layout(330, { xaxis, yaxis: axis("Share of the group", "rate", [0, top * 1.12]) }),
   };
 }
 
@@ -111,7 +104,7 @@ function ridges(now, labels, xaxis, top) {
       x: [now.edges[0], now.edges.at(-1)],
       y: [foot(g), foot(g)],
       mode: "lines",
-      line: { color: "#8b96a1", width: 0.8 },
+      line: { color: tone().line, width: 0.8 },
       hoverinfo: "skip",
     },
     {
@@ -119,7 +112,7 @@ function ridges(now, labels, xaxis, top) {
       text: steps(now, g, labels).text,
       line: { shape: "hv", color: colour, width: 1.5 },
       fill: "tonexty",
-      fillcolor: "rgba(0,114,178,0.2)",
+      fillcolor: tone().fill,
     },
   ]);
   const shapes = now.means.flatMap((mean, g) =>
@@ -140,7 +133,7 @@ function ridges(now, labels, xaxis, top) {
   );
   const yaxis = axis("", "index", [-0.05, labels.length], {
     tickvals: labels.map((_, g) => foot(g) + 0.3),
-    ticktext: labels.map((l) => label(l, 18)),
+    ticktext: labels.map((l) => label(l, 24)),
     showgrid: false,
     ticks: "",
   });

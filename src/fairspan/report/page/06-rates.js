@@ -11,13 +11,13 @@ const NUMBERS = ["mean_prediction", "mean_error", "root_mean_squared_error"];
 const rateOf = (row, metric, k) =>
   (row.classes && metric !== "accuracy" ? row.classes[k]?.[metric] : row[metric]) ?? {};
 
-// Panels of dots and intervals, one below the other, each with its own axis.
-// panels: [{ title, kind, ends, rows: [{ text, dots: [{ estimate, look, tip }] }], line }]
-function dots(panels, perDot = 15, gap = 14) {
+// Panels of dots and intervals, one below the other (or in two columns), each with its own axis.
+// panels: [{ title, kind, ends, rows: [{ text, dots: [{ estimate, look, tip }] }], line, band }]
+function dots(panels, perDot = 15, gap = 14, columns = 1) {
   const sizes = panels.map((p) => p.rows.reduce((sum, row) => sum + row.dots.length * perDot + gap, 0));
-  const foot = 64,
+  const foot = 70,
     below = 44,
-    total = sizes.reduce((a, b) => a + b + foot, -foot);
+    total = sizes.reduce((a, b, p) => (p % columns ? a : a + b + foot), -foot);
   const traces = [],
     axes = {};
   let top = 1;
@@ -45,7 +45,7 @@ function dots(panels, perDot = 15, gap = 14) {
           yaxis: "y" + suffix,
           mode: "markers",
           marker: {
-            color: e.small || style.open ? "#fff" : style.colour,
+            color: e.small || style.open ? tone().paper : style.colour,
             symbol: style.marker,
             size: 9,
             line: { color: style.colour, width: 1.8 },
@@ -63,7 +63,7 @@ function dots(panels, perDot = 15, gap = 14) {
       panel.title,
       panel.kind,
       panel.ends.map((x) => times * x),
-      { anchor: "y" + suffix },
+      { anchor: "y" + suffix, ...(columns > 1 && { domain: p % columns ? [0.58, 1] : [0, 0.42] }) },
     );
     axes["yaxis" + suffix] = {
       domain: [Math.max(bottom, 0), top],
@@ -77,7 +77,7 @@ function dots(panels, perDot = 15, gap = 14) {
       zeroline: false,
       ticks: "",
       showline: true,
-      linecolor: "#8b96a1",
+      linecolor: tone().line,
     };
     (axes.shapes ??= []).push(
       ...lines.slice(0, -1).map((at) => ({
@@ -88,9 +88,26 @@ function dots(panels, perDot = 15, gap = 14) {
         x1: 1,
         y0: at,
         y1: at,
-        line: { color: "#e6eaee", width: 1 },
+        line: { color: tone().grid, width: 1 },
         layer: "below",
       })),
+      ...(known(panel.band)
+        ? [
+            {
+              type: "rect",
+              xref: "x" + suffix,
+              yref: `y${suffix} domain`,
+              x0: panel.ends[0],
+              x1: panel.band,
+              y0: 0,
+              y1: 1,
+              fillcolor: tone().line,
+              opacity: 0.16,
+              line: { width: 0 },
+              layer: "below",
+            },
+          ]
+        : []),
       ...(known(panel.line)
         ? [
             {
@@ -101,13 +118,13 @@ function dots(panels, perDot = 15, gap = 14) {
               x1: times * panel.line,
               y0: 0,
               y1: 1,
-              line: { color: GREY, width: 1.2, dash: "dot" },
+              line: { color: tone().grey, width: 1.2, dash: "dot" },
               layer: "below",
             },
           ]
         : []),
     );
-    top = bottom - foot / total;
+    if ((p + 1) % columns === 0) top = bottom - foot / total;
   });
   return { traces, layout: layout(total + 8 + below, { ...axes, margin: { l: 8, r: 16, t: 8, b: below } }) };
 }
@@ -141,15 +158,15 @@ function ratePanels(attribute, rows, shown, k) {
         {
           text: "",
           dots: rows.map((row) => dot(row, m, look(0))),
-          texts: rows.map((row) => label(named(attribute, row.group), 18)),
+          texts: rows.map((row) => label(named(attribute, row.group), 24)),
         },
       ],
     }));
   }
   if (isNumber) {
     return shown.map((m) => ({
-      title: words(m),
-      kind: "number",
+      title: `${words(m)}, ${label(unitWords, 40)}`,
+      kind: "unit",
       ends: limits(m),
       line: goal(m),
       rows: [{ text: "", dots: rows.map((row, g) => dot(row, m, look(g))) }],
@@ -165,10 +182,19 @@ function ratePanels(attribute, rows, shown, k) {
   ];
 }
 
+// Many groups make a tall chart: it takes the whole row, after the others.
+function placeRates(crowd) {
+  const card = byId("view-rates"),
+    row = card.parentElement;
+  if (card.classList.contains("wide") === crowd) return;
+  card.classList.toggle("wide", crowd);
+  row.insertBefore(card, crowd ? null : byId("view-calibration"));
+}
+
 chart(
   "view-rates",
   isNumber
-    ? "Mean prediction and errors of each group, held-out, with intervals. Open marks rest on few rows."
+    ? `Mean prediction and errors of each group, held-out, with intervals, in ${unitWords}. Open marks rest on few rows.`
     : "How each group is treated, held-out, with intervals. Selection rate: the share decided so. True and " +
         "false positive rate: the same among those for whom it is right, and for whom it is wrong. " +
         "Positive predictive value: how often it is right when decided so. Open marks rest on few rows.",
@@ -188,16 +214,18 @@ chart(
       " ",
       estimate(first, rateOf(row, first, k), kindOf(first)),
     ];
+    const crowd = rows.length > MOST_OVERLAID;
+    placeRates(crowd);
+    const columns = crowd && paper === null && byId("main").clientWidth > 860 ? 2 : 1;
     return {
-      ...dots(ratePanels(attribute, rows, shown, k), 16),
-      key:
-        rows.length > MOST_OVERLAID
-          ? null
-          : rows.map((row, g) => ({
-              text: `${named(attribute, row.group)} (${many(row.n, "row")})`,
-              colour: look(g).colour,
-              marker: look(g).marker,
-            })),
+      ...dots(ratePanels(attribute, rows, shown, k), 16, 14, columns),
+      key: crowd
+        ? null
+        : rows.map((row, g) => ({
+            text: `${named(attribute, row.group)} (${many(row.n, "row")})`,
+            colour: look(g).colour,
+            marker: look(g).marker,
+          })),
       say:
         sorted.length > 1
           ? [`${words(first)}: lowest for `, said(sorted[0]), ", highest for ", said(sorted.at(-1)), "."]

@@ -4,7 +4,8 @@ const FEW = 10; // rows
 
 chart(
   "view-calibration",
-  `Each point is part of a tenth of the held-out rows: ${isNumber ? "what was predicted, and what came" : "the probability that was said, and how often it came true"}. ` +
+  `Held-out rows are cut into equal parts by the ${isNumber ? "prediction" : "predicted probability"}; a mark is one group's rows in one part: ` +
+    `${isNumber ? "what was predicted for them, and what they really had" : "the probability predicted for them, and how often it came true"}. ` +
     `On the dotted line both agree. Small open marks rest on fewer than ${FEW} rows.`,
   ({ i, at, attribute }) => {
     const groups = at.calibration?.[attribute];
@@ -30,7 +31,7 @@ chart(
         cliponaxis: false,
         line: { color: colour, dash, width: 1.4 },
         marker: {
-          color: points.map((q) => (q.n < FEW ? "#fff" : colour)),
+          color: points.map((q) => (q.n < FEW ? tone().paper : colour)),
           symbol: marker,
           opacity: 1,
           size: points.map((q) => (q.n < FEW ? 6 : 9)),
@@ -38,7 +39,7 @@ chart(
         },
         text: points.map(
           (q) =>
-            `${label(named(attribute, group.group))}<br>said ${show(q.said, scoreKind)}, came ${show(q.came, scoreKind)}<br>${many(q.n, "row")}`,
+            `${label(named(attribute, group.group))}<br>predicted ${show(q.said, scoreKind)}, actual ${show(q.came, scoreKind)}<br>${many(q.n, "row")}`,
         ),
       };
     });
@@ -50,28 +51,36 @@ chart(
       y0: both[0],
       x1: both[1],
       y1: both[1],
-      line: { color: GREY, width: 1.2, dash: "dot" },
+      line: { color: tone().grey, width: 1.2, dash: "dot" },
       layer: "below",
     };
     const errors = groups.filter((g) => known(g.error?.value));
-    const kind = isNumber ? "number" : "points";
+    const kind = isNumber ? "unit" : "points";
+    const sorted = [...errors].sort((a, b) => a.error.value - b.error.value);
+    const crowd = errors.length > MOST_OVERLAID;
+    const spoken = crowd ? [sorted[0], sorted.at(-1)] : errors;
     return {
       traces,
       layout: layout(330, {
-        xaxis: axis(isNumber ? "Predicted" : "Probability said", "index", both),
-        yaxis: axis(isNumber ? "Came" : "Share that came true", "index", both),
+        xaxis: axis(isNumber ? `Predicted ${label(study.target.name, 40)}, mean` : scoreAxis, "index", both),
+        yaxis: axis(
+          isNumber ? `Actual ${label(study.target.name, 40)}, mean` : "Share that came true",
+          "index",
+          both,
+        ),
         shapes: [diagonal],
       }),
       key: groups.map((group, g) => ({
-        text: named(attribute, group.group),
+        text: named(attribute, group.group) + (group.points.length ? "" : " (too few rows to draw)"),
         ...look(g),
         ...(groups.length > MOST_OVERLAID && { dash: null }),
       })),
       say: errors.length
         ? [
             "Mean distance from the line: ",
-            errors.map((g, k) => [
+            spoken.map((g, k) => [
               k ? "; " : "",
+              crowd ? (k ? "largest for " : "smallest for ") : "",
               name(brief(named(attribute, g.group), 40)),
               " ",
               estimate("calibration_error", g.error, kind),
@@ -79,10 +88,10 @@ chart(
             ".",
           ]
         : null,
-      label: `Calibration by group of ${plain(attribute)} at fairness ${fairnessText(i)}. ${errors.map((g) => `${plain(g.group)}: mean distance ${reading(g.error, kind)}`).join("; ") || "See the table."}`,
+      label: `Calibration by group of ${plain(attribute)} at fairness ${fairnessText(i)}. ${errors.map((g) => `${plain(named(attribute, g.group))}: mean distance ${reading(g.error, kind)}`).join("; ") || "See the table."}`,
       table: table(
         `Calibration by group of ${attribute}, held-out`,
-        ["Group", right("Said"), right("Came"), right("Rows")],
+        ["Group", right("Predicted"), right(isNumber ? "Actual" : "Came true"), right("Rows")],
         groups.flatMap((g) =>
           g.points.map((q) => [
             named(attribute, g.group),
@@ -127,7 +136,7 @@ chart(
           hoverinfo: "text",
           cliponaxis: false,
           line: { color: strong, width: 1.6 },
-          marker: { color: strong, symbol: "diamond", size: 10, line: { color: "#fff", width: 1 } },
+          marker: { color: strong, symbol: "diamond", size: 10, line: { color: tone().paper, width: 1 } },
           error_y: error(means, { color: strong }),
           text: now.binned.map(
             (b, k) =>
@@ -180,7 +189,7 @@ chart(
 
 const confusionBody = element("div", {});
 byId("view-confusion").append(
-  element("p", { class: "about" }, "Counts of held-out rows: what was decided against what was true."),
+  element("p", { class: "about" }, "Counts of held-out rows: what was decided, and whether it was right."),
   confusionBody,
 );
 
@@ -232,7 +241,7 @@ function showConfusion({ at, attribute, classIndex }) {
           element(
             "tr",
             {},
-            ["rightly", "wrongly", "rightly", "wrongly"].map((text) =>
+            ["right", "wrong", "right", "wrong"].map((text) =>
               head(text, { scope: "col", class: "right" }),
             ),
           ),

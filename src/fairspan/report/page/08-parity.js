@@ -3,6 +3,7 @@
 const metrics = [
   ...new Map(study.positions.flatMap((p) => p.parity).map((line) => [line.metric, line.words])).entries(),
 ];
+const ownCorrelation = /correlation/.test(metrics[0]?.[0] ?? "");
 const ratioLike = (metric) => /_ratio( \(|$)/.test(metric) && !/^correlation_ratio/.test(metric);
 
 const metricSelect = element("select", { id: "metric" });
@@ -15,15 +16,28 @@ byId("view-parity").append(
 );
 byId("parity").querySelector("#view-parity").hidden = !metrics.length;
 
+const parityKey = (line) => JSON.stringify([line.attribute, line.where]);
 const parityName = (line, most) =>
   line.where ? `${brief(line.attribute, most)}, ${brief(line.where, most)}` : brief(line.attribute, most);
 
 chart(
   "view-parity",
-  "One line for each protected attribute, and for each stratum of the control features if there are any. The dotted line is perfect parity. Open marks rest on few rows.",
+  `One line for each protected attribute${study.strata.length ? ", and for each stratum of the control features" : ""}, held-out. The dotted line is perfect parity. Open marks rest on few rows.` +
+    (known(noise)
+      ? ` For the measure that the slider works on, the grey band, up to ${show(noise, "index")}, is the rough size that chance alone gives to a dependence that is truly zero.`
+      : ""),
   ({ i, at, metric }) => {
-    const lines = at.parity.filter((line) => line.metric === metric);
-    if (!lines.length) return null;
+    const some = new Set(
+      everywhere((p) => p.parity)
+        .filter((line) => line.metric === metric && known(line.value))
+        .map(parityKey),
+    );
+    const asked = at.parity.filter((line) => line.metric === metric);
+    if (!asked.length) return null;
+    // What has too few rows at every place of the slider is named, and not drawn.
+    const drawn = asked.filter((line) => some.has(parityKey(line)));
+    const missing = asked.filter((line) => !some.has(parityKey(line)));
+    const lines = drawn.length ? drawn : asked;
     const kind = kindOf(metric),
       goal = ratioLike(metric) ? 1 : 0;
     const all = everywhere((p) =>
@@ -34,11 +48,12 @@ chart(
       title:
         kind === "points"
           ? "Percentage points"
-          : isNumber && kind === "number"
-            ? `In units of ${label(study.target.name)}`
+          : kind === "unit"
+            ? `${words(metric)}, ${label(unitWords, 40)}`
             : sentenceCase(label(text, 60)),
       kind,
       line: goal,
+      band: known(noise) && ownCorrelation && metric === metrics[0][0] ? noise : null,
       ends: goal ? [Math.min(ends(all)[0], 0.75), 1.02] : ends([...all, 0], { least: 0 }),
       rows: lines.map((line) => ({
         text: [line.attribute, line.where]
@@ -51,14 +66,17 @@ chart(
             look: {
               ...look(0),
               marker: line.where ? "circle" : "diamond",
-              colour: line.where ? "#56616d" : look(0).colour,
+              colour: line.where ? tone().grey : look(0).colour,
             },
             tip: `${label(parityName(line, 30), 62)}<br>${reading(line, kind)}${line.note ? `<br>${label(line.note, 60)}` : ""}`,
           },
         ],
       })),
     };
-    const main = lines.filter((line) => !line.where);
+    // Where the slider works inside strata, they are what is told.
+    const inside = study.about.criterion === "conditional_statistical_parity";
+    const told = lines.filter((line) => Boolean(line.where) === inside);
+    const main = told.length ? told : lines;
     return {
       ...dots([panel], lines.some((line) => line.where) ? 26 : 20),
       say: [
@@ -66,11 +84,18 @@ chart(
         ": ",
         main.map((line, k) => [
           k ? "; " : "",
-          name(brief(line.attribute, 60)),
+          name(parityName(line, 60)),
           " ",
-          known(line.value) ? estimate("parity_gap", line, kind) : value("parity_gap", null, "not known"),
+          known(line.value) ? estimate("parity_gap", line, kind) : value("parity_gap", null, UNKNOWN),
         ]),
         ".",
+        drawn.length && missing.length
+          ? [
+              " Too few rows to say: ",
+              missing.map((line, k) => [k ? "; " : "", name(parityName(line, 60))]),
+              ".",
+            ]
+          : "",
       ],
       label: `${sentenceCase(text)} at fairness ${fairnessText(i)}. ${lines.map((line) => `${parityName(line, 60)}: ${reading(line, kind)}`).join("; ")}.`,
       table: table(
@@ -90,7 +115,7 @@ chart(
 
 // ------------------------------------------------------------------ certificate
 
-const certificateBody = element("div", {});
+const certificateBody = element("div", { class: "held" });
 byId("view-certificate").append(certificateBody);
 
 function heldOut(one) {
@@ -100,7 +125,7 @@ function heldOut(one) {
     one.where ? [" in ", name(brief(one.where, 60))] : "",
     ": ",
     estimate("held_out_parity", one, "index"),
-    one.note ? `; ${brief(one.note, 240)}` : "",
+    one.note ? `; ${brief(noteWords(one.note), 240)}` : "",
   ];
 }
 
@@ -150,8 +175,18 @@ function showCertificate({ i, at }) {
 // ------------------------------------------------------------------ importance
 
 const { importance } = study;
-const FULLY_OPEN = { colour: look(1).colour, marker: "circle", open: true };
-const FILLED = { colour: look(0).colour, marker: "diamond" };
+const atZero = () => ({ colour: look(1).colour, marker: "circle", open: true });
+const atOne = () => ({ colour: look(0).colour, marker: "diamond" });
+const MOST_COLUMNS = 15; // in the chart; the table has all
+
+// The columns that moved most, and always the two that the model leans on most.
+function drawnColumns(features) {
+  const weight = (f) => Math.max(f.at_0.value ?? 0, f.at_1.value ?? 0);
+  const heaviest = [...features].sort((a, b) => weight(b) - weight(a)).slice(0, 2);
+  const moved = features.filter((f) => !heaviest.includes(f)).slice(0, MOST_COLUMNS - heaviest.length);
+  const drawn = features.filter((f) => heaviest.includes(f) || moved.includes(f));
+  return { heaviest: heaviest[0], drawn };
+}
 
 chart(
   "view-importance",
@@ -159,12 +194,13 @@ chart(
   () => {
     if (!importance?.features.length) return null;
     const { features } = importance;
-    const all = features.flatMap((f) => [f.at_0, f.at_1]).flatMap((e) => [e.value, e.low, e.high]);
-    const rows = features.map((f) => ({
+    const { heaviest, drawn } = drawnColumns(features);
+    const all = drawn.flatMap((f) => [f.at_0, f.at_1]).flatMap((e) => [e.value, e.low, e.high]);
+    const rows = drawn.map((f) => ({
       text: label(f.name, 22),
       dots: [
-        [f.at_0, FULLY_OPEN, "fairness 0"],
-        [f.at_1, FILLED, "fairness 1"],
+        [f.at_0, atZero(), "fairness 0"],
+        [f.at_1, atOne(), "fairness 1"],
       ].map(([e, style, where]) => ({
         estimate: e,
         look: style,
@@ -176,7 +212,7 @@ chart(
       ...dots(
         [
           {
-            title: `Extra ${errorName}${isNumber ? "" : ", percentage points"}`,
+            title: `Extra ${errorName} when the column is shuffled, ${label(unitWords, 50)}`,
             kind: extraKind,
             ends: ends([...all, 0]),
             line: 0,
@@ -187,8 +223,8 @@ chart(
         9,
       ),
       key: [
-        { text: "at fairness 0 (accuracy first)", ...FULLY_OPEN },
-        { text: "at fairness 1 (fairness first)", ...FILLED },
+        { text: "at fairness 0 (accuracy first)", ...atZero() },
+        { text: "at fairness 1 (fairness first)", ...atOne() },
       ],
       say: [
         "Most changed: ",
@@ -197,8 +233,21 @@ chart(
         estimate("importance_at_0", most.at_0, extraKind),
         " to ",
         estimate("importance_at_1", most.at_1, extraKind),
-        ". ",
+        heaviest === most
+          ? ""
+          : [
+              ". Leans most on ",
+              name(brief(heaviest.name, 60)),
+              ": ",
+              show(heaviest.at_0.value, extraKind),
+              " and ",
+              show(heaviest.at_1.value, extraKind),
+            ],
+        isNumber
+          ? ". "
+          : `. One held-out row makes ${show(1 / study.about.n_test, extraKind)}. `,
         importance.note ? sentence(importance.note) : "",
+        drawn.length < features.length ? ` The chart has ${count(drawn.length)} of them, the table all.` : "",
       ],
       label: `Importance of columns at both ends. ${features
         .slice(0, 5)

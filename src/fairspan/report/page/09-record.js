@@ -59,6 +59,12 @@ function auditTable(section) {
   );
 }
 
+const auditWords = (line) =>
+  line
+    .replace(/^! /, "")
+    .replace(/^not made, ([^:]*):/, "Not made ($1):")
+    .replace(/\[(-?[\d.]+), (-?[\d.]+)\]/g, "($1 to $2)");
+
 // The audit's own text marks what a reader must not miss with "!"; the rest is in the table.
 function auditSummary() {
   const marked = (audit.summary ?? "")
@@ -71,7 +77,7 @@ function auditSummary() {
     element(
       "ul",
       { class: "plain" },
-      marked.map((line) => element("li", {}, sentence(line.replace(/^! /, "")))),
+      marked.map((line) => element("li", {}, sentence(auditWords(line)))),
     ),
   ];
 }

@@ -16,7 +16,7 @@ function showHeader() {
     `All numbers are held-out: measured on ${many(about.n_test, "row")} that the model did not see, unless they say otherwise.`,
   );
   const facts = [
-    ["Rows", `${count(about.n_rows)}: ${count(trained)} to train, ${count(about.n_test)} held-out`],
+    ["Rows", `${count(about.n_rows)}: ${count(trained)} to train, ${count(about.n_test)} held out`],
     [
       "Protected",
       study.attributes
@@ -49,6 +49,18 @@ function showHeader() {
     byId("colophon"),
     `Made by fairspan ${about.version}, seed ${about.seed}. This file is complete in itself and asks nothing of a network.`,
   );
+  fill(
+    byId("terms"),
+    isNumber
+      ? `RMSE is the typical size of an error, in ${unitWords}; so are gaps between groups. `
+      : [
+          "Points are percentage points. Selection rate: the share of a group that is decided ",
+          study.task === "binary" ? name(outcomeText(0)) : "to be of a class",
+          ". ",
+        ],
+    "Dependence is a correlation: 0 is none, 1 is the most. ",
+    `Ranges hold the truth with ${percent(about.level)} confidence, each for itself.`,
+  );
   for (const one of document.querySelectorAll("main > section")) {
     if (!one.hidden)
       byId("contents").append(
@@ -58,6 +70,18 @@ function showHeader() {
 }
 
 // ------------------------------------------------------------------ the headline
+
+// A model that decides alike for everyone has no gap, and is of no use: that must be seen at once.
+function alike(i) {
+  const rows = Object.values(positions[i].rates)[0] ?? [];
+  if (study.task !== "binary" || !rows.length || !rows.every((row) => row.confusion)) return "";
+  const n = rows.reduce((sum, row) => sum + row.n, 0);
+  const chosen = rows.reduce((sum, row) => sum + row.confusion.tp + row.confusion.fp, 0);
+  if (chosen !== n && chosen !== 0) return "";
+  return [
+    element("strong", {}, " Everyone held out is decided alike: ", chosen ? "" : "not ", name(outcomeText(0)), "."),
+  ];
+}
 
 function headlineParts(i) {
   const { headline } = positions[i];
@@ -80,6 +104,7 @@ function headlineParts(i) {
     value("gap", gap?.value, show(gap?.value, gapKind)),
     aside(gap, gapKind),
     ".",
+    alike(i),
   ];
 }
 
@@ -125,6 +150,7 @@ function showTiles({ i, at }) {
       fine(correlation, "index", "largest correlation"),
       of(headline.correlation_attribute),
       aside(correlation),
+      known(noise) ? ` · chance alone gives about ${show(noise, "index")}` : "",
     ]),
     known(changed)
       ? element(
@@ -136,6 +162,21 @@ function showTiles({ i, at }) {
         )
       : null,
   );
+}
+
+// The bar and the tiles take the room of their longest words at once: nothing moves while the slider does.
+function reserve() {
+  const at = (i) => ({ i, at: positions[i] });
+  for (const [node, show] of [
+    [byId("headline"), (i) => fill(byId("headline"), headlineParts(i))],
+    [byId("tiles"), (i) => showTiles(at(i))],
+  ]) {
+    positions.forEach((_, i) => {
+      show(i);
+      hold(node);
+    });
+    show(current);
+  }
 }
 
 // ------------------------------------------------------------------ moving
@@ -153,6 +194,7 @@ function update() {
   showHeadline(now.i);
   byId("crossed").hidden = Boolean(now.at.scores[now.attribute]);
   for (const one of [showTiles, showChanged, showConfusion, showCertificate, showSnippet]) one(now);
+  for (const node of [certificateBody, changedBody]) hold(node);
   drawAll(now);
 }
 
@@ -200,7 +242,6 @@ function fromHash() {
 }
 
 function start() {
-  if (isNumber) fill(byId("view-rates-title"), "Predictions and errors");
   slider.max = positions.length - 1;
   choices(
     attributeSelect,
@@ -212,6 +253,8 @@ function start() {
       (study.target.classes ?? []).map((c, k) => [k, c]),
     );
     byId("class-choice").hidden = false;
+    fill(byId("class-note"), `Distribution and calibration are of the ${scoreWords}, whichever class is chosen.`);
+    byId("class-note").hidden = false;
   }
   showRecord();
   showHeader();
@@ -223,14 +266,21 @@ function start() {
     const i = fromHash();
     if (i !== null && i !== current) go(i, false);
   });
-  addEventListener("beforeprint", () => fitCharts(PAPER));
-  addEventListener("afterprint", () => fitCharts());
+  const fit = (width) => {
+    fitCharts(state(), width);
+    reserve();
+    hold(certificateBody);
+  };
+  addEventListener("beforeprint", () => fit(PAPER));
+  addEventListener("afterprint", () => fit(null));
+  night.addEventListener("change", update);
   place(fromHash() ?? study.start);
+  reserve();
   update();
   const bar = byId("bar");
   let wide = byId("main").clientWidth; // its height changes with every move
   new ResizeObserver(() => {
-    if (wide !== byId("main").clientWidth) fitCharts(paper);
+    if (wide !== byId("main").clientWidth) fit(paper);
     wide = byId("main").clientWidth;
   }).observe(byId("main"));
   new ResizeObserver(() =>
