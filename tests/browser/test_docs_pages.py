@@ -24,7 +24,8 @@ OVERFLOW = """() => {
   };
   const out = [...document.body.querySelectorAll('main *, header *, footer *')].filter(e => {
     const box = e.getBoundingClientRect();
-    return box.width && box.left < width && box.right > width + 1 && !scrolls(e);
+    return box.width && box.left < width && box.right > width + 1 && !scrolls(e)
+      && !e.closest('mjx-assistive-mml');  // for screen readers: clipped to nothing
   });
   if (document.documentElement.scrollWidth > width) out.push(document.documentElement);
   return out.slice(-3).map(e => e.tagName + '.' + e.className + ': ' + e.textContent.trim().slice(0, 60));

@@ -54,9 +54,9 @@ class Attack:
     attacker : "linear", "kernel" or "boosted"
     measure : "auc" (categories; .5 is blind) or "r2" (numbers; 0 is blind, below 0 worse than that)
     value, low, high : the measure and its bootstrap interval.
-    p_value : chance that a blind attacker does as well (normal approximation).
     n_rows : rows used.
     note : what limits the number, or why there is none.
+    p_value : chance that a blind attacker does as well (normal approximation).
     """
 
     attacker: str

@@ -285,6 +285,15 @@ def holm(p_values: Array) -> Array:
 
     An adjusted value of at most alpha may be rejected: the chance of any wrong rejection is then
     at most alpha, whatever the tests have to do with each other.
+
+    Parameters
+    ----------
+    p_values : array of shape (n_tests,)
+
+    Returns
+    -------
+    array of shape (n_tests,)
+        In the order given.
     """
     p = np.asarray(p_values, dtype=np.float64)
     tested = np.flatnonzero(~np.isnan(p))

@@ -121,7 +121,16 @@ def _no_formula(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     flat = inert(value).strip()  # csv leaves a lone carriage return as it is, which ends a line
-    return f"'{flat}" if flat.startswith(_FORMULA) else flat
+    return f"'{flat}" if flat.startswith(_FORMULA) and not _is_number(flat) else flat
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is a number alone, as negative ones are that were rounded before."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def write_whole(path: Path, text: str) -> None:
