@@ -83,7 +83,7 @@ build/axe-core/package/axe.min.js:
 		|| echo "axe-core could not be fetched by npm: its tests skip" >&2
 
 .PHONY: test-browser
-test-browser: .venv-browser/.stamp build/axe-core/package/axe.min.js ## the explorer in headless Chromium
+test-browser: .venv-browser/.stamp build/axe-core/package/axe.min.js ## the explorer, and the site if it is built, in headless Chromium
 	@$(ONE_THREAD) .venv-browser/bin/python -m pytest -n 2 --dist loadscope tests/browser $(ARGS)
 
 .PHONY: test-bench
