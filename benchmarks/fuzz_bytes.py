@@ -135,7 +135,7 @@ def _read_csv(path: Path) -> None:
 
 
 def _read_command_line(path: Path) -> None:
-    from fairspan._cli_tables import read_table
+    from fairspan._cli_read import read_table
 
     assert len(read_table(path, lambda _: None))
 
@@ -250,7 +250,7 @@ def line(name: str, tally: Tally) -> str:
 # Whose branches guide atheris: all that is installed would take minutes to prepare.
 _GUIDED = (
     "fairspan._files", "fairspan.persistence", "fairspan.streams._checkpoint",
-    "fairspan.streams._arrow", "fairspan._cli_tables", "zipfile", "json.decoder",
+    "fairspan.streams._arrow", "fairspan._cli_read", "zipfile", "json.decoder",
     "skops.io._audit", "skops.io._numpy", "skops.io._general",
 )  # fmt: skip
 

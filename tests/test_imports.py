@@ -35,7 +35,8 @@ ORDER = [
     *("certificates", "_parameters", "_columns", "_tensors", "_validation", "streams"),
     *("_metric_inputs", "_decision_metrics", "_score_metrics", "metrics", "plotting"),
     *("estimators", "auditing", "datasets", "baselines", "experiments", "report", "persistence"),
-    *("_cli_tables", "_cli_data", "_cli_output", "_cli_models", "_cli_explore", "cli"),
+    *("_cli_tables", "_cli_read", "_cli_doubts", "_cli_data", "_cli_output", "_cli_models"),
+    *("_cli_explore", "cli"),
     "__main__",
 ]
 # They judge or replace any model, so they may not know ours, though the list has it below them.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairspan._cli_tables import read_table
+from fairspan._cli_read import read_table
 
 __all__ = ["OFFLINE", "SETS", "Source", "load_set", "read_data"]
 
@@ -50,8 +50,11 @@ class Source:
 
 def read_data(data: str, data_home: Path | None, say: Callable[[str], None]) -> Source:
     """The table of a file, or of a known data set; a file of such a name goes first."""
+    if not data.strip():
+        msg = "DATA is empty: give a CSV or Parquet file, or the name of a data set."
+        raise ValueError(msg)
     path = Path(data)
-    if data not in SETS or path.exists():
+    if data not in SETS or path.is_file():
         near = difflib.get_close_matches(data, SETS, n=1)
         if not path.exists() and not path.suffix:
             hint = f"Did you mean {near[0]!r}?" if near else f"Data sets: {', '.join(SETS)}."

@@ -16,6 +16,7 @@ import typer
 
 from fairspan import _cli_tables as tables
 from fairspan._cli_data import read_data
+from fairspan._cli_doubts import doubtful_columns, unseen_values
 from fairspan._cli_models import (
     Control,
     Data,
@@ -34,12 +35,15 @@ from fairspan._cli_models import (
 )  # fmt: skip
 from fairspan._cli_output import (
     STDOUT,
+    check_apart,
     check_folder,
+    check_json,
     check_model_file,
     check_parts,
     plain_errors,
     say,
     show,
+    write_out,
 )
 from fairspan._files import whole_file
 from fairspan._text import printable_json
@@ -92,10 +96,11 @@ def explore_command(
 ) -> None:
     """What does fairness cost? One page with a slider, from a table; one fit makes all of it."""
     check_folder(out, "--out")
-    if json_file not in (None, STDOUT):
-        check_folder(json_file, "--json")
+    check_json(json_file)
     if save_model is not None:
         check_model_file(save_model, "--save-model")
+    written = {"--out": out, "--json": json_file, "--save-model": save_model}
+    check_apart({"DATA": Path(data)}, written)
     if not 0.0 <= fairness <= 1.0:
         raise ValueError(f"--fairness {fairness:g} is not allowed; give a number from 0 to 1.")
     source = read_data(data, data_home, say)
@@ -104,11 +109,9 @@ def explore_command(
     roles = tables.find_roles(
         frame, target=target, protected=protected, control=control, weight=weight
     )
-    names = tables.pick(frame, features, "--features")
-    tables.check_leaks(names, roles)
-    names = names or tables.without_role(frame, roles, drop)
-    frame, kinds = tables.set_kinds(frame, kind, roles)
-    frame = tables.complete_rows(frame, roles, drop=drop_missing, say=say)
+    names = tables.find_features(frame, roles, features, drop)
+    whole, kinds = tables.set_kinds(frame, kind, roles)
+    frame = tables.complete_rows(whole, roles, drop=drop_missing, say=say)
     tables.check_features(frame, names)
     label = None
     if positive is not None:
@@ -119,13 +122,16 @@ def explore_command(
         random_state=seed,
     )  # fmt: skip
     line = say if json_file == STDOUT else show
+    for text in doubtful_columns(frame, names):
+        say(f"Warning: {text}")
     line(f"{data}: {len(frame):,} rows; {target} from {len(names)} columns; {', '.join(protected)}")
     from fairspan.report import explore
     from fairspan.report._snippet import source_lines
 
     with plain_errors() as told:
+        # All rows: the report itself says which are left out.
         report = explore(
-            frame, target=target, sensitive_features=roles["protected"],
+            whole, target=target, sensitive_features=roles["protected"],
             control_features=roles["control"] or None, features=names,
             sample_weight=roles["weight"][0] if roles["weight"] else None, pos_label=label,
             model=estimator, sensitive_kind=kinds.protected or "auto", fairness=fairness, n_points=points,
@@ -133,19 +139,23 @@ def explore_command(
             verbose=int(sys.stderr.isatty()), name=data, command=_command(),
             source="\n".join([source_lines(data), *kinds.lines]),
         )  # fmt: skip
+    # Files first: whoever reads the lines may be gone after the first.
+    report.to_html(out)
+    if json_file not in (None, STDOUT):
+        report.to_json(json_file)
+    if save_model is not None:
+        from fairspan.persistence import save_model as save
+
+        save(report.model, save_model)
     for text in told:
         say(f"Warning: {text}")
     line(_kinds(report.study))
     line(_table(report.study))
     if save_model is not None:
-        from fairspan.persistence import save_model as save
-
-        line(f"Model written to {save(report.model, save_model)}")
-    report.to_html(out)
+        line(f"Model written to {save_model}")
     if json_file == STDOUT:
-        typer.echo(printable_json(report.to_json()), nl=False)
+        write_out(printable_json(report.to_json()))
     elif json_file is not None:
-        report.to_json(json_file)
         line(f"Numbers written to {json_file}")
     size = out.stat().st_size / 1e6
     line(f"Report written to {out} ({size:.1f} MB). Open it in a browser: {out.resolve().as_uri()}")
@@ -187,7 +197,9 @@ def _table(study: dict[str, Any]) -> str:
     widths = [max(len(row[j]) for row in (head, *body)) for j in range(len(head))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in (head, *body)]
     where = f"Held-out rows ({study['about']['n_test']:,}), with {study['about']['level']:.0%} intervals:"
-    return "\n".join(["", where, *(text.rstrip() for text in lines), ""])
+    dash = ["- : too few held-out rows in a group (a larger --test-share gives more)"]
+    told = dash if any("-" in row for row in body) else []
+    return "\n".join(["", where, *(text.rstrip() for text in lines), *told, ""])
 
 
 def _interval(curve: dict[str, list[float | None]], i: int) -> str:
@@ -220,9 +232,10 @@ def predict_command(
     data_home: DataHome = None,
 ) -> None:
     """Predictions of a saved model for the rows of a table, which needs no protected attribute."""
-    for path, option in ((out, "--out"), (json_file, "--json")):
-        if path is not None and path != STDOUT:
-            check_folder(path, option)
+    if out not in (None, STDOUT):
+        check_folder(out, "--out")
+    check_json(json_file)
+    check_apart({"DATA": Path(data), "--model": model}, {"--out": out, "--json": json_file})
     if fairness is not None and not 0.0 <= fairness <= 1.0:
         raise ValueError(f"--fairness {fairness:g} is not allowed; give a number from 0 to 1.")
     if out in (None, STDOUT) and json_file == STDOUT:
@@ -237,7 +250,7 @@ def predict_command(
         if fairness is not None:
             fitted = fitted.at(fairness)
         columns = _predictions(fitted, frame[names])
-    for text in told:
+    for text in (*told, *unseen_values(fitted, frame)):
         say(f"Warning: {text}")
     if json_file is not None:
         _bring(json_file, printable_json(json.dumps(columns, ensure_ascii=False)) + "\n")
@@ -283,8 +296,7 @@ def _cell(value: Any) -> Any:
 
 def _bring(path: Path, text: str) -> None:
     if path == STDOUT:
-        # Not through a console: it would wrap lines.
-        sys.stdout.write(text)
+        write_out(text)
         return
     with whole_file(path) as part:
         part.write_bytes(text.encode("utf-8", "backslashreplace"))

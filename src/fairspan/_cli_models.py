@@ -10,11 +10,13 @@ import typer
 
 from fairspan import _cli_tables as tables
 from fairspan._cli_data import read_data
+from fairspan._cli_doubts import doubtful_columns, unseen_values
 from fairspan._cli_output import (
     STDOUT,
     AuditFiles,
     bring_audit,
     bring_json,
+    check_apart,
     check_model_file,
     check_parts,
     plain_errors,
@@ -137,15 +139,16 @@ def fit_command(
     files.check()
     check_parts(parts)
     check_model_file(out)
+    check_apart({"DATA": Path(data)}, {"--out": out, **files.written})
+    if fairness is not None and not 0.0 <= fairness <= 1.0:
+        raise ValueError(f"--fairness {fairness:g} is not allowed; give a number from 0 to 1.")
     source = read_data(data, data_home, say)
     target, protected = source.roles(target, protected)
     frame = source.frame
     roles = tables.find_roles(
         frame, target=target, protected=protected, control=control, weight=weight
     )
-    names = tables.pick(frame, features, "--features")
-    tables.check_leaks(names, roles)
-    names = names or tables.without_role(frame, roles, drop)
+    names = tables.find_features(frame, roles, features, drop)
     frame, kinds = tables.set_kinds(frame, kind, roles)
     frame = tables.complete_rows(frame, roles, drop=drop_missing, say=say)
     tables.check_features(frame, names)
@@ -163,7 +166,12 @@ def fit_command(
     if control and not (by_stratum or audit):
         msg = "--control is for --audit, or for --criterion conditional_statistical_parity."
         raise ValueError(msg)
+    for text in doubtful_columns(frame, names):
+        say(f"Warning: {text}")
     _fit(estimator, data, train, roles if by_stratum else {**roles, "control": []}, names)
+    from fairspan.persistence import save_model
+
+    save_model(estimator, out)
     line = say if files.to_stdout else show
     split = f", {len(test):,} of them held out" if audit else ""
     line(f"{data}: {len(frame):,} rows{split}")
@@ -172,9 +180,7 @@ def fit_command(
     line(f"Features ({len(names)}): {tables.some(names)}")
     line(f"Protected: {groups}")
     line(f"\n{estimator.certificate_}\n")
-    from fairspan.persistence import save_model
-
-    line(f"Model written to {save_model(estimator, out)}")
+    line(f"Model written to {out}")
     if json_file is not None and not audit:
         bring_json(
             json_file,
@@ -240,6 +246,7 @@ def audit_command(
         raise ValueError(msg)
     files = AuditFiles(json_file, markdown, plot)
     files.check()
+    check_apart({"DATA": Path(data), "--model": model}, files.written)
     source = read_data(data, data_home, say)
     frame = source.frame
     target, protected = target or source.target, protected or list(source.protected)
@@ -256,6 +263,8 @@ def audit_command(
         audited, names = frame[scores or decisions].to_numpy(), [] if no_features else others
     if names:
         tables.check_features(frame, names)
+    for text in unseen_values(audited, frame):
+        say(f"Warning: {text}")
     given = tables.arguments(frame, names, roles)
     if decisions:
         tables.check_decisions(frame, decisions, target)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
+import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import typer
 from rich.console import Console
 
 from fairspan._cli_tables import listed
@@ -25,6 +26,7 @@ __all__ = [
     "AuditFiles",
     "bring_audit",
     "bring_json",
+    "check_apart",
     "check_folder",
     "check_json",
     "check_model_file",
@@ -32,6 +34,7 @@ __all__ = [
     "plain_errors",
     "say",
     "show",
+    "write_out",
 ]
 
 STDOUT = Path("-")
@@ -50,13 +53,18 @@ class AuditFiles(NamedTuple):
         """Whether standard output belongs to a file, and so to nothing else."""
         return STDOUT in (self.json, self.markdown)
 
+    @property
+    def written(self) -> dict[str, Path | None]:
+        """The files by their options."""
+        return {f"--{option}": path for option, path in self._asdict().items()}
+
     def check(self) -> None:
         """What cannot be written is said before the work, not after it."""
         if self.json == STDOUT and self.markdown == STDOUT:
             raise ValueError("--json - and --markdown - cannot both have standard output.")
-        for option, path in self._asdict().items():
-            if path is not None and path != STDOUT:
-                check_folder(path, f"--{option}")
+        for option, path in self.written.items():
+            if path is not None and (path != STDOUT or option == "--plot"):
+                check_folder(path, option)
         if self.plot is not None:
             pyplot = require_pyplot()
             pyplot.switch_backend("agg")  # a command has no window to draw in
@@ -66,11 +74,40 @@ class AuditFiles(NamedTuple):
 
 
 def check_folder(path: Path, option: str) -> None:
-    """Refuse a file that has no folder to be in."""
+    """Refuse a file that has no folder to be in, or that cannot be written there."""
+    if path == STDOUT:
+        raise ValueError(f"{option} - is not allowed; give the name of a file.")
     if path.is_dir():
         raise ValueError(f"{option} {path} is a folder; give the name of a file.")
+    if path.exists() and not path.is_file():
+        # It would be replaced by a file: /dev/null, too, where that is allowed.
+        raise ValueError(f"{option} {path} is no ordinary file; give another name.")
     if not path.parent.is_dir():
         raise ValueError(f"{option} {path}: there is no folder {path.parent}.")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        msg = f"{option} {path} cannot be written ({why}); choose another folder."
+        raise ValueError(msg) from error
+
+
+def check_apart(read: Mapping[str, Path | None], written: Mapping[str, Path | None]) -> None:
+    """Refuse to write over what is read, or twice to one file."""
+    seen = {name: path for name, path in read.items() if path is not None and path.is_file()}
+    for option, path in written.items():
+        if path is None or path == STDOUT:
+            continue
+        for other, known in seen.items():
+            if _one_file(path, known):
+                msg = f"{option} {path} and {other} {known} are one file; give another name."
+                raise ValueError(msg)
+        seen[option] = path
+
+
+def _one_file(a: Path, b: Path) -> bool:
+    return a.resolve() == b.resolve() or (a.exists() and b.exists() and a.samefile(b))
 
 
 def check_model_file(path: Path, option: str = "--out") -> None:
@@ -105,7 +142,7 @@ def bring_audit(files: AuditFiles, given: Any, **asked: Any) -> None:
         show(repr(found))
     for path, text_of in ((files.json, found.to_json), (files.markdown, found.to_markdown)):
         if path == STDOUT:
-            typer.echo(printable_json(text_of()), nl=False)
+            write_out(printable_json(text_of()))
         elif path is not None:
             text_of(path)
     if files.plot is not None:
@@ -123,7 +160,7 @@ def bring_json(path: Path, value: Any) -> None:
     """A result for machines, in a file or on standard output."""
     text = printable_json(json.dumps(_known(value), indent=2, ensure_ascii=False)) + "\n"
     if path == STDOUT:
-        typer.echo(text, nl=False)
+        write_out(text)
         return
     with whole_file(path) as part:
         part.write_bytes(text.encode("utf-8", "backslashreplace"))
@@ -164,7 +201,19 @@ def plain_errors() -> Iterator[list[str]]:
 
 def show(text: str) -> None:
     """A result, on standard output."""
-    typer.echo(printable(text))
+    write_out(printable(text) + "\n")
+
+
+def write_out(text: str) -> None:
+    """Text on standard output; nothing where its reader has gone, as after ``| head``."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The work goes on: there may be files to write. What is still buffered goes nowhere.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def say(text: str) -> None:

@@ -1,22 +1,20 @@
-"""Tables of the command line: read a file, find its columns, leave out rows, hold some out."""
+"""Tables of the command line: find their columns, leave out rows, hold some out."""
 
 from __future__ import annotations
 
 import difflib
-import importlib
-import io
-import os
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan._files import first_line
 from fairspan.encoding import table_encoder
+from fairspan.exceptions import FairspanWarning
 from fairspan.report import _table as rows
+from fairspan.report._snippet import MISSING
 from fairspan.report._table import is_continuous
 
 __all__ = [
@@ -27,30 +25,21 @@ __all__ = [
     "check_features",
     "check_leaks",
     "complete_rows",
+    "find_features",
     "find_roles",
     "held_out_rows",
     "is_continuous",
     "label_like",
     "listed",
     "pick",
-    "read_table",
     "set_kinds",
     "shortened",
     "some",
     "without_role",
 ]
 
-_CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")
-_PARQUET = (".parquet", ".pq")
-_UNPACK = {
-    ".gz": ("gzip", "open"), ".bz2": ("bz2", "open"), ".xz": ("lzma", "open"),
-    ".zst": ("zstandard", "open"),
-}  # fmt: skip
-_CHUNK = 2**20
-# Shares of the memory: a table of text takes several times the text; numbers, nearly what they are.
-_TEXT_SHARE, _TABLE_SHARE, _NUMBER = 8, 2, 8
-_IN_BLOCKS = "In Python, fit_stream reads it block by block."
 _SHOWN = 6  # names in a message
+_MISSING_WORDS = ", ".join(["Empty fields", *(word for word in MISSING if word)])
 
 
 def listed(given: list[str] | None) -> list[str] | None:
@@ -58,85 +47,6 @@ def listed(given: list[str] | None) -> list[str] | None:
     if given is None:
         return None
     return [part.strip() for text in given for part in text.split(",") if part.strip()]
-
-
-def read_table(path: Path, say: Callable[[str], None]) -> Any:
-    """A CSV or Parquet file as a data frame; the index counts the file's rows from 0."""
-    if not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise ValueError(f"{path} {what}.")
-    name = path.name.lower()
-    if not name.endswith((*_CSV, *_PARQUET)):
-        msg = (
-            f"{path} is of no known kind; give a file that ends in {', '.join((*_CSV, *_PARQUET))}."
-        )
-        raise ValueError(msg)
-    try:
-        frame = _read_csv(path, name) if name.endswith(_CSV) else _read_parquet(path)
-    except ImportError as error:
-        msg = f'{path} needs a package to be read: pip install "fairspan[stream]" ({error}).'
-        raise ImportError(msg) from error
-    except Exception as error:  # pandas, Arrow and every compression have classes of their own
-        raise ValueError(f"{path} cannot be read: {first_line(error)}") from error
-    frame = frame.reset_index(drop=frame.index.names == [None])
-    frame.columns = [str(column) for column in frame.columns]
-    first = frame.columns[:1].tolist()
-    if first == ["Unnamed: 0"] and np.array_equal(frame[first[0]], np.arange(len(frame))):
-        frame = frame.drop(columns=first)
-        say("Left out the first column: it has no name and counts the rows.")
-    if frame.columns.has_duplicates:
-        twice = frame.columns[frame.columns.duplicated()][0]
-        raise ValueError(f"{path} has two columns named {twice!r}; give each its own name.")
-    if frame.empty:
-        raise ValueError(f"{path} has no rows.")
-    return frame
-
-
-def _read_csv(path: Path, name: str) -> Any:
-    import pandas as pd  # the extra of the command line has it
-
-    unpack = next((one for end, one in _UNPACK.items() if name.endswith(end)), None)
-    if unpack is None:
-        return pd.read_csv(path)
-    module, how = unpack
-    with getattr(importlib.import_module(module), how)(path, "rb") as file:
-        return pd.read_csv(_Bounded(file, _memory() // _TEXT_SHARE))
-
-
-class _Bounded(io.RawIOBase):
-    """Bytes of a compressed file, up to a limit: a megabyte can hold a terabyte of zeros."""
-
-    def __init__(self, file: Any, limit: int) -> None:
-        self._file, self._left = file, limit
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        found: bytes = self._file.read(_CHUNK if size < 0 else min(size, _CHUNK))
-        self._left -= len(found)
-        if self._left < 0:
-            raise ValueError(f"unpacked, it has no room in memory. {_IN_BLOCKS}")
-        return found
-
-
-def _read_parquet(path: Path) -> Any:
-    import pandas as pd
-    import pyarrow.parquet
-
-    about = pyarrow.parquet.read_metadata(path)
-    if about.num_rows * about.num_columns * _NUMBER > _memory() // _TABLE_SHARE:
-        what = f"{about.num_rows:,} rows of {about.num_columns:,} columns"
-        raise ValueError(f"{what} have no room in memory. {_IN_BLOCKS}")
-    return pd.read_parquet(path)
-
-
-def _memory() -> int:
-    """Bytes of this machine's memory, or a guess."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # pragma: no cover - not on POSIX
-        return 2**33
 
 
 # ------------------------------------------------------------------ columns
@@ -168,9 +78,9 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return f"Its columns: {some([repr(one) for one in known])}."
 
 
-def some(texts: Sequence[str]) -> str:
+def some(texts: Sequence[str], comma: str = ", ") -> str:
     """The first few of a list."""
-    return ", ".join(texts[:_SHOWN]) + (", ..." if len(texts) > _SHOWN else "")
+    return comma.join([*texts[:_SHOWN], *(["..."] if len(texts) > _SHOWN else [])])
 
 
 def shortened(name: str, longest: int = 24) -> str:
@@ -207,6 +117,19 @@ def without_role(
     return [name for name in frame.columns if name not in taken]
 
 
+def find_features(
+    frame: Any, roles: Mapping[str, Sequence[str]], given: Sequence[str] | None,
+    drop: Sequence[str] | None,
+) -> list[str]:  # fmt: skip
+    """Columns to learn from: those named, or all without a role that ``--drop`` does not name."""
+    names, dropped = pick(frame, given, "--features"), pick(frame, drop, "--drop")
+    check_leaks(names, roles)
+    for name in names:
+        if name in dropped:
+            raise ValueError(f"The column {name!r} cannot be both --features and --drop.")
+    return names or without_role(frame, roles, drop)
+
+
 def check_leaks(names: Sequence[str], roles: Mapping[str, Sequence[str]]) -> None:
     """Refuse the answer among the features, and what prediction is to do without."""
     what = {"target": "the target", "protected": "a protected attribute", "weight": "the weight"}
@@ -229,7 +152,9 @@ def check_features(frame: Any, names: Sequence[str]) -> None:
     if not names:
         raise ValueError("No column is left for the features.")
     try:
-        table_encoder(frame[list(names)])  # type: ignore[no-untyped-call]
+        with warnings.catch_warnings():  # the fit will warn of the same
+            warnings.simplefilter("ignore", FairspanWarning)
+            table_encoder(frame[list(names)])  # type: ignore[no-untyped-call]
     except TypeError as error:
         why = str(error).replace("table_encoder takes", "Features can be")
         raise ValueError(f"{why}. (--drop leaves a column out.)") from error
@@ -275,7 +200,7 @@ def set_kinds(
 ) -> tuple[Any, Kinds]:
     """The table with its columns of the kinds of ``--kind NAME=KIND``."""
     kinds: dict[str, str] = {}
-    for text in listed(given) or []:
+    for text in _kind_texts(frame, given):
         name, sign, kind = text.rpartition("=")
         if not sign or kind not in ("categorical", "continuous"):
             msg = f"--kind {text!r} is not allowed; write NAME=categorical or NAME=continuous."
@@ -298,6 +223,13 @@ def set_kinds(
     protected = {name: kind for name, kind in kinds.items() if name in roles["protected"]}
     target = next((kinds[name] for name in roles.get("target", ()) if name in kinds), None)
     return frame.assign(**changed), Kinds(protected, target, tuple(lines))
+
+
+def _kind_texts(frame: Any, given: list[str] | None) -> Iterator[str]:
+    """Each ``NAME=KIND``; a name may hold a comma of its own."""
+    for text in given or ():
+        whole = text.rpartition("=")[0] in frame.columns
+        yield from [text] if whole else listed([text]) or []
 
 
 def _numbers(column: Any) -> Any:
@@ -373,7 +305,8 @@ def complete_rows(
     if not drop:
         msg = (
             f"{int(gone.sum()):,} of {len(frame):,} rows miss a value of {which}. Fill them in, or pass "
-            f"--drop-missing to leave those rows out."
+            f"--drop-missing to leave those rows out. ({_MISSING_WORDS} of a CSV file count as missing; a "
+            f"group of such a name needs another name.)"
         )
         raise ValueError(msg)
     frame = rows.complete_rows(frame, used)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -25,7 +26,7 @@ except ImportError as error:  # pragma: no cover - the message is all there is
 from fairspan._cli_data import OFFLINE, SETS, load_set
 from fairspan._cli_explore import explore_command, predict_command
 from fairspan._cli_models import audit_command, fit_command
-from fairspan._cli_output import STDOUT, bring_json, check_json
+from fairspan._cli_output import STDOUT, bring_json, check_json, show
 from fairspan._cli_tables import listed as _listed
 from fairspan._text import printable
 
@@ -60,6 +61,12 @@ FRONTIER_METHODS = (
     "correlation-remover",
 )
 _errors = Console(stderr=True)
+# Parameters of the Python interface that messages name -> options.
+_OPTIONS = {
+    "n_points": "points", "random_state": "seed", "test_share": "test-share",
+    "criterion": "criterion", "fairness": "fairness", "level": "level", "min_rows": "min-rows",
+}  # fmt: skip
+_PARAMETER = re.compile(rf"\b({'|'.join(_OPTIONS)})=")
 
 DataHome = Annotated[
     Path | None,
@@ -92,8 +99,9 @@ def main() -> None:
 
 
 def _fail(text: str) -> None:
-    """One red line, without markup or control characters of its own."""
-    inert = printable(text, keep="").replace("[", "\\[")
+    """One red line, without markup or control characters of its own, in the words of the options."""
+    told = _PARAMETER.sub(lambda found: f"--{_OPTIONS[found[1]]} ", text)
+    inert = printable(told, keep="").replace("[", "\\[")
     _errors.print(f"[bold red]Error:[/] {inert}", highlight=False, soft_wrap=True)
 
 
@@ -197,7 +205,7 @@ def _bring_files(
         bring_json(json_file, {"files": files, "failures": list(failures)})
     if json_file != STDOUT:
         for file in files:
-            typer.echo(printable(file))
+            show(file)
 
 
 def _track(cells: Sequence[Any]) -> Iterable[Any]:
@@ -233,7 +241,7 @@ def list_data(json_file: Json = None) -> None:
         bring_json(json_file, found)
     if json_file != STDOUT:
         for one in found:
-            typer.echo(f"{one['name']:<18} {one['description']}")
+            show(f"{one['name']:<18} {one['description']}")
 
 
 @data_app.command("fetch")
@@ -255,5 +263,5 @@ def fetch_data(
             },
         )  # fmt: skip
     if json_file != STDOUT:
-        where = "comes with an installed package" if file is None else printable(file)
-        typer.echo(f"{name}: {len(table.data)} rows, {where}")
+        where = "comes with an installed package" if file is None else file
+        show(f"{name}: {len(table.data)} rows, {where}")

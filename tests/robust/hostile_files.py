@@ -60,7 +60,7 @@ def read_stream(path):
 
 
 def read_command_line(path):
-    from fairspan._cli_tables import read_table
+    from fairspan._cli_read import read_table
 
     read_table(path, lambda _: None)
 

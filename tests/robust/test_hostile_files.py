@@ -21,7 +21,7 @@ pytest.importorskip("skops")
 pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-from fairspan import FairRidge, _cli_tables, _files, load_model, save_model
+from fairspan import FairRidge, _cli_read, _files, load_model, save_model
 from fairspan.streams import Checkpoint, open_source
 from tests.robust import hostile_files as hostile
 from tests.small import FIXED, table
@@ -254,12 +254,12 @@ def test_the_command_line_stops_where_memory_would_end(kind, tmp_path, monkeypat
     path = tmp_path / f"zeros.csv.{kind}"
     path.write_bytes(hostile.bomb_bytes(kind, 2**23))
     assert path.stat().st_size < 2**17
-    monkeypatch.setattr(_cli_tables, "_memory", lambda: 2**23)
+    monkeypatch.setattr(_cli_read, "_memory", lambda: 2**23)
     with pytest.raises(ValueError, match=r"no room in memory\. In Python, fit_stream"):
         hostile.read_command_line(path)
     path.write_bytes(hostile.bomb_bytes(kind, 2**20))
     monkeypatch.undo()
-    assert len(_cli_tables.read_table(path, print)) == 2**20 // 10
+    assert len(_cli_read.read_table(path, print)) == 2**20 // 10
 
 
 def test_many_columns_are_columns(tmp_path, monkeypatch):
@@ -296,7 +296,7 @@ def test_text_that_is_not_utf8_is_a_group_or_an_error(tmp_path):
     path.write_bytes(text)
     model = FairRidge(**FIXED, n_components=8).fit_stream(path, **hostile.NAMED)
     assert model.sensitive_kinds_ == {"s": "categorical"}
-    with pytest.raises(ValueError, match=r"rows\.csv cannot be read: 'utf-8' codec"):
+    with pytest.raises(ValueError, match=r"rows\.csv is not UTF-8: save it as UTF-8"):
         hostile.read_command_line(path)
 
 

@@ -19,7 +19,7 @@ pd = pytest.importorskip("pandas")
 from rich.console import Console  # noqa: E402
 
 import fairspan  # noqa: E402
-from fairspan import _cli_explore, _cli_models, _cli_output, cli  # noqa: E402
+from fairspan import _cli_explore, _cli_models, _cli_output, _cli_read, cli  # noqa: E402
 from fairspan import _cli_tables as tables  # noqa: E402
 from fairspan.exceptions import DataWarning, NumericalError, warn_user  # noqa: E402
 from fairspan.experiments import frontier as frontier_module  # noqa: E402
@@ -332,10 +332,10 @@ def never(text):
 def test_a_column_that_counts_the_rows_is_left_out_and_another_is_not(tmp_path):
     said = []
     people(5).to_csv(tmp_path / "a.csv")
-    pd.testing.assert_frame_equal(tables.read_table(tmp_path / "a.csv", said.append), people(5))
+    pd.testing.assert_frame_equal(_cli_read.read_table(tmp_path / "a.csv", said.append), people(5))
     assert said == ["Left out the first column: it has no name and counts the rows."]
     people(5).iloc[::-1].to_csv(tmp_path / "b.csv")
-    assert tables.read_table(tmp_path / "b.csv", never).shape == (5, 6)
+    assert _cli_read.read_table(tmp_path / "b.csv", never).shape == (5, 6)
 
 
 def test_a_package_that_is_absent_is_named(tmp_path, monkeypatch):
@@ -343,7 +343,7 @@ def test_a_package_that_is_absent_is_named(tmp_path, monkeypatch):
     path.write_bytes(b"")
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(ImportError, match=r'a\.csv\.zst needs a package.*"fairspan\[stream\]"'):
-        tables.read_table(path, never)
+        _cli_read.read_table(path, never)
 
 
 def test_what_has_no_room_in_memory_is_refused_before_it_is_there(tmp_path, monkeypatch):
@@ -353,21 +353,21 @@ def test_what_has_no_room_in_memory_is_refused_before_it_is_there(tmp_path, monk
     path.write_bytes(lzma.compress(frame.to_csv(index=False).encode()))
     frame.to_parquet(tmp_path / "a.parquet")
     size = 8 * 2000 * 5
-    monkeypatch.setattr(tables, "_memory", lambda: 2 * size - 1)
+    monkeypatch.setattr(_cli_read, "_memory", lambda: 2 * size - 1)
     for file in (path, tmp_path / "a.parquet"):
         with pytest.raises(ValueError, match=r"no room in memory\. In Python, fit_stream"):
-            tables.read_table(file, never)
-    monkeypatch.setattr(tables, "_memory", lambda: 2**30)
+            _cli_read.read_table(file, never)
+    monkeypatch.setattr(_cli_read, "_memory", lambda: 2**30)
     for file in (path, tmp_path / "a.parquet"):
-        pd.testing.assert_frame_equal(tables.read_table(file, never), frame)
+        pd.testing.assert_frame_equal(_cli_read.read_table(file, never), frame)
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "a.csv"
     path.write_text("x,y\n1,2\n")
-    monkeypatch.setattr(tables, "_read_csv", lambda *_: pd.DataFrame([[1, 2]], columns=["1", 1]))
+    monkeypatch.setattr(_cli_read, "_read_csv", lambda *_: pd.DataFrame([[1, 2]], columns=["1", 1]))
     with pytest.raises(ValueError, match=r"two columns named '1'"):
-        tables.read_table(path, never)
+        _cli_read.read_table(path, never)
 
 
 def test_features_are_columns_that_can_be_learned_from():

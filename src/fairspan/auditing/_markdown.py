@@ -20,9 +20,9 @@ ASSUMPTIONS = (
     "All intervals speak of the sampling of the rows audited, not of the fit: the model is taken as it "
     "is. They hold if these rows were not used to fit it, are drawn independently of each other, and "
     "alike to those it will meet. Intervals of gaps hold for all comparisons of groups at once, "
-    "conservatively except at exact parity; those of single rates are percentiles of resamples. Tests that do not reject, and "
-    "attackers that fail, are no proof of independence. Correlations and gaps compare means of groups "
-    "and slices; equal means are not equal distributions. " + BOUND_ASSUMPTIONS
+    "conservatively except at exact parity; those of single rates are percentiles of resamples. "
+    "Tests that do not reject, and attackers that fail, are no proof of independence. "
+    "Correlations and gaps compare means of groups and slices; equal means are not equal distributions. " + BOUND_ASSUMPTIONS
 )
 
 # What a few lines have room for; of more than two classes, each in turn.

@@ -10,7 +10,11 @@ from fairspan import datasets
 from fairspan.report._fit import by_stratum, read_kinds
 from fairspan.report._roles import Roles
 
-__all__ = ["Recipe", "source_lines"]
+__all__ = ["MISSING", "Recipe", "source_lines"]
+
+# What the command line takes for missing in a CSV file. Not "None", which pandas takes for it too:
+# it is an answer, as to a question for one's religion.
+MISSING = ["", "NA", "NaN", "nan", "NULL", "null"]
 
 _WIDTH = 88
 # Set by `at`, or of no effect on the model.
@@ -112,7 +116,8 @@ def source_lines(name: str) -> str:
     """How a table of this name is read, as far as the name tells."""
     lower = name.lower()
     if lower.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")):
-        return f"import pandas as pd\n\ntable = pd.read_csv({_code(name)})"
+        given = [_code(name), "keep_default_na=False", f"na_values={_code(MISSING)}"]
+        return f"import pandas as pd\n\n{_call('table = pd.read_csv', given)}"
     if lower.endswith((".parquet", ".pq")):
         return f"import pandas as pd\n\ntable = pd.read_parquet({_code(name)})"
     for loader in (f"load_{name}", f"fetch_{name}"):
