@@ -22,7 +22,8 @@ ASSUMPTIONS = (
     "alike to those it will meet. Intervals of gaps hold for all comparisons of groups at once, "
     "conservatively except at exact parity; those of single rates are percentiles of resamples. "
     "Tests that do not reject, and attackers that fail, are no proof of independence. "
-    "Correlations and gaps compare means of groups and slices; equal means are not equal distributions. " + BOUND_ASSUMPTIONS
+    "Correlations and gaps compare means of groups and slices; equal means are not equal distributions. "
+    + BOUND_ASSUMPTIONS
 )
 
 # What a few lines have room for; of more than two classes, each in turn.
