@@ -19,7 +19,7 @@ from benchmarks.table import ROOT, Bar, at_least, at_most, suite
 DIALS = (0.0, 0.5, 1.0)
 # The page holds six digits.
 DIGITS = 2e-6
-BROWSER_TESTS = "tests/browser/test_explorer.py"
+BROWSER_TESTS = [f"tests/browser/test_explorer{end}.py" for end in ("", "_numbers", "_scores")]
 ACCESS_TESTS = "tests/browser/test_explorer_access.py"
 
 
@@ -145,4 +145,4 @@ def access_bars() -> Iterator[Bar]:
     yield from suite("keyboard reaches and moves everything", [ACCESS_TESTS, "-k", keys], 6)
     others = f"not axe and not ({keys})"
     yield from suite("phone, paper, readers, hostile names", [ACCESS_TESTS, "-k", others], 10)
-    yield from suite("views follow the slider with right numbers", [BROWSER_TESTS], 20)
+    yield from suite("views follow the slider with right numbers", BROWSER_TESTS, 30)

@@ -202,9 +202,17 @@ def test_the_full_audit_is_of_the_place_where_the_slider_starts(case):
     found = audit(report.model, **arguments, parts=FAST["audit_parts"], n_boot=40, random_state=0)
     lines = report.study["audit"]["lines"]
     assert len(lines) == len(found.findings)
+    sizes = {
+        (one["name"], g["label"]): g["n"]
+        for one in report.study["attributes"] for g in one["groups"]
+    }  # fmt: skip
     for line, one in zip(lines, found.findings, strict=True):
         assert line["metric"] == one.metric
-        same(line, one)
+        n = one.n_rows if one.where else sizes.get((one.attribute, one.group), one.n_rows)
+        if one.group and n < 5:  # about single people
+            assert line["value"] is line["low"] is line["high"] is None
+        else:
+            same(line, one)
     assert report.study["fairness"][report.study["start"]] == report.study["audit"]["at"] == 1
 
 
@@ -472,8 +480,12 @@ def test_everything_done_to_the_data_is_said(reports):
 def test_what_was_read_is_said(reports):
     study = reports("weighted").study
     about = study["about"]
-    assert (about["n_rows"], about["n_train"]) == (N, 750)
-    held = TABLE[held_out_rows(TABLE, ["repaid", "race", "sex"])]
+    out = held_out_rows(TABLE, ["repaid", "race", "sex"])
+    held = TABLE[out]
+    assert (about["n_rows"], about["n_train"]) == (N, (TABLE[~out]["weight"] > 0).sum())
+    assert about["n_train"] + about["n_test"] + about["n_weightless"] == N
+    assert any(f"{about['n_weightless']} rows of weight zero" in text for text in about["notes"])
+    assert f"the {about['n_train']} training rows" in str(study["positions"][0]["certificate"])
     assert about["n_test"] == (held["weight"] > 0).sum() < 250
     assert about["weighted"] is True
     roles = {one["name"]: one["role"] for one in study["columns"]}
@@ -564,7 +576,11 @@ def test_nasty_names_stay_inert(hostile, tmp_path):
         assert mark not in own
     start = own.index('id="study"')
     body = own[own.index(">", start) + 1 : own.index("</script>", start)]
-    assert json.loads(body) == hostile.study
+    found = json.loads(body)
+    before, after = found.pop("code")
+    for place in found["positions"]:
+        place["snippet"] = before + place["snippet"] + after
+    assert found == hostile.study
 
 
 def test_nasty_names_are_inert_in_every_other_form(hostile):
@@ -659,3 +675,194 @@ def test_frames_that_are_none_are_refused():
         explore(constant, target="repaid", sensitive_features="sex")
     with pytest.raises(ValueError, match="No row has a value"):
         explore(TABLE.assign(sex=None), target="repaid", sensitive_features="sex")
+
+
+# ------------------------------------------------------------------ rare values, weights, small groups
+
+
+QUICK = {"n_points": 3, "n_boot": 20, "audit_parts": ["scores", "decisions"]}
+
+
+def notes_of(report):
+    return report.study["about"]["notes"]
+
+
+def test_a_group_that_a_stratum_lacks_in_training_has_no_promise_there():
+    frame = TABLE[[*FEATURES, "race", "repaid", "region"]].iloc[:400].copy()
+    out = held_out_rows(frame, ["repaid", "race"])
+    frame.loc[~out & (frame["race"] == "c"), "region"] = "s"
+    assert ((frame["race"] == "c") & (frame["region"] == "n")).any()
+    report = explore(
+        frame, target="repaid", sensitive_features="race", control_features="region",
+        criterion="conditional_statistical_parity", features=FEATURES, **QUICK,
+    )  # fmt: skip
+    words = report.study["positions"][-1]["certificate"]["words"]
+    says = "Nothing is promised for groups with too few training rows: race: c where region is n."
+    assert says in words
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_class_of_one_row_is_learned_from_and_ends_no_run(seed):
+    frame = TABLE[[*FEATURES, "race", "grade"]].iloc[:300].copy()
+    frame.loc[5, "grade"] = "rare"
+    out = held_out_rows(frame, ["grade", "race"], seed=seed)
+    assert not out[5]
+    report = explore(frame, target="grade", sensitive_features="race", random_state=seed, **QUICK)
+    assert report.study["target"]["classes"] == ["low", "mid", "rare", "top"]
+
+
+def test_a_group_of_one_row_is_not_held_out():
+    for seed in range(8):
+        frame = TABLE[["repaid", "race"]].copy()
+        frame.loc[7, "race"] = "only"
+        out = held_out_rows(frame, ["repaid", "race"], seed=seed)
+        assert not out[7]
+        assert abs(out.mean() - 0.25) < 0.005
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_stratum_that_only_held_out_rows_have_ends_no_run(both):
+    frame = TABLE[[*FEATURES, "race", "repaid", "region"]].iloc[:300].copy()
+    frame["region"], frame["shop"] = "n", "p"
+    control = ["region", "shop"] if both else ["region"]
+    held = np.flatnonzero(held_out_rows(frame, ["repaid", "race"]))
+    if both:  # both values are known, together they are not
+        frame.loc[frame.index[::2], "region"], frame.loc[frame.index[1::2], "shop"] = "s", "q"
+        frame.loc[held[0], control] = "n", "p"
+        assert (frame[control] == ["n", "p"]).all(axis=1).sum() == 1
+    else:
+        frame.loc[held[0], "region"] = "far"
+    report = explore(
+        frame, target="repaid", sensitive_features="race", control_features=control, features=FEATURES,
+        criterion="conditional_statistical_parity", **QUICK,
+    )  # fmt: skip
+    assert any("1 held-out row is of a class, a group or a stratum" in t for t in notes_of(report))
+    assert report.study["tradeoff"]["noise"] > 0
+
+
+def test_a_class_and_a_group_whose_training_rows_weigh_nothing_end_no_run():
+    frame = TABLE[[*FEATURES, "race", "grade"]].iloc[:400].assign(weight=1.0)
+    frame.loc[:7, "race"], frame.loc[20:27, "grade"] = "new", "rare"
+    out = held_out_rows(frame, ["grade", "race"])
+    strange = (frame["race"] == "new") | (frame["grade"] == "rare")
+    assert (strange & out).sum() > 0
+    frame.loc[strange & ~out, "weight"] = 0.0
+    report = explore(
+        frame, target="grade", sensitive_features="race", sample_weight="weight", **QUICK
+    )
+    words = report.study["positions"][-1]["certificate"]["words"]
+    assert any(t.startswith("Nothing is promised") and "race: new" in t for t in words)
+    assert any(
+        f"{(strange & out).sum()} held-out rows are of a class" in t for t in notes_of(report)
+    )
+    about = report.study["about"]
+    assert about["n_weightless"] == (strange & ~out).sum()
+    assert about["n_train"] == (~out & ~strange).sum()
+
+
+def test_nothing_but_its_size_is_told_of_a_group_of_a_few_people():
+    frame = TABLE[[*FEATURES, "race", "repaid"]].copy()
+    frame.loc[:11, "race"] = "few"
+    out = held_out_rows(frame, ["repaid", "race"])
+    n = int((frame["race"][out] == "few").sum())
+    assert 0 < n < 5
+    report = explore(frame, target="repaid", sensitive_features="race", **QUICK)
+    study = report.study
+    which = [g["label"] for g in study["attributes"][0]["groups"]].index("few")
+    for place in study["positions"]:
+        row = place["rates"]["race"][which]
+        assert row == {"group": "few", "n": n, "small": True, "few": True}
+        assert place["scores"]["race"]["means"][which] is None
+        assert set(place["scores"]["race"]["shares"][which]) == {None}
+        assert place["calibration"]["race"][which] == {"group": "few", "points": [], "error": None}
+        assert "confusion" in place["rates"]["race"][0]
+    lines = [line for line in study["audit"]["lines"] if line.get("group") == "few"]
+    assert lines
+    assert all(line["value"] is None and "too few rows" in line["note"] for line in lines)
+    assert any("only the number of rows is told: race: few." in text for text in notes_of(report))
+    assert any("counts of rows by group" in text for text in notes_of(report))
+
+
+# ------------------------------------------------------------------ which score, which gap
+
+
+def test_equal_means_are_those_of_the_score_before_it_is_a_probability():
+    """Held against the model: latent means are equal in training, mean probabilities are not."""
+    report = explore(TABLE, target="repaid", sensitive_features="race", features=FEATURES, **QUICK)
+    train = TABLE[~held_out_rows(TABLE, ["repaid", "race"])]
+    groups = train["race"].to_numpy()
+
+    def spread(values):
+        means = [values[groups == g].mean() for g in "abc"]
+        return max(means) - min(means)
+
+    latent = report.model.decision_function(train[FEATURES])
+    chance = report.model.predict_proba(train[FEATURES])[:, 1]
+    assert spread(latent) < 1e-6 < 1e-4 < spread(chance)
+    study = report.study
+    assert study["about"]["probable"] is True
+    assert "before it is turned into a probability" in study["about"]["criterion_words"]
+    assert "before it is turned into a probability" in study["tradeoff"]["parity_name"]
+    first = study["positions"][-1]["certificate"]["words"][0]
+    assert "the mean score (before it is turned into a probability) is the same" in first
+
+
+def test_regression_and_margins_speak_of_the_score_itself(reports):
+    ridge = explore(
+        TABLE, target="repaid", sensitive_features="race", features=FEATURES,
+        model=fairspan.FairRidgeClassifier(), **QUICK,
+    )  # fmt: skip
+    for report in (reports("regression"), ridge):
+        study = report.study
+        assert study["about"]["probable"] is False
+        assert "turned into" not in json.dumps(study, ensure_ascii=False)
+    assert all(place["calibration"] == {} for place in ridge.study["positions"])
+
+
+def test_equalized_odds_of_a_number_owns_no_gap_of_means():
+    report = explore(
+        TABLE, target="amount", sensitive_features="sex", features=FEATURES, criterion="eo", **QUICK
+    )
+    for place in report.study["positions"]:
+        assert "not what equalized odds constrains" in place["headline"]["gap_name"]
+        assert place["parity"][0]["metric"] == "equalized_odds_correlation"
+        assert place["headline"]["correlation"]["value"] == place["parity"][0]["value"]
+    assert "not what equalized odds constrains" in repr(report)
+
+
+def test_the_largest_says_among_how_many(reports):
+    for name, gaps in (("weighted", 2), ("classes", 6), ("odds", 1)):
+        for place in reports(name).study["positions"]:
+            assert place["headline"]["gap_among"] == gaps
+    assert reports("binary").study["positions"][0]["headline"]["correlation_among"] == 2
+
+
+# ------------------------------------------------------------------ wide tables
+
+
+def test_of_many_columns_those_that_go_with_the_score_are_shuffled(monkeypatch):
+    from fairspan.report import _importance
+
+    monkeypatch.setattr(_importance, "MOST_COLUMNS", 5)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(400, 20)), columns=[f"x{i}" for i in range(20)])
+    frame["sex"] = rng.choice(["f", "m"], 400)
+    frame["y"] = np.where(2 * frame["x3"] - 2 * frame["x11"] > rng.normal(size=400), "yes", "no")
+    found = explore(frame, target="y", sensitive_features="sex", **QUICK).study["importance"]
+    names = {one["name"] for one in found["features"]}
+    assert len(names) == 5
+    assert {"x3", "x11"} <= names
+    assert "Of 20 columns the 5 were shuffled" in found["note"]
+
+
+@pytest.mark.parametrize("pos_label", ["yes", "no"])
+def test_a_model_that_decides_alike_for_everyone_is_told(reports, pos_label):
+    rng = np.random.default_rng(0)
+    frame = TABLE[["income", "debt", "race"]].assign(y=np.where(rng.random(N) < 0.03, "no", "yes"))
+    report = explore(frame, target="y", sensitive_features="race", pos_label=pos_label, **QUICK)
+    held = frame[held_out_rows(frame, ["y", "race"])]
+    for place, fairness in zip(report.study["positions"], report.study["fairness"], strict=True):
+        model = report.model.at(fairness, dial="angle")
+        assert set(model.predict(held[["income", "debt"]])) == {"yes"}
+        assert place["headline"]["alike"] is (pos_label == "yes")
+    assert all(p["headline"]["alike"] is None for p in reports("binary").study["positions"])

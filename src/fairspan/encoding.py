@@ -7,6 +7,8 @@ from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
+from fairspan.exceptions import DataWarning, warn_user
+
 __all__ = ["table_encoder"]
 
 # Squares, and sums of squares, of numbers up to here are finite.
@@ -51,7 +53,8 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
     -----
     *Numbers and booleans.* Missing values take the median of the training rows, then the column is
     standardised. A column with missing values in training gains an indicator. A constant column
-    becomes zeros, and so does one that was never observed.
+    becomes zeros, and so does one that was never observed. So does one whose spread float64 cannot
+    tell beside its mean, such as 2**60, 2**60 + 1, ...; a warning names it.
 
     *Categories* (strings, categoricals, objects) are one-hot encoded by their text. A missing value
     is the category "missing".
@@ -83,7 +86,8 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
     >>> encoder.transform(pd.DataFrame({"home": ["tent"], "income": [2.0]}))
     array([[0., 0., 0., 0., 0.]])
     """
-    numbers, categories = _column_kinds(frame)
+    numbers, categories = column_kinds(frame)
+    _warn_of_offsets(frame, numbers)
     to_numbers = FunctionTransformer(_as_numbers, feature_names_out="one-to-one")
     to_float = FunctionTransformer(_as_float, feature_names_out="one-to-one")
     to_text = FunctionTransformer(_as_text, feature_names_out="one-to-one")
@@ -107,7 +111,7 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
     return ColumnTransformer(branches, remainder="drop", verbose_feature_names_out=_feature_name)
 
 
-def _column_kinds(frame):
+def column_kinds(frame):
     """Names of the columns to treat as numbers and as categories."""
     try:
         table = nw.from_native(frame, eager_only=True)
@@ -134,6 +138,25 @@ def _column_kinds(frame):
             f"them (for a date: an age, a month, a weekday) or drop them: {', '.join(refused)}"
         )
     return numbers, categories
+
+
+def _warn_of_offsets(frame, numbers):
+    """Warn of numbers so far from zero for their spread that standardising takes them for constant."""
+    table = nw.from_native(frame, eager_only=True)
+    for name in numbers:
+        column = table[name].drop_nulls()
+        if len(column) < 2 or column.dtype == nw.Boolean or column.min() == column.max():
+            continue
+        values = column.cast(nw.Float64).to_numpy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            lost = values.std() <= len(values) * np.finfo(np.float64).eps * abs(values.mean())
+        if lost:
+            warn_user(
+                f"The numbers in column {name!r} differ by less than float64 can tell so far from zero: the "
+                f"column is taken for constant. Subtract its smallest value first, or leave it out if it "
+                f"only names rows.",
+                DataWarning,
+            )
 
 
 def _stranger(column):
@@ -184,11 +207,11 @@ def _as_text(block):
     out = np.empty(table.shape, dtype=object)
     for j, name in enumerate(table.columns):
         values = zip(table[name].to_list(), table[name].is_null().to_list(), strict=True)
-        out[:, j] = [_MISSING if null else _label(value) for value, null in values]
+        out[:, j] = [_MISSING if null else category_label(value) for value, null in values]
     return out
 
 
-def _label(value):
+def category_label(value):
     """A category as text; whole numbers alike, which a gap elsewhere in their column makes floats."""
     whole = isinstance(value, float | np.floating) and float(value).is_integer()
     return str(int(value)) if whole else str(value)

@@ -19,6 +19,7 @@ LINK = '<a href="https://example.org/">income</a>'
 FORMULA = "=cmd()|' /C calc'!A0"
 BOLD = "<b>debt</b>"
 TURNED = "abc\u202edef\x1b[31m"
+SMALL = "few"
 PLOTLY = "<b>bold</b> %{x} $\\alpha$ &lt;i&gt;"
 
 
@@ -52,7 +53,11 @@ def _explore(path: Path, table: pd.DataFrame, **options: Any) -> Example:
 
 def read_study(path: Path) -> dict[str, Any]:
     """The study that a page carries."""
-    return json.loads(_carried(path.read_text(encoding="utf-8"))[1])
+    study = json.loads(_carried(path.read_text(encoding="utf-8"))[1])
+    before, after = study.pop("code")  # stored once for all places
+    for place in study["positions"]:
+        place["snippet"] = before + place["snippet"] + after
+    return study
 
 
 def with_study(example: Example, study: dict[str, Any], path: Path) -> Path:
@@ -120,6 +125,19 @@ def hostile(path: Path) -> Example:
     return _explore(
         path, table, target=PLOTLY, sensitive_features=[ENDING], control_features=[PICTURE],
         criterion="conditional_statistical_parity", name=f"{ENDING}{TURNED}.csv",
+    )  # fmt: skip
+
+
+def small_group(path: Path, **options: Any) -> Example:
+    """A group of a dozen rows, few of them held out; some rows weigh nothing."""
+    rng = np.random.default_rng(4)
+    table, income, _ = _people(rng, 480)
+    table["repaid"] = np.where(income + rng.normal(size=480) > 0.5, "yes", "no")
+    table["weight"] = rng.integers(0, 3, 480)
+    table.loc[:11, "group"] = SMALL
+    return _explore(
+        path, table, target="repaid", sensitive_features=["group", "age"],
+        features=["income", "debt"], sensitive_kind={"age": "continuous"}, name="small.csv", **options,
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from fairspan.report import (  # noqa: E402
     explore,
 )
 from fairspan.report._views import binned_means  # noqa: E402
-from fairspan.report._words import certificate_words, criterion_words  # noqa: E402
+from fairspan.report._words import Setting, certificate_words, criterion_words  # noqa: E402
 
 
 def people(n=240, seed=0):
@@ -246,9 +246,16 @@ def test_lines_of_an_audit_have_what_there_is():
         "section": "scores", "metric": "m", "attribute": "sex", "group": "f", "where": "all", "value": 1.0,
         "low": 0.0, "high": 2.0, "p_adjusted": 0.5, "note": "few rows",
     }  # fmt: skip
+    few = {("sex", "x")}
     bare = known | {"group": "", "where": "", "note": "", "p_adjusted": float("nan")}
-    audit = SimpleNamespace(findings=[SimpleNamespace(**one) for one in (known, bare)])
-    first, second = _study.audit_lines(audit, 0.5)["lines"]
+    tiny, narrow = known | {"group": "x", "where": ""}, known
+    rows = [(known, 40), (bare, 2), (tiny, 3), (narrow, 4)]
+    audit = SimpleNamespace(findings=[SimpleNamespace(**one, n_rows=n) for one, n in rows])
+    first, second, third, fourth = _study.audit_lines(audit, 0.5, few)["lines"]
+    for line, n in ((third, 3), (fourth, 4)):
+        assert all(np.isnan(line[what]) for what in ("value", "low", "high"))
+        assert "p_adjusted" not in line
+        assert line["note"] == f"too few rows ({n})"
     assert first == known
     assert second == {
         k: v for k, v in known.items() if k not in ("group", "where", "note", "p_adjusted")
@@ -256,11 +263,11 @@ def test_lines_of_an_audit_have_what_there_is():
 
 
 def test_a_slice_without_rows_has_no_mean():
-    codes, values = np.array([0, 0, 2, 2]), np.array([0.0, 1.0, 8.0, 9.0])
-    one = Protected("s", "continuous", codes, ("a", "b", "c"), values)
-    found = binned_means(np.arange(4.0), one, np.ones(4), 0.95)
-    assert [row["mean"] for row in found] == [0.5, 2.5]
-    assert sum(row["n"] for row in found) == 4
+    codes = np.repeat([0, 2], 5)
+    one = Protected("s", "continuous", codes, ("a", "b", "c"), codes + np.tile(np.arange(5.0), 2))
+    found = binned_means(np.arange(10.0), one, np.ones(10), 0.95)
+    assert [row["mean"] for row in found] == [2.0, 7.0]
+    assert sum(row["n"] for row in found) == 10
 
 
 # ------------------------------------------------------------------ code
@@ -312,9 +319,12 @@ PROMISE = Certificate(
 )
 
 
-def words(fairness=1.0, blocks=(BLOCK,), **changed):
+def words(
+    fairness=1.0, blocks=(BLOCK,), end=None, latent=False, noise=0.2, unmet=(), **changed
+):  # fmt: skip
     found = replace(PROMISE, blocks=tuple(blocks), **changed)
-    return " ".join(certificate_words(found, fairness, 100, 50, 0.2))
+    setting = Setting(100, 50, noise, found if end is None else end, latent, unmet)
+    return " ".join(certificate_words(found, fairness, setting))
 
 
 def test_nothing_left_to_predict_with_is_said():
@@ -346,6 +356,32 @@ def test_directions_that_were_left_are_said_where_zero_is_promised():
     assert says not in words()
 
 
+def test_fairness_1_removes_the_rest_only_where_all_directions_go():
+    half = replace(BLOCK, supremum=0.3)
+    left = replace(PROMISE, blocks=(replace(BLOCK, supremum=0.123, n_codes=3),))
+    rest = "fairness 1 removes the rest"
+    assert rest in words(0.5, [half], end=PROMISE)
+    assert rest not in words(0.5, [half], end=left)
+    assert "at fairness 1 the correlation is at most 0.123." in words(0.5, [half], end=left)
+
+
+@pytest.mark.parametrize("fairness", [0.0, 0.5, 1.0])
+def test_the_promise_is_about_the_score_before_it_is_a_probability(fairness):
+    supremum = 0.0 if fairness == 1.0 else 0.3
+    blocks = [replace(BLOCK, supremum=supremum)]
+    first = "score (before it is turned into a probability)"
+    text = words(fairness, blocks, latent=True)
+    assert first in text
+    assert "mean probabilities, which this page draws, can still differ" in text
+    assert "probabilit" not in words(fairness, blocks)
+
+
+def test_groups_that_were_never_met_have_no_promise():
+    says = "Nothing is promised for groups with too few training rows: sex: x."
+    assert says in words(unmet=("sex: x",))
+    assert "within sampling noise" not in words(noise=float("nan"))
+
+
 def test_every_criterion_has_its_sentence():
     said = {
         name: criterion_words(name, ["sex", "age"], ["region"], "repaid", "yes")
@@ -357,4 +393,7 @@ def test_every_criterion_has_its_sentence():
     assert "whose true repaid is yes" in said["equal_opportunity"]
     assert "of the same region" in said["conditional_statistical_parity"]
     assert len(set(said.values())) == 4
+    latent = criterion_words("statistical_parity", ["sex"], [], "repaid", "yes", latent=True)
+    assert latent.endswith("mean probabilities can still differ.")
+    assert "probabilit" not in " ".join(said.values())
     assert json.dumps(said).isascii()

@@ -1,5 +1,7 @@
 """Rows and columns of a report: which are used, held out, described, and given away."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ pytest.importorskip("pandas")
 import pandas as pd
 
 from fairspan.encoding import table_encoder
+from fairspan.exceptions import DataWarning
 from fairspan.report import complete_rows, held_out_rows
 from fairspan.report._importance import encoded_columns
 from fairspan.report._roles import describe_columns, find_roles, give_aways
@@ -129,6 +132,45 @@ def test_columns_are_described_as_they_are_used():
     }  # fmt: skip
     assert "median" in found["income"]["note"]
     assert "left out" in found["born"]["note"]
+
+
+def test_notes_on_yes_no_columns_are_those_of_the_encoder():
+    rng = np.random.default_rng(0)
+    gap = np.arange(200) % 7 == 0
+    frame = people().assign(
+        text=rng.choice(["p", "q"], 200), number=rng.choice([0, 1], 200), flag=rng.random(200) < 0.5,
+        same=1.0, word="w",
+    )  # fmt: skip
+    for name in ("text", "number", "flag", "same", "word"):
+        frame[f"{name}_gap"] = frame[name].astype(object if name != "number" else float)
+        frame.loc[gap, f"{name}_gap"] = None
+    frame["same_gap"] = frame["same_gap"].astype(float)
+    roles, refused = roles_of(frame)
+    found = {c["name"]: c["note"] for c in describe_columns(frame, roles, {}, refused)}
+    assert found["number"] == found["flag"] == "standardised"
+    assert found["text"] == "one column per category, rare ones merged"
+    assert "median" in found["number_gap"]
+    for name in ("text_gap", "flag_gap"):  # a flag with gaps is an object: a category
+        assert found[name].endswith("; missing is a category")
+    assert "only its gaps" in found["same_gap"]
+    assert found["same"] == found["word"] == "the same everywhere: it tells nothing"
+    encoder = table_encoder(frame[list(roles.features)])
+    numbers = {n for branch, _, names in encoder.transformers if branch == "numbers" for n in names}
+    assert {n for n, note in found.items() if note.startswith("standardised")} == numbers - {
+        "same", "same_gap",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("start", [2**60, 10**17])
+def test_numbers_too_far_from_zero_for_their_spread_are_warned_of(start):
+    frame = pd.DataFrame({"id": start + np.arange(600), "x": np.arange(600.0)})
+    with pytest.warns(DataWarning, match="'id' differ by less than float64"):
+        table_encoder(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder = table_encoder(frame.assign(id=frame["id"] - start))
+    coded = encoder.fit_transform(frame.assign(id=frame["id"] - start))
+    np.testing.assert_allclose(coded.std(axis=0), 1.0)
 
 
 # ------------------------------------------------------------------ give-aways

@@ -10,9 +10,11 @@ from scipy.stats import ks_2samp
 
 from fairspan.auditing import Protected
 from fairspan.report._views import (
+    FEWEST,
     binned_means,
     calibration_points,
     confusion,
+    count_groups,
     distributions,
     largest_ks,
     merge_small,
@@ -84,11 +86,11 @@ def test_histograms_are_shares_of_a_group_over_the_range_of_probabilities():
         np.testing.assert_allclose(shares, expected / (codes == h).sum(), atol=1e-3)
 
 
-@pytest.mark.parametrize("score", [np.full(4, 0.5), np.array([0.0, 1.0, 1.0, 0.0])])
+@pytest.mark.parametrize("score", [np.full(12, 0.5), np.tile([0.0, 1.0, 1.0, 0.0], 3)])
 def test_constant_scores_and_scores_on_the_edges_have_a_bin(score):
     for shares in (True, False):
         found = distributions(
-            score, groups(np.array([0, 0, 1, 1])), np.ones(4), shares=shares, min_rows=1
+            score, groups(np.repeat([0, 1], 6)), np.ones(12), shares=shares, min_rows=1
         )
         assert all(sum(row) == pytest.approx(1.0) for row in found["shares"])
 
@@ -134,11 +136,24 @@ def test_binned_means_are_means_with_the_interval_of_a_mean():
         assert row["n"] == len(mine)
 
 
-def test_one_row_in_a_slice_has_a_mean_and_no_interval():
-    one = groups(np.array([0, 1, 1]), np.array([0.0, 1.0, 2.0]))
-    row = binned_means(np.array([3.0, 1.0, 2.0]), one, np.ones(3), 0.95)[0]
+def test_rows_that_weigh_next_to_nothing_give_a_mean_and_no_interval():
+    one = groups(np.zeros(5, dtype=np.intp), np.arange(5.0))
+    weight = np.array([1.0, 1e-300, 1e-300, 1e-300, 1e-300])
+    (row,) = binned_means(np.array([3.0, 1.0, 2.0, 1.0, 2.0]), one, weight, 0.95)
     assert row["mean"] == 3.0
     assert np.isnan(row["low"])
+
+
+def test_of_a_few_people_only_their_number_is_told():
+    codes = np.repeat([0, 1, 2], [30, FEWEST, FEWEST - 1])
+    score, weight = np.linspace(0, 1, len(codes)), np.ones(len(codes))
+    found = distributions(score, groups(codes), weight, shares=True, min_rows=5)
+    assert [mean is None for mean in found["means"]] == [False, False, True]
+    assert [set(row) == {None} for row in found["shares"]] == [False, False, True]
+    rows = binned_means(score, groups(codes, score), weight, 0.95)
+    assert rows[2] == {"at": None, "mean": None, "low": None, "high": None, "n": FEWEST - 1}
+    assert rows[1]["mean"] == pytest.approx(score[codes == 1].mean())
+    assert count_groups(groups(codes)) == [30, FEWEST, FEWEST - 1]
 
 
 def test_confusion_counts_people_and_who_moved():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from fairspan.report._parity import Scene
 from fairspan.report._places import Ground, Place
 from fairspan.report._roles import Roles
+from fairspan.report._views import FEWEST, count_groups
 from fairspan.report._words import criterion_words, model_words
 
 __all__ = ["about", "notes"]
@@ -24,15 +23,21 @@ def about(ground: Ground, scene: Scene, roles: Roles, model: Any, first: Place) 
         positive = str(classes[ground.data.positive[0]])
     return {
         "version": __version__,
-        "n_train": scene.n_train,
+        "n_train": scene.setting.n_train,
         "n_test": ground.data.n,
         "model": type(model).__name__,
         "model_words": model_words(model),
         "criterion": scene.criterion,
         "criterion_words": criterion_words(
-            scene.criterion, roles.sensitive, roles.control, roles.target, positive
+            scene.criterion,
+            roles.sensitive,
+            roles.control,
+            roles.target,
+            positive,
+            latent=scene.setting.latent,
         ),
         "score_words": _score_words(ground, scene, roles, first),
+        "probable": first.probable,
         "level": ground.settings.level,
         "weighted": roles.weight is not None,
     }
@@ -70,10 +75,41 @@ def notes(
             f"{', ...' if len(gaps) > 8 else ''})."
         )
     out.append(
-        f"The model was fitted on {scene.n_train:,} rows. All numbers are about the {ground.data.n:,} rows "
-        f"held out, drawn at random within groups, unless they are called in-sample."
+        f"The model was fitted on {scene.setting.n_train:,} rows. All numbers are about the "
+        f"{ground.data.n:,} rows held out, drawn at random within groups, unless they are called in-sample."
     )
+    weightless = 0 if roles.weight is None else int((table[roles.weight] == 0.0).sum())
+    if weightless:
+        out.append(
+            f"{weightless:,} rows of weight zero count for nothing: they are neither among those fitted on "
+            f"nor among those held out."
+        )
     out += _display_notes(ground, scene, model)
+    out += _privacy_notes(ground)
+    return out
+
+
+def _privacy_notes(ground: Ground) -> list[str]:
+    """What the file tells about few people."""
+    names = {one.name: name for name, one in ground.shown.items()}
+    few = sorted(f"{names[a]}: {label}" for a, label in ground.few if a in names)
+    out = []
+    if few:
+        some = ", ".join(few[:6]) + (f" and {len(few) - 6} more" if len(few) > 6 else "")
+        out.append(
+            f"Of groups of fewer than {FEWEST} held-out rows only the number of rows is told: {some}. What "
+            f"is left out may still follow from numbers about larger groups by subtraction."
+        )
+    single = any(one.values is not None for one in ground.data.attributes)
+    out.append(
+        "This file holds counts of rows by group and decision"
+        + (
+            ", and the attribute and the score of every single row of a scatter plot"
+            if single
+            else ""
+        )
+        + ": share it as you would share those."
+    )
     return out
 
 
@@ -102,9 +138,7 @@ def _display_notes(ground: Ground, scene: Scene, model: Any) -> list[str]:
         f"{name}: {label}"
         for name, one in ground.shown.items()
         if name != ground.crossed
-        for label, n in zip(
-            one.labels, np.bincount(one.codes, minlength=len(one.labels)), strict=True
-        )
+        for label, n in zip(one.labels, count_groups(one), strict=True)
         if n < ground.settings.min_rows
     ]
     if small:

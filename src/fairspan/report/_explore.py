@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ from fairspan._validation import read_seed
 from fairspan.auditing import audit
 from fairspan.auditing._attack import ATTACKERS
 from fairspan.auditing._audit import _settings
+from fairspan.encoding import category_label
 from fairspan.estimators._path_judge import Judge
 from fairspan.estimators._path_scores import read_rows, sampling_noise
 from fairspan.exceptions import each_warning_once
 from fairspan.report import _study
 from fairspan.report._about import about, notes
-from fairspan.report._fit import Told, by_stratum, choose_model, fit_model, read_kinds
+from fairspan.report._fit import Told, by_stratum, choose_model, fit_model, known_rows, read_kinds
 from fairspan.report._importance import shuffled_errors
 from fairspan.report._met import Met
 from fairspan.report._parity import Scene, paired
@@ -29,7 +30,8 @@ from fairspan.report._positions import position
 from fairspan.report._report import Report
 from fairspan.report._roles import Roles, describe_columns, find_roles, give_aways, warn_of
 from fairspan.report._snippet import Recipe, source_lines
-from fairspan.report._table import complete_rows, held_out_rows
+from fairspan.report._table import complete_rows, held_out_rows, is_continuous
+from fairspan.report._words import Setting
 
 __all__ = ["explore"]
 
@@ -156,8 +158,9 @@ def explore(
             seed=random_state, says="test_share=",
         )  # fmt: skip
         train, held = table[~out], table[out]
+        fitted = train
         if roles.weight is not None:
-            held = held[held[roles.weight] > 0.0]
+            held, fitted = held[held[roles.weight] > 0.0], train[train[roles.weight] > 0.0]
         start = time.perf_counter()
         fit_model(estimator, train, roles, name)
         seconds = {"fit": time.perf_counter() - start}
@@ -169,10 +172,17 @@ def explore(
         shown = track(grid, len(grid), "places of the slider", verbose=verbose)
         places = [place_at(met, ground, one) for one in shown]
         rng = np.random.default_rng([seed, 1])
-        scene = Scene(
-            canonical_criterion(estimator.criterion), _noise(estimator, held, roles), len(train),
-            drawn_class(places[0], ground), _displayed(ground, rng),
+        criterion = canonical_criterion(estimator.criterion)
+        familiar = known_rows(estimator, fitted, held, roles)
+        setting = Setting(
+            len(fitted), ground.data.n, _noise(estimator, held[familiar], roles), places[-1].certificate,
+            places[0].probable, tuple(_unmet(ground, fitted, held, roles, criterion)),
         )  # fmt: skip
+        scene = Scene(
+            criterion, setting, drawn_class(places[0], ground),
+            _displayed(ground, rng),
+        )  # fmt: skip
+        strange = _strange(int(np.count_nonzero(~familiar)))
         recipe = Recipe(source or source_lines(name), roles, estimator, test_share, random_state)
         positions = _positions(places, ground, scene, recipe, rng)
         importance = shuffled_errors(met, ground, rng, verbose=verbose)
@@ -189,7 +199,10 @@ def explore(
             "about": {
                 **about(ground, scene, roles, estimator, places[0]),
                 "data": name, "command": command, "n_rows": len(table), "seed": random_state,
-                "notes": [*notes(whole, table, roles, refused, ground, scene, estimator), *leaks],
+                "n_weightless": len(table) - len(fitted) - len(held),
+                "notes": [
+                    *notes(whole, table, roles, refused, ground, scene, estimator), *strange, *leaks,
+                ],
                 "warnings": list(told.texts),
             },
             "task": ground.task,
@@ -203,7 +216,7 @@ def explore(
             "positions": positions,
             "scatter": _study.scatter(ground, scene),
             "importance": importance,
-            "audit": _study.audit_lines(full, grid[at]),
+            "audit": _study.audit_lines(full, grid[at], ground.few),
         }
     )  # fmt: skip
     seconds["all"] = time.perf_counter() - began
@@ -254,6 +267,8 @@ def _given(held: Any, roles: Roles, kinds: dict[str, str], pos_label: Any) -> di
 
 def _noise(estimator: Any, held: Any, roles: Roles) -> float:
     """Sampling noise of a held-out correlation in the smallest cell of the criterion."""
+    if held.empty:
+        return float("nan")
     control = held[list(roles.control)] if by_stratum(estimator) else None
     weight = None if roles.weight is None else held[roles.weight]
     rows = read_rows(
@@ -261,6 +276,38 @@ def _noise(estimator: Any, held: Any, roles: Roles) -> float:
         control, weight,
     )  # fmt: skip
     return sampling_noise(estimator, Judge(estimator, rows))
+
+
+def _strange(n: int) -> list[str]:
+    if not n:
+        return []
+    rows = f"{n:,} held-out rows are" if n > 1 else "1 held-out row is"
+    return [
+        f"{rows} of a class, a group or a stratum that no row fitted on has: nothing was learned about it, "
+        f"and nothing is promised for it."
+    ]
+
+
+def _unmet(ground: Ground, fitted: Any, held: Any, roles: Roles, criterion: str) -> Iterator[str]:
+    """Groups of held-out rows that no row fitted on belongs to, where the criterion compares them."""
+    inside = list(roles.control) if criterion == "conditional_statistical_parity" else []
+    if ground.task != "regression" and criterion in ("equalized_odds", "equal_opportunity"):
+        inside = [roles.target]
+    if any(is_continuous(fitted, name) for name in inside):  # strata are slices of it
+        inside = []
+    target = ground.data.target
+    for one in ground.data.attributes:
+        if one.values is not None:
+            continue
+        keys = list(dict.fromkeys([one.name, *inside]))
+        new = ~held.set_index(keys).index.isin(fitted.set_index(keys).index)
+        if criterion == "equal_opportunity" and target is not None:
+            new &= target.codes == ground.data.positive[0]
+        gone = ~held[one.name].isin(fitted[one.name].unique()).to_numpy()
+        for row in np.flatnonzero(new | gone):
+            where = " and ".join(f"{name} is {held[name].iloc[row]}" for name in keys[1:])
+            group = f"{one.name}: {one.labels[one.codes[row]]}"
+            yield group if gone[row] or not where else f"{group} where {where}"
 
 
 def _displayed(ground: Ground, rng: np.random.Generator) -> Any:
@@ -290,6 +337,8 @@ def _numbers(ground: Ground, roles: Roles) -> dict[str, bool]:
 
 def _target(ground: Ground, roles: Roles) -> dict[str, Any]:
     classes, positive = ground.data.classes, ground.data.positive
-    labels = None if classes is None else [str(label) for label in classes.tolist()]
+    labels = None
+    if classes is not None:
+        labels = [category_label(label) for label in classes.tolist()]  # type: ignore[no-untyped-call]
     favourable = labels[positive[0]] if labels is not None and len(positive) == 1 else None
     return {"name": roles.target, "classes": labels, "positive": favourable}

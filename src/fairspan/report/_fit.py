@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
+from fairspan._columns import read_attribute
 from fairspan._parameters import canonical_criterion
 from fairspan.estimators import FairGPClassifier, FairGPRegressor
 from fairspan.estimators._predictor import FairPredictor
@@ -16,7 +19,7 @@ from fairspan.exceptions import FairspanWarning, RowError, warn_user
 from fairspan.report._roles import Roles
 from fairspan.report._table import is_continuous
 
-__all__ = ["Told", "choose_model", "fit_model", "read_kinds"]
+__all__ = ["Told", "by_stratum", "choose_model", "fit_model", "known_rows", "read_kinds"]
 
 # A target of more different texts is a name or a remark rather than a class.
 _MAX_CLASSES = 100
@@ -124,6 +127,31 @@ def _check_target(model: Any, table: Any, roles: Roles) -> None:
 def by_stratum(model: Any) -> bool:
     """Whether the model's criterion reads the control features."""
     return canonical_criterion(model.criterion) == "conditional_statistical_parity"
+
+
+def known_rows(model: Any, fitted: Any, held: Any, roles: Roles) -> NDArray[np.bool_]:
+    """Rows held out whose class, groups and stratum some row fitted on has, too."""
+    kinds = read_kinds(model.sensitive_kind, roles.sensitive)
+    names = [
+        name
+        for name in roles.sensitive
+        if kinds.get(name, "") == "categorical"
+        or (name not in kinds and not is_continuous(fitted, name))
+    ]
+    strata = model.pilot_.cells.strata if by_stratum(model) else None
+    if strata is not None:
+        names += [part.name for part in strata.parts if part.kind == "categorical"]
+    if is_classifier(model):
+        names.append(roles.target)
+    out = np.ones(len(held), dtype=bool)
+    for name in names:
+        out &= held[name].isin(fitted[name].unique()).to_numpy()
+    if strata is not None:
+        some = {n.name: read_attribute(n.name, held[out][n.name], "table") for n in strata.parts}
+        codes = np.stack([part.codes(some) for part in strata.parts], axis=1)
+        seen = set(map(tuple, strata.combinations.tolist()))
+        out[out] = [tuple(row) in seen for row in codes.tolist()]
+    return out
 
 
 def fit_model(model: Any, train: Any, roles: Roles, data: str) -> None:

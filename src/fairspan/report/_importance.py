@@ -17,6 +17,8 @@ __all__ = ["encoded_columns", "shuffled_errors"]
 MOST_ROWS = 4_000
 N_REPEATS = 5
 MOST_SHOWN = 30
+# Columns that are shuffled; of more, those that go most with the scores.
+MOST_COLUMNS = 40
 # Rows whose kernel columns are computed in all, and the fewest at a time.
 _MOST_WORK, _LEAST_ROWS = 120_000, 500
 
@@ -64,7 +66,12 @@ def shuffled_errors(
     rng, verbose : source of the shuffles; progress.
     """
     columns = {k: v for k, v in encoded_columns(met.model.encoder_).items() if v}
-    n = ground.data.n
+    n, n_columns = ground.data.n, len(columns)
+    if n_columns > MOST_COLUMNS:
+        weight = _correlations(met)
+        strength = {name: max(weight[j] for j in places) for name, places in columns.items()}
+        ranked = sorted(columns, key=lambda name: -strength[name])[:MOST_COLUMNS]
+        columns = {name: columns[name] for name in columns if name in set(ranked)}
     most = min(MOST_ROWS, max(_MOST_WORK // (N_REPEATS * max(len(columns), 1)), _LEAST_ROWS))
     rows = np.sort(rng.permutation(n)[:most])
     some = met.X[rows]
@@ -90,6 +97,11 @@ def shuffled_errors(
         f"Mean of {N_REPEATS} shuffles of the column among {f'{len(rows):,} of ' if len(rows) < n else ''}"
         f"the {n:,} held-out rows. Intervals speak of the shuffling, not of the rows."
     )
+    if len(columns) < n_columns:
+        note += (
+            f" Of {n_columns} columns the {len(columns)} were shuffled that correlate most with the score "
+            f"at either end; one that matters only together with others may be missing."
+        )
     if len(features) > MOST_SHOWN:
         note += f" The {MOST_SHOWN} columns that change most are shown, of {len(features)}."
     error = "RMSE" if ground.task == "regression" else "error rate"
@@ -97,6 +109,20 @@ def shuffled_errors(
         "name": f"extra {error} when the column is shuffled", "features": features[:MOST_SHOWN],
         "note": note,
     }  # fmt: skip
+
+
+def _correlations(met: Met) -> Array:
+    """Largest correlation of each encoded column with a score at either end."""
+    scores = np.concatenate(
+        [np.reshape(met.at(f)._scores(None), (len(met.X), -1)) for f in (0.0, 1.0)], axis=1
+    )
+
+    def standard(values: Array) -> Array:
+        values = values - values.mean(axis=0)
+        size = np.linalg.norm(values, axis=0)
+        return np.asarray(values / np.where(size > 0.0, size, 1.0))
+
+    return np.asarray(np.abs(standard(met.X).T @ standard(scores)).max(axis=1))
 
 
 class _Errors:

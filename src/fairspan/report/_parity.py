@@ -12,7 +12,7 @@ import numpy as np
 from fairspan._linalg import Array
 from fairspan.auditing._findings import Finding
 from fairspan.report._places import Ground, Place
-from fairspan.report._words import metric_words
+from fairspan.report._words import Setting, metric_words
 
 __all__ = [
     "Scene", "error_of", "estimate", "headline", "own_correlation", "own_metrics", "paired",
@@ -40,15 +40,13 @@ class Scene:
     Attributes
     ----------
     criterion : full name.
-    noise : sampling noise of a held-out correlation.
-    n_train : rows that the model was fitted on.
+    setting : what the words of certificates rest on.
     drawn : which class's scores are drawn, of several; None for one score.
     displayed : rows of the scatter plots.
     """
 
     criterion: str
-    noise: float
-    n_train: int
+    setting: Setting
     drawn: int | None
     displayed: Any
 
@@ -81,11 +79,20 @@ def own_metrics(criterion: str, task: str) -> tuple[str, str]:
     return correlation, gap if task != "regression" else "mean_prediction_difference"
 
 
-def _largest(
+def is_own_gap(criterion: str, task: str) -> bool:
+    """Whether the gap is one that the criterion is about.
+
+    A number as target has no rates: its gap compares the means of all rows, not those of people with
+    the same true value.
+    """
+    return task != "regression" or criterion != "equalized_odds"
+
+
+def _candidates(
     place: Place, ground: Ground, metric: str, names: Sequence[str], criterion: str
-) -> Any:
+) -> list[Finding]:
     inside = criterion == "conditional_statistical_parity" and ground.data.strata is not None
-    found = [
+    return [
         f
         for f in place.findings.values()
         if f.attribute in names
@@ -94,46 +101,43 @@ def _largest(
         and bool(f.where) == inside
         and math.isfinite(f.value)
     ]
-    return max(found, key=lambda f: f.value, default=None)
 
 
 def own_correlation(place: Place, ground: Ground, name: str, criterion: str) -> Finding | None:
     """Of the score with one attribute, by the criterion: the largest over its strata, if any."""
     metric, _ = own_metrics(criterion, ground.task)
-    found: Finding | None = _largest(place, ground, metric, [name], criterion)
-    return found
-
-
-def headline_gap(place: Place, ground: Ground, criterion: str) -> Finding | None:
-    """The largest gap of the criterion's over attributes, classes and strata."""
-    names = [one.name for one in ground.data.attributes]
-    _, metric = own_metrics(criterion, ground.task)
-    found: Finding | None = _largest(place, ground, metric, names, criterion)
-    return found
+    found = _candidates(place, ground, metric, [name], criterion)
+    return max(found, key=lambda f: f.value, default=None)
 
 
 def headline(place: Place, first: Place, ground: Ground, scene: Scene, extra: Any) -> Any:
-    gap = headline_gap(place, ground, scene.criterion)
-    each = [
-        found
-        for one in ground.data.attributes
-        if (found := own_correlation(place, ground, one.name, scene.criterion)) is not None
-    ]
+    """The largest gap and correlation over attributes, classes and strata, and what they cost."""
+    names = [one.name for one in ground.data.attributes]
+    own, metric = own_metrics(scene.criterion, ground.task)
+    gaps, each = (_candidates(place, ground, one, names, scene.criterion) for one in (metric, own))
+    gap = max(gaps, key=lambda f: f.value, default=None)
     correlation = max(each, key=lambda f: f.value, default=None)
-    _, metric = own_metrics(scene.criterion, ground.task)
-    changed = None
+    gap_name = metric_words(metric if gap is None else gap.metric)
+    if not is_own_gap(scene.criterion, ground.task):
+        gap_name += " over all rows (not what equalized odds constrains)"
+    changed, alike = None, None
     if place.decided is not None:
         changed = int(np.count_nonzero(place.decided != first.decided))
+        if ground.task == "binary" and len(np.unique(place.decided)) == 1:
+            alike = bool(place.decided[0] == ground.data.positive[0])
     return {
         "error": error_of(place, ground),
         "error_extra": extra,
         "gap": estimate(gap),
-        "gap_name": metric_words(metric if gap is None else gap.metric),
+        "gap_name": gap_name,
+        "gap_among": len(gaps),
         "gap_attribute": "" if gap is None else gap.attribute,
         "gap_where": "" if gap is None else gap.where,
         "correlation": estimate(correlation),
         "correlation_attribute": "" if correlation is None else correlation.attribute,
+        "correlation_among": len(each),
         "changed": changed,
+        "alike": alike,
     }
 
 
@@ -182,7 +186,7 @@ def parity_rows(place: Place, ground: Ground, criterion: str) -> list[dict[str, 
     for f in place.findings.values():
         if f.group or f.attribute not in names or f.section == "certificate":
             continue
-        mine = _base(f.metric) in own
+        mine = _base(f.metric) in own[: 1 + is_own_gap(criterion, ground.task)]
         if (f.where or f.attribute == ground.crossed or _base(f.metric) in _SELDOM) and not mine:
             continue
         row = {"attribute": f.attribute, "where": f.where, "metric": f.metric,

@@ -23,7 +23,13 @@ from fairspan.auditing._scores import score_columns, score_findings
 from fairspan.certificates import Certificate
 from fairspan.report._draws import Draws
 from fairspan.report._met import Met
-from fairspan.report._views import MOST_COMBINATIONS, MOST_GROUPS, merge_small
+from fairspan.report._views import (
+    FEWEST,
+    MOST_COMBINATIONS,
+    MOST_GROUPS,
+    count_groups,
+    merge_small,
+)
 
 __all__ = ["Ground", "Place", "drawn_class", "place_at", "read_ground"]
 
@@ -60,6 +66,16 @@ class Ground:
     def crossed(self) -> str | None:
         """Name of the combinations of attributes."""
         return None if self.data.crossed is None else self.data.crossed.name
+
+    @property
+    def few(self) -> set[tuple[str, str]]:
+        """Attributes and their groups of so few rows that only their number is told."""
+        return {
+            (one.name, label)
+            for one in (*self.data.groupings, *self.shown.values())
+            for label, n in zip(one.labels, count_groups(one), strict=True)
+            if n < FEWEST
+        }
 
     @property
     def compared(self) -> set[str]:

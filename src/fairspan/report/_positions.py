@@ -12,9 +12,11 @@ from fairspan.auditing._rows import Protected
 from fairspan.report._parity import Scene, estimate, headline, parity_rows
 from fairspan.report._places import Ground, Place
 from fairspan.report._views import (
+    FEWEST,
     binned_means,
     calibration_points,
     confusion,
+    count_groups,
     distributions,
     rough,
 )
@@ -40,6 +42,9 @@ def _rates(place: Place, first: Place, ground: Ground, name: str) -> list[dict[s
 
         n = int(mine.sum())
         row: dict[str, Any] = {"group": label, "n": n, "small": n < ground.settings.min_rows}
+        if n < FEWEST:
+            out.append(row | {"few": True})
+            continue
         if ground.task == "regression":
             row |= {metric: found(metric) for metric in _NUMBERS}
         elif len(ground.data.positive) == 1:
@@ -90,9 +95,10 @@ def _calibration(place: Place, ground: Ground, scene: Scene, name: str) -> list[
     )  # fmt: skip
     return [
         {"group": label, "points": each,
-         "error": None if (f := place.findings.get(("calibration_error", one.name, label, ""))) is None
+         "error": None if n < FEWEST
+         or (f := place.findings.get(("calibration_error", one.name, label, ""))) is None
          else estimate(f)}
-        for label, each in zip(one.labels, points, strict=True)
+        for label, each, n in zip(one.labels, points, count_groups(one), strict=True)
     ]  # fmt: skip
 
 
@@ -103,7 +109,8 @@ def _continuous(place: Place, ground: Ground, scene: Scene, one: Protected) -> d
         seen = [label for h, label in enumerate(one.labels) if (one.codes == h).any()]
         for row, label in zip(binned, seen, strict=True):
             f = place.findings[("mean_prediction", one.name, label, "")]
-            row |= {"mean": f.value, "low": f.low, "high": f.high}
+            if row["n"] >= FEWEST:
+                row |= {"mean": f.value, "low": f.low, "high": f.high}
     return {"said": rough(score[scene.displayed], 3), "binned": binned}
 
 
@@ -139,9 +146,7 @@ def position(
         },
         "certificate": {
             "in_sample_supremum": place.certificate.supremum,
-            "words": certificate_words(
-                place.certificate, place.fairness, scene.n_train, data.n, scene.noise
-            ),
+            "words": certificate_words(place.certificate, place.fairness, scene.setting),
             "held_out": bounds,
         },
         "snippet": snippet,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan._columns import is_temporal
-from fairspan.encoding import table_encoder
+from fairspan.encoding import column_kinds, table_encoder
 from fairspan.exceptions import DataWarning, warn_user
 
 __all__ = ["Roles", "describe_columns", "find_roles", "give_aways", "warn_of"]
@@ -129,6 +129,7 @@ def describe_columns(
 ) -> list[dict[str, Any]]:
     """Role and kind of every column, what is missing, and what is made of it."""
     out = []
+    numbers, _ = column_kinds(frame[list(roles.features)])  # type: ignore[no-untyped-call]
     for name in frame.columns:
         column = frame[name]
         levels, kind = _kind(nw.from_native(column, series_only=True), len(frame))
@@ -137,7 +138,7 @@ def describe_columns(
         role, missing = roles.of(name), int(column.isna().sum())
         out.append(
             {"name": name, "role": role, "kind": kind, "missing": missing, "levels": levels,
-             "note": _note(role, kind, missing, name in refused)}
+             "note": _note(role, kind, missing, name in refused, name in numbers)}
         )  # fmt: skip
     return out
 
@@ -158,7 +159,7 @@ def _kind(column: Any, n: int) -> tuple[int | None, str]:
     return levels, "text" if levels > max(_TEXT_SHARE * n, 20) else "category"
 
 
-def _note(role: str, kind: str, missing: int, refused: bool) -> str:
+def _note(role: str, kind: str, missing: int, refused: bool, number: bool) -> str:
     if refused:
         return "left out: neither a number nor a category" + (
             " (turn a date into an age, a month or a weekday)" if kind == "date" else ""
@@ -166,10 +167,12 @@ def _note(role: str, kind: str, missing: int, refused: bool) -> str:
     if role != "feature":
         return "rows without it were left out" if missing and role != "left out" else ""
     if kind == "constant":
+        if missing:
+            return "the same wherever it is known: only its gaps can tell something"
         return "the same everywhere: it tells nothing"
-    if kind in ("number", "yes/no"):
+    if number:
         gaps = "; gaps take the median, and an indicator tells of them" if missing else ""
-        return f"standardised{gaps}" if kind == "number" else gaps.removeprefix("; ")
+        return f"standardised{gaps}"
     gaps = "; missing is a category" if missing else ""
     if kind == "text":
         return f"nearly every value differs: rare ones are merged{gaps}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 from fairspan.auditing import Audit
 from fairspan.report._parity import Scene, error_of, own_correlation, own_metrics
 from fairspan.report._places import Ground, Place
+from fairspan.report._views import FEWEST
 from fairspan.report._words import metric_words
 
 __all__ = ["MOST_BYTES", "attributes_of", "audit_lines", "fit_in", "plain", "scatter", "to_text",
@@ -79,6 +80,8 @@ def tradeoff(places: Sequence[Place], ground: Ground, scene: Scene) -> dict[str,
         }
     metric, _ = own_metrics(scene.criterion, ground.task)
     words = metric_words(metric)
+    if scene.setting.latent:
+        words += " (score before it is turned into a probability)"
     if scene.criterion == "conditional_statistical_parity":
         words += ", in the stratum where it is largest"
     numeric = ground.task == "regression"
@@ -89,7 +92,7 @@ def tradeoff(places: Sequence[Place], ground: Ground, scene: Scene) -> dict[str,
         "other": [_other(place, ground) for place in places],
         "parity_name": words,
         "parity": parity,
-        "noise": scene.noise,
+        "noise": scene.setting.noise,
         "certificate_in_sample": [place.certificate.supremum for place in places],
     }
 
@@ -120,12 +123,21 @@ def scatter(ground: Ground, scene: Scene) -> dict[str, list[float]]:
     }
 
 
-def audit_lines(found: Audit, fairness: float) -> dict[str, Any]:
-    """A full audit as a table."""
+def audit_lines(found: Audit, fairness: float, few: Collection[tuple[str, str]]) -> dict[str, Any]:
+    """A full audit as a table, without numbers about the few people of a small group.
+
+    Parameters
+    ----------
+    found, fairness : the audit, and where the slider stood.
+    few : attributes and their groups that are too small.
+    """
     keys = ("section", "metric", "attribute", "group", "where", "value", "low", "high",
             "p_adjusted", "note")  # fmt: skip
     lines = [{key: getattr(f, key) for key in keys} for f in found.findings]
-    for line in lines:
+    for line, f in zip(lines, found.findings, strict=True):
+        if f.group and ((f.attribute, f.group) in few or (f.where and f.n_rows < FEWEST)):
+            line |= dict.fromkeys(("value", "low", "high", "p_adjusted"), float("nan"))
+            line["note"] = f"too few rows ({f.n_rows})"
         # Most of them have none of these.
         for key in ("group", "where", "note"):
             if not line[key]:
@@ -141,14 +153,15 @@ def audit_lines(found: Audit, fairness: float) -> dict[str, Any]:
 def fit_in(study: dict[str, Any], most: int = MOST_BYTES) -> dict[str, Any]:
     """The plain study with fewer digits, then with fewer places, where it would be too large."""
     out: dict[str, Any] = plain(study)
-    if _size(out) <= most:
+    if _size(share_code(out)) <= most:
         return out
     note = f"Numbers have {_FEWER_DIGITS} digits, so that the file stays small."
     out = _noted(plain(study, _FEWER_DIGITS), note)
-    size, n = _size(out), len(out["fairness"])
+    stored, n = share_code(out), len(out["fairness"])
+    size = _size(stored)
     if size <= most or n < 3:
         return out
-    moving = sum(map(_size, out["positions"]))
+    moving = sum(map(_size, stored["positions"]))
     room = int((most - (size - moving) - 200) / (moving / n))
     fixed = {out["start"], *(i for i, f in enumerate(out["fairness"]) if f == 0.5 and room > 3)}
     for count in (room, room - 1, room - 2):  # fewer, if the start or the middle is none of them
@@ -160,6 +173,32 @@ def fit_in(study: dict[str, Any], most: int = MOST_BYTES) -> dict[str, Any]:
         out[name] = [out[name][i] for i in kept]
     out["start"], out["tradeoff"] = kept.index(out["start"]), _taken(out["tradeoff"], kept, n)
     return _noted(out, f"The slider has {len(kept)} places instead of {n}, likewise.")
+
+
+def share_code(study: dict[str, Any]) -> dict[str, Any]:
+    """The study as the page stores it: ``code`` is what all snippets begin and end with.
+
+    A position's snippet is then only what is between. It names every column, so that a whole one for
+    every place would be most of the page of a wide table.
+    """
+    texts = [place["snippet"] for place in study["positions"]]
+    before = _beginning(texts)
+    rests = [text.removeprefix(before) for text in texts]
+    after = _beginning([rest[::-1] for rest in rests])[::-1]
+    return study | {
+        "code": [before, after],
+        "positions": [
+            place | {"snippet": rest.removesuffix(after)}
+            for place, rest in zip(study["positions"], rests, strict=True)
+        ],
+    }
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """What all of them begin with."""
+    low, high = min(texts), max(texts)
+    other = (i for i, c in enumerate(low) if high[i : i + 1] != c)
+    return low[: next(other, len(low))]
 
 
 def _size(value: Any) -> int:

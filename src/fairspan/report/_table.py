@@ -55,6 +55,8 @@ def held_out_rows(
 ) -> NDArray[np.bool_]:  # fmt: skip
     """A random share of the rows, of every class and group as nearly as whole rows allow.
 
+    At least one row of every class and group is not held out.
+
     Parameters
     ----------
     frame : pandas DataFrame
@@ -82,6 +84,10 @@ def held_out_rows(
     taken = np.diff(np.floor(np.arange(n + 1) * share + rng.random())) > 0.0
     out = np.zeros(n, dtype=bool)
     out[order[taken]] = True
+    for code in codes:
+        # A class or a group that no row is left of to learn from keeps one.
+        for level in np.setdiff1d(code[out], code[~out]):
+            out[order[np.argmax(code[order] == level)]] = False
     if not out.any() or out.all():
         raise ValueError(f"{says}{share:g} of {n} rows leaves no rows on one side.")
     return out

@@ -15,6 +15,7 @@ __all__ = [
     "binned_means",
     "calibration_points",
     "confusion",
+    "count_groups",
     "distributions",
     "largest_ks",
     "merge_small",
@@ -29,6 +30,16 @@ _BINS = ((1000, 25), (300, 20), (0, 10))
 _TENTHS, _FIFTHS, _FEWEST_PARTS, _ROWS_OF_A_PART = 10, 5, 3, 10
 # Groups of an attribute that are shown, and combinations; beyond, the smallest are shown together.
 MOST_GROUPS, MOST_COMBINATIONS = 12, 8
+
+
+# Of groups with fewer rows only their number is told: anything else would be about single people.
+FEWEST = 5
+
+
+def count_groups(one: Protected) -> list[int]:
+    """Rows of each group."""
+    counts: list[int] = np.bincount(one.codes, minlength=len(one.labels)).tolist()
+    return counts
 
 
 def rough(values: Any, digits: int = 4) -> list[float]:
@@ -76,12 +87,16 @@ def distributions(
     total = mass.sum(axis=1)
     safe = np.where(total > 0.0, total, 1.0)
     means = np.bincount(one.codes, weight * score, minlength=n_levels) / safe
-    count = np.bincount(one.codes, minlength=n_levels)
+    count = np.array(count_groups(one))
     value, pair = largest_ks(score, one.codes, weight, count >= min_rows)
+    told = (count >= FEWEST) & (total > 0.0)
     return {
         "edges": rough(edges, 5),
-        "shares": [rough(row, 3) for row in mass / safe[:, None]],
-        "means": [float(m) if t > 0.0 else None for m, t in zip(means, total, strict=True)],
+        "shares": [
+            rough(row, 3) if t else [None] * n_bins
+            for row, t in zip(mass / safe[:, None], told, strict=True)
+        ],
+        "means": [float(m) if t else None for m, t in zip(means, told, strict=True)],
         "ks": {"value": value, "groups": [one.labels[h] for h in pair]},
     }
 
@@ -149,10 +164,13 @@ def binned_means(score: Array, one: Protected, weight: Array, level: float) -> l
     """Mean score in every slice of a number, with the interval of a mean."""
     assert one.values is not None
     z = float(scipy.stats.norm.isf((1.0 - level) / 2.0))
-    out = []
+    out: list[dict[str, Any]] = []
     for h in range(len(one.labels)):
         mine = np.flatnonzero(one.codes == h)
         if not len(mine):
+            continue
+        if len(mine) < FEWEST:
+            out.append({"at": None, "mean": None, "low": None, "high": None, "n": len(mine)})
             continue
         w = weight[mine] / weight[mine].sum()
         mean = float(w @ score[mine])

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fairspan.certificates import Certificate
 
-__all__ = ["certificate_words", "criterion_words", "metric_words", "model_words"]
+__all__ = [
+    "Setting", "certificate_words", "criterion_words", "metric_words", "model_words", "score_meant",
+]  # fmt: skip
+
+# Correlations below are zero up to rounding.
+_ZERO = 1e-6
 
 _MODELS = {
     "FairGPClassifier": "Gaussian process classifier",
@@ -48,6 +55,11 @@ def metric_words(metric: str) -> str:
     return f"{_METRICS.get(name, name.replace('_', ' '))}{bracket}{label}"
 
 
+def score_meant(latent: bool) -> str:
+    """Which score is meant, in brackets, where the page shows another one as well."""
+    return " (before it is turned into a probability)" if latent else ""
+
+
 def _listed(names: Sequence[str]) -> str:
     if len(names) < 2:
         return "".join(names)
@@ -55,10 +67,28 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def criterion_words(
-    criterion: str, attributes: Sequence[str], strata: Sequence[str], target: str, positive: str
+    criterion: str, attributes: Sequence[str], strata: Sequence[str], target: str, positive: str,
+    *, latent: bool = False,
+) -> str:  # fmt: skip
+    """What must not depend on what.
+
+    Parameters
+    ----------
+    criterion, attributes, strata, target, positive : full name, columns, and the favourable class.
+    latent : the page shows probabilities, while the criterion is about the score behind them.
+    """
+    out = _criterion(criterion, _listed(attributes), strata, target, positive)
+    if latent:
+        out += (
+            " The score is meant before it is turned into a probability: mean probabilities can still "
+            "differ."
+        )
+    return out
+
+
+def _criterion(
+    criterion: str, groups: str, strata: Sequence[str], target: str, positive: str
 ) -> str:
-    """What must not depend on what, in one sentence."""
-    groups = _listed(attributes)
     if criterion == "statistical_parity":
         return f"Statistical parity: the mean score must not depend on {groups}."
     if criterion == "equalized_odds":
@@ -85,14 +115,33 @@ _INSIDE = {
 }
 
 
-def certificate_words(
-    found: Certificate, fairness: float, n_train: int, n_test: int, noise: float
-) -> list[str]:
+@dataclass(frozen=True)
+class Setting:
+    """What certificates of all places have in common.
+
+    Attributes
+    ----------
+    n_train, n_test : rows fitted on, and held out.
+    noise : sampling noise of a held-out correlation; NaN where no row tells.
+    end : certificate at fairness 1.
+    latent : the page shows probabilities, while the promise is about the score behind them.
+    unmet : groups that no training row belongs to.
+    """
+
+    n_train: int
+    n_test: int
+    noise: float
+    end: Certificate
+    latent: bool = False
+    unmet: tuple[str, ...] = ()
+
+
+def certificate_words(found: Certificate, fairness: float, setting: Setting) -> list[str]:
     """What is promised, on which rows, under which assumptions, and what is not promised."""
     inside = _INSIDE[found.criterion]
     used = list(dict.fromkeys(b.attribute for b in found.blocks if b.constrained))
     who = _listed(used) or "any protected attribute"
-    rows = f"the {n_train:,} training rows"
+    rows, meant = f"the {setting.n_train:,} training rows", score_meant(setting.latent)
     if found.n_functions == 0:
         out = [
             f"On {rows}: nothing that predicts is left after the protected attributes were removed; "
@@ -100,33 +149,45 @@ def certificate_words(
         ]
     elif fairness <= 0.0:
         out = [
-            f"Fairness 0 promises nothing: this model is fitted for accuracy alone. On {rows} its score "
-            f"correlates with {who}{inside} by up to {_shown(found.supremum)}."
+            f"Fairness 0 promises nothing: this model is fitted for accuracy alone. On {rows} its "
+            f"score{meant} correlates with {who}{inside} by up to {_shown(found.supremum)}."
         ]
-    elif fairness >= 1.0 and found.supremum < 1e-6:
+    elif fairness >= 1.0 and found.supremum < _ZERO:
         out = [
-            f"On {rows} the mean score is the same for all groups and slices of {who}{inside}: the "
+            f"On {rows} the mean score{meant} is the same for all groups and slices of {who}{inside}: the "
             f"correlation is zero up to rounding. This is an exact property of the fit, and holds for "
             f"every model that could be built from the same functions, not only for this one."
         ]
     else:
         out = [
-            f"On {rows} no model built from the same functions has a score that correlates with {who}"
-            f"{inside} by more than {_shown(found.supremum)}. This is an exact property of the fit."
+            f"On {rows} no model built from the same functions has a score{meant} that correlates with "
+            f"{who}{inside} by more than {_shown(found.supremum)}. This is an exact property of the fit."
         ]
         if fairness < 1.0:
-            out.append("Between the two ends the promise is partial: fairness 1 removes the rest.")
+            out.append(f"Between the two ends the promise is partial: {_rest(setting.end)}.")
+    chance = "On new people the numbers move by chance"
+    if math.isfinite(setting.noise):
+        chance += (
+            f": for {setting.n_test:,} held-out rows a correlation of about {_shown(setting.noise)} is "
+            f"within sampling noise"
+        )
     out.append(
-        f"On new people the numbers move by chance: for {n_test:,} held-out rows a correlation of about "
-        f"{_shown(noise)} is within sampling noise. This assumes that new people are drawn like these rows, "
-        f"and independently of each other; a change of population or of how data are recorded ends it."
+        f"{chance}. This assumes that new people are drawn like these rows, and independently of each "
+        f"other; a change of population or of how data are recorded ends it."
     )
+    which = ""
+    if setting.latent:
+        which = (
+            " before it is turned into a probability: mean probabilities, which this page draws, can "
+            "still differ"
+        )
     out.append(
-        "The promise is about means of the score. It does not say that scores have the same spread or "
-        "shape in every group, that decisions at a threshold are equally frequent, or that the "
-        "attribute cannot be guessed from the score. Look at the other views for those."
+        f"The promise is about means of the score{which}. It does not say that scores have the same spread "
+        f"or shape in every group, that decisions at a threshold are equally frequent, or that the "
+        f"attribute cannot be guessed from the score. Look at the other views for those."
     )
-    left = list(dict.fromkeys(f"{b.attribute}: {v}" for b in found.blocks for v in b.left_out))
+    left = [f"{b.attribute}: {v}" for b in found.blocks for v in b.left_out]
+    left = list(dict.fromkeys([*left, *setting.unmet]))
     if left:
         out.append(f"Nothing is promised for groups with too few training rows: {_some(left)}.")
     free = {(b.cell, b.attribute) for b in found.blocks} - {
@@ -138,6 +199,14 @@ def certificate_words(
     if fairness >= 1.0 and any(b.constrained and b.n_removed < b.n_codes for b in found.blocks):
         out.append("Not all directions of the attributes were removed, so zero is not reached.")
     return out
+
+
+def _rest(end: Certificate) -> str:
+    """What fairness 1 does to what is left."""
+    whole = all(b.n_removed == b.n_codes for b in end.blocks if b.constrained)
+    if whole and end.supremum < _ZERO:
+        return "fairness 1 removes the rest"
+    return f"at fairness 1 the correlation is at most {_shown(end.supremum)}"
 
 
 def _some(texts: Sequence[str]) -> str:

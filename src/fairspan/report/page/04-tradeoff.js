@@ -1,6 +1,11 @@
 // The trade-off, what the model pays for fairness, and who gained and lost.
 
 const study = JSON.parse(byId("study").textContent);
+// The file holds once what the code of all places has in common.
+if (study.code) {
+  for (const at of study.positions) at.snippet = study.code[0] + at.snippet + study.code[1];
+  delete study.code;
+}
 const isNumber = study.task === "regression";
 const errorKind = isNumber ? "unit" : "rate";
 const extraKind = isNumber ? "unit" : "points";
@@ -58,7 +63,7 @@ chart(
   ({ i }) => {
     const { tradeoff } = study;
     const x = axis(
-      sentenceCase(label(tradeoff.parity_name, 120)),
+      sentenceCase(label(tradeoff.parity_name, 140)),
       "index",
       ends(
         curves.flatMap((a) => allOf(tradeoff.parity[a])),
@@ -272,9 +277,9 @@ function showChanged({ at, classIndex }) {
       return [
         named(attribute, row.group),
         whole(row.n),
-        whole(gained),
-        whole(lost),
-        whole(known(gained) && known(lost) ? gained - lost : null),
+        ...(row.few
+          ? [tooFew(row.n), "", ""]
+          : [whole(gained), whole(lost), whole(known(gained) && known(lost) ? gained - lost : null)]),
       ];
     }),
   ]);

@@ -5,7 +5,12 @@ const allRates = (attribute) => study.positions.flatMap((p) => p.rates[attribute
 const everywhere = (pick) => study.positions.flatMap((p) => pick(p) ?? []);
 const scoreWords = study.about.score_words ?? (isNumber ? `predicted ${study.target.name}` : "score");
 const scoreAxis = sentenceCase(label(scoreWords, 50));
-const scoreEnds = isNumber ? null : [-0.01, 1.01];
+// Scores that are no probabilities have no ends of their own.
+const scoreEnds = study.about.probable ? [-0.01, 1.01] : null;
+const otherScore = study.about.probable
+  ? " The slider makes means of the score alike before it is turned into this probability; mean probabilities can still differ."
+  : "";
+const tooFew = (n) => `too few rows (${count(n)})`;
 const scoreKind = isNumber ? "unit" : "index";
 
 // More groups than the eye can tell apart get a line of their own each, with their name beside it.
@@ -13,7 +18,7 @@ const MOST_OVERLAID = 6;
 
 chart(
   "view-scores",
-  `How the ${plain(scoreWords)} is spread in each group, held-out. The more alike the shapes, the less the score tells about the group. Marks above the shapes, or lines across them, are the means.`,
+  `How the ${plain(scoreWords)} is spread in each group, held-out. The more alike the shapes, the less the score tells about the group. Marks above the shapes, or lines across them, are the means.${otherScore}`,
   ({ i, at, attribute }) => {
     const now = at.scores?.[attribute];
     if (!now) return null;
@@ -45,7 +50,12 @@ chart(
     const crowd = labels.length > MOST_OVERLAID;
     return {
       ...(crowd ? ridges(now, labels, xaxis, top) : overlaid(now, labels, xaxis, top)),
-      key: crowd ? null : labels.map((text, g) => ({ text, ...look(g) })),
+      key: crowd
+        ? null
+        : labels.map((text, g) => ({
+            text: known(now.means[g]) ? text : `${text}: ${tooFew(groupsOf(attribute)[g].n)}`,
+            ...look(g),
+          })),
       say: known(ks.value)
         ? [
             "Largest distance between two groups (KS, from 0 to 1): ",
@@ -64,7 +74,7 @@ function steps(now, g, labels, raise = 0) {
   const shares = now.shares[g];
   return {
     x: now.edges,
-    y: [...shares, shares.at(-1)].map((y) => y + raise),
+    y: [...shares, shares.at(-1)].map((y) => (known(y) ? y + raise : null)),
     mode: "lines",
     hoverinfo: "text",
     text: now.edges.map(
@@ -98,7 +108,7 @@ function ridges(now, labels, xaxis, top) {
   const foot = (g) => labels.length - 1 - g,
     high = 0.92 / top,
     colour = look(0).colour;
-  const scaled = { ...now, shares: now.shares.map((row) => row.map((y) => y * high)) };
+  const scaled = { ...now, shares: now.shares.map((row) => row.map((y) => (known(y) ? y * high : null))) };
   const traces = labels.flatMap((_, g) => [
     {
       x: [now.edges[0], now.edges.at(-1)],
@@ -154,13 +164,17 @@ function scoreTable(attribute, now, labels) {
     ],
     labels.map((text, g) => [
       text,
-      number(now.means[g], scoreKind),
-      ...starts.map((s) =>
-        number(
-          now.shares[g].slice(s, s + size).reduce((a, b) => a + b, 0),
-          "rate",
-        ),
-      ),
+      ...(known(now.means[g])
+        ? [
+            number(now.means[g], scoreKind),
+            ...starts.map((s) =>
+              number(
+                now.shares[g].slice(s, s + size).reduce((a, b) => a + b, 0),
+                "rate",
+              ),
+            ),
+          ]
+        : [tooFew(groupsOf(attribute)[g].n), ...starts.map(() => "")]),
     ]),
   );
 }

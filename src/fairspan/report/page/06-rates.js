@@ -222,7 +222,7 @@ chart(
       key: crowd
         ? null
         : rows.map((row, g) => ({
-            text: `${named(attribute, row.group)} (${many(row.n, "row")})`,
+            text: `${named(attribute, row.group)} (${row.few ? tooFew(row.n) : many(row.n, "row")})`,
             colour: look(g).colour,
             marker: look(g).marker,
           })),
@@ -237,7 +237,9 @@ chart(
         rows.map((row) => [
           named(attribute, row.group),
           whole(row.n),
-          ...shown.map((m) => spread({ small: row.small, ...rateOf(row, m, k) }, kindOf(m))),
+          ...shown.map((m) =>
+            row.few ? tooFew(row.n) : spread({ small: row.small, ...rateOf(row, m, k) }, kindOf(m)),
+          ),
         ]),
       ),
     };

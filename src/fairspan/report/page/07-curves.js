@@ -107,7 +107,8 @@ chart(
 
 chart(
   "view-continuous",
-  "Dots are held-out rows (a sample, if there are many); diamonds are means in slices of the attribute, with intervals. A level line of diamonds means no dependence of the mean.",
+  "Dots are held-out rows (a sample, if there are many); diamonds are means in slices of the attribute, with intervals. A level line of diamonds means no dependence of the mean." +
+    otherScore,
   ({ i, at, attribute }) => {
     const now = at.continuous?.[attribute];
     if (!now) return null;
@@ -163,7 +164,9 @@ chart(
         value("highest_mean", Math.max(...steps), show(Math.max(...steps), scoreKind)),
         parity
           ? [
-              "; correlation with ",
+              study.about.probable
+                ? "; correlation of the score before it is turned into a probability with "
+                : "; correlation with ",
               name(brief(attribute, 60)),
               " ",
               estimate("parity", atPlace(parity, i), "index"),
@@ -214,7 +217,7 @@ function showConfusion({ at, attribute, classIndex }) {
         element(
           "td",
           { class: "right", "data-value": row.counts?.[part], "data-metric": part },
-          count(row.counts?.[part]),
+          row.few ? tooFew(row.n) : count(row.counts?.[part]),
         ),
       ),
     ),

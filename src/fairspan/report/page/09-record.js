@@ -129,7 +129,7 @@ function showRecord() {
     element(
       "p",
       { class: "say" },
-      `Numbers are held-out: measured on ${many(about.n_test, "row")} that the model did not see. Intervals hold with ${percent(about.level)} confidence, each for itself, if these rows are like those to come.`,
+      `Numbers are held-out: measured on ${many(about.n_test, "row")} that the model did not see. Intervals hold with ${percent(about.level)} confidence, each for itself, if these rows are like those to come. ${CHOSEN}`,
     ),
     about.warnings.length
       ? element(

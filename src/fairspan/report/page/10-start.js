@@ -16,7 +16,11 @@ function showHeader() {
     `All numbers are held-out: measured on ${many(about.n_test, "row")} that the model did not see, unless they say otherwise.`,
   );
   const facts = [
-    ["Rows", `${count(about.n_rows)}: ${count(trained)} to train, ${count(about.n_test)} held out`],
+    [
+      "Rows",
+      `${count(about.n_rows)}: ${count(trained)} to train, ${count(about.n_test)} held out` +
+        (about.n_weightless ? `, ${count(about.n_weightless)} of weight zero` : ""),
+    ],
     [
       "Protected",
       study.attributes
@@ -58,8 +62,8 @@ function showHeader() {
           study.task === "binary" ? name(outcomeText(0)) : "to be of a class",
           ". ",
         ],
-    "Dependence is a correlation: 0 is none, 1 is the most. ",
-    `Ranges hold the truth with ${percent(about.level)} confidence, each for itself.`,
+    `Dependence is a correlation${about.probable ? " of the score before it is turned into a probability" : ""}: 0 is none, 1 is the most. `,
+    `Ranges hold the truth with ${percent(about.level)} confidence, each for itself. ${CHOSEN}`,
   );
   for (const one of document.querySelectorAll("main > section")) {
     if (!one.hidden)
@@ -73,11 +77,8 @@ function showHeader() {
 
 // A model that decides alike for everyone has no gap, and is of no use: that must be seen at once.
 function alike(i) {
-  const rows = Object.values(positions[i].rates)[0] ?? [];
-  if (study.task !== "binary" || !rows.length || !rows.every((row) => row.confusion)) return "";
-  const n = rows.reduce((sum, row) => sum + row.n, 0);
-  const chosen = rows.reduce((sum, row) => sum + row.confusion.tp + row.confusion.fp, 0);
-  if (chosen !== n && chosen !== 0) return "";
+  const chosen = positions[i].headline.alike;
+  if (chosen === null || chosen === undefined) return "";
   return [
     element("strong", {}, " Everyone held out is decided alike: ", chosen ? "" : "not ", name(outcomeText(0)), "."),
   ];
@@ -129,6 +130,7 @@ function showTiles({ i, at }) {
   const { error, error_extra: extra, gap, correlation, changed } = headline;
   const of = (attribute) => (attribute ? [", ", name(brief(attribute, 30))] : "");
   const aside = (e) => (e?.note ? ` (${brief(e.note, 90)})` : "");
+  const among = (n) => (n > 1 ? ` · the largest of ${count(n)}` : "");
   const fine = (e, kind, text) => [range(e, kind), text].filter(Boolean).join(" · ");
   fill(
     byId("tiles"),
@@ -144,11 +146,13 @@ function showTiles({ i, at }) {
       fine(gap, gapKind, headline.gap_name),
       of(headline.gap_attribute),
       of(headline.gap_where),
+      among(headline.gap_among),
       aside(gap),
     ]),
     tile("Dependence of the score", "correlation", correlation, "index", [
       fine(correlation, "index", "largest correlation"),
       of(headline.correlation_attribute),
+      among(headline.correlation_among),
       aside(correlation),
       known(noise) ? ` · chance alone gives about ${show(noise, "index")}` : "",
     ]),
