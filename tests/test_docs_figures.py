@@ -194,7 +194,14 @@ def _needs():
         pytest.skip("the pages were made with the versions of constraints.txt")
 
 
-@pytest.mark.parametrize("check", again.CHEAP, ids=[check.command for check in again.CHEAP])
+# `make bars-docs` makes all of them again; here the quickest, the rest with the slow tests.
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(check, marks=[pytest.mark.slow] if check.seconds > 5 else [], id=check.command)
+        for check in again.CHEAP
+    ],
+)
 def test_the_page_is_as_the_command_makes_it(check, tmp_path):
     _needs()
     found = list(check.run(tmp_path))

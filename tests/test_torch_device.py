@@ -359,6 +359,8 @@ MODELS = [
 @pytest.mark.parametrize(("kind", "target", "methods"), MODELS)
 def test_a_fit_on_tensors_is_the_fit_on_arrays(table, kind, target, methods, params):
     params = {"n_components": 100, "gamma": 0.2, "alpha": 1.0, "random_state": 0, **params}
+    # Single coordinates of the whole fair subspace: neighbours of close eigenvalues turn a little.
+    near = 1e-8 if params.get("subspace") == "fair" else 1e-10
     y = getattr(table, target)
     S = {"group": table.group}
     expected = kind(**params).fit(table.X, y, sensitive_features=S)
@@ -372,7 +374,7 @@ def test_a_fit_on_tensors_is_the_fit_on_arrays(table, kind, target, methods, par
         for given in (table.X, tensors(table.X), torch.tensor(table.X, requires_grad=True)):
             a, b = getattr(expected, method)(table.X), getattr(found, method)(given)
             assert isinstance(b, np.ndarray)
-            np.testing.assert_allclose(b, a, atol=1e-10 * np.abs(a).max())
+            np.testing.assert_allclose(b, a, atol=near * np.abs(a).max())
 
 
 def test_automatic_choices_are_the_same(table):
