@@ -120,6 +120,17 @@ def test_from_a_csv_to_a_report_a_model_and_predictions_with_two_commands(call, 
 
 
 @pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
+def test_columns_that_look_like_something_else_are_named(call, folder):
+    people = make_people().drop(columns="debt")
+    people["euro"] = [f"{10 + i % 60},5" for i in range(len(people))]
+    people.to_csv(folder / "euro.csv", index=False)
+    done = call("explore", "euro.csv", *START[2:], *QUICK, "--out", "e.html")
+    assert done.code == 0, done.err
+    assert "Warning: 'euro': " in done.err
+    assert "--drop euro" in done.err
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
 def test_numbers_of_the_report_are_those_of_the_saved_model(call, folder):
     done = call(*START, *QUICK, "--fairness", "0.5", "--save-model", "half.skops", "--json", "-")
     assert done.code == 0, done.err

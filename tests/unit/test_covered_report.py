@@ -18,6 +18,7 @@ from fairspan.auditing._rows import Protected  # noqa: E402
 from fairspan.certificates import BlockCertificate, Certificate  # noqa: E402
 from fairspan.exceptions import DataWarning, FairspanWarning, warn_user  # noqa: E402
 from fairspan.report import (  # noqa: E402
+    _explore,
     _fit,
     _importance,
     _report,
@@ -397,3 +398,59 @@ def test_every_criterion_has_its_sentence():
     assert latent.endswith("mean probabilities can still differ.")
     assert "probabilit" not in " ".join(said.values())
     assert json.dumps(said).isascii()
+
+
+# ------------------------------------------------------------------ groups that were not met
+
+
+def _words(table, seed=0, control=None, **given):
+    model = fairspan.FairRidgeClassifier(gamma=0.3, alpha=1.0, eta=0.1, n_components=20, **given)
+    report = explore(
+        table, target="repaid", sensitive_features=["sex"], features=["income", "debt"],
+        control_features=control, model=model, n_points=2, n_boot=20, audit_parts=["scores"],
+        random_state=seed,
+    )  # fmt: skip
+    return " ".join(report.study["positions"][-1]["certificate"]["words"])
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
+def test_nothing_is_promised_for_a_group_without_a_favourable_row():
+    """Of equal opportunity only the favourable class counts; others of the group were met."""
+    table = people(300)
+    table["sex"] = np.where(np.arange(300) < 12, "x", table["sex"])
+    table["repaid"] = np.where(table["sex"] == "x", "no", table["repaid"])
+    table.loc[0, "repaid"] = "yes"
+    out = {
+        bool(
+            fairspan.report.held_out_rows(table, ["repaid", "sex"], share=0.25, seed=seed)[0]
+        ): seed
+        for seed in range(60)
+    }
+    for is_out in (True, False):
+        words = _words(table, out[is_out], criterion="equal_opportunity", pos_label="yes")
+        assert ("sex: x where repaid is yes" in words) == is_out
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
+def test_strata_that_are_slices_of_a_number_have_no_groups_to_name():
+    table = people(300).assign(height=np.random.default_rng(1).normal(size=300))
+    words = _words(table, control=["height"], criterion="conditional_statistical_parity")
+    assert "where height is" not in words
+
+
+def test_no_rows_have_no_noise():
+    assert np.isnan(_explore._noise(None, people(0), None))
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
+def test_a_thin_slice_of_a_number_shows_no_mean_of_a_regression():
+    table = people(48)
+    report = explore(
+        table, target="amount", sensitive_features=["age"], features=["income", "debt"], n_points=2,
+        model=fairspan.FairRidge(gamma=0.3, alpha=1.0, eta=0.1, n_components=10), n_boot=20,
+        audit_parts=["scores"], sensitive_kind={"age": "continuous"},
+    )  # fmt: skip
+    binned = report.study["positions"][0]["continuous"]["age"]["binned"]
+    thin = [row for row in binned if row["n"] < 5]
+    assert thin
+    assert all(row["mean"] is None for row in thin)

@@ -306,3 +306,14 @@ def test_any_table_encodes_to_finite_features(x, data):
     assert Z.shape == (len(x), len(encoder.get_feature_names_out()))
     order = data.draw(st.permutations(range(len(x))))
     np.testing.assert_array_equal(encoder.transform(table.iloc[order]), Z[order])
+
+
+def test_complex_numbers_are_no_numbers():
+    """A cast would drop their imaginary part without a word."""
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0]})
+    encoder = table_encoder(table).fit(table)
+    with pytest.raises(
+        ValueError, match="'a' was numeric when the encoder was built and now is not"
+    ):
+        encoder.transform(table * (1.0 + 2.0j))

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from fairspan.plotting import (
     PriceDisplay,
     SubspaceAngleDisplay,
     TradeoffDisplay,
+    _angles,
     plain_label,
 )
 from fairspan.plotting._style import number
@@ -748,3 +750,9 @@ def test_displays_fit_a_paper():
         assert box.y0 >= -0.02
         assert box.x1 <= width + 0.02
         assert box.y1 <= height + 0.02
+
+
+def test_directions_without_a_fair_part_need_no_word_about_planes():
+    certificate = SimpleNamespace(limits=None)
+    theta = np.array([0.3, 0.5])
+    assert _angles._off_the_planes(certificate, theta, np.array([0.1, np.nan])) == ""
