@@ -9,7 +9,17 @@ import pytest
 from tests.golden import compare
 
 
-@pytest.mark.parametrize("label", compare.REAL)
+# The two longest; `make bars-core` compares all of them.
+SLOW = {"adult eo", "adult eop"}
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        pytest.param(label, marks=[pytest.mark.slow] if label in SLOW else [])
+        for label in compare.REAL
+    ],
+)
 def test_table(shared: Path, label: str) -> None:
     assert compare.misses(compare.REAL[label](shared)) == []
 
