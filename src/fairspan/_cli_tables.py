@@ -213,8 +213,8 @@ def set_kinds(
             changed[name], how = _numbers(frame[name]), "pd.to_numeric(table[{0}])"
         elif name in roles.get("target", ()):
             # Labels are texts; whole numbers alike, whether or not the column has gaps.
-            changed[name] = frame[name].convert_dtypes().map(str, na_action="ignore")
-            how = 'table[{0}].convert_dtypes().map(str, na_action="ignore")'
+            changed[name] = frame[name].convert_dtypes().astype(object).map(str, na_action="ignore")
+            how = 'table[{0}].convert_dtypes().astype(object).map(str, na_action="ignore")'
         elif name not in roles["protected"]:  # of those the model is told
             changed[name], how = frame[name].astype("category"), 'table[{0}].astype("category")'
         else:
