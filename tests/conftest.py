@@ -1,7 +1,9 @@
-"""Fixtures of the whole suite: a seeded generator and the shared folder of reference data."""
+"""Fixtures of the whole suite: a seeded generator, the command line, the shared folder."""
 
 import os
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -20,6 +22,28 @@ settings.load_profile("ci")  # `--hypothesis-profile=wide` still wins: it is rea
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20200826)
+
+
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """The command `fairspan` in this process, with the errors of its `main`."""
+    cli = pytest.importorskip("fairspan.cli")
+
+    def run(*arguments) -> Done:
+        monkeypatch.setattr(sys, "argv", ["fairspan", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        return Done(left.value.code or 0, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session")

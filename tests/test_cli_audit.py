@@ -1,8 +1,6 @@
 """`fairspan fit` and `fairspan audit`: what they compute, where they write it, what they refuse."""
 
 import json
-import sys
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -47,25 +45,6 @@ def make_table(n=400):
     )
     table["decided"] = np.where(table["score"] > 0.5, "yes", "no")
     return table
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """The command in this process, with the errors of `main`."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["fairspan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        return Done(left.value.code or 0, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="module")

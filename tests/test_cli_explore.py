@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ pytest.importorskip("pandas")
 import pandas as pd
 
 import fairspan
-from fairspan import cli
 
 QUICK = ("--parts", "scores,decisions", "--points", "5")
 START = ("explore", "people.csv", "--target", "repaid", "--protected", "region")
@@ -42,25 +40,6 @@ def make_people(n=420):
     )
     out["debt"] = latent + rng.normal(size=n)
     return out
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """The command in this process, with the errors of `main`."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["fairspan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        return Done(left.value.code or 0, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="module")

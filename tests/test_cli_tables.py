@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ pytest.importorskip("pandas")
 import pandas as pd
 
 import fairspan
-from fairspan import _cli_output, cli
+from fairspan import _cli_output
 from fairspan import _cli_tables as tables
 from fairspan._cli_doubts import doubtful_columns
 from fairspan._cli_read import read_table
@@ -42,25 +41,6 @@ def people(n=300):
             "repaid": np.where(income + rng.normal(size=n) > 0.5, "yes", "no"),
         }
     )
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """The command in this process, with the errors of `main`."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["fairspan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        return Done(left.value.code or 0, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture(autouse=True)

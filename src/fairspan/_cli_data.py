@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairspan import _cli_tables as tables
 from fairspan._cli_read import read_table
 
-__all__ = ["OFFLINE", "SETS", "Source", "load_set", "read_data"]
+__all__ = ["OFFLINE", "SETS", "Asked", "Source", "load_set", "read_asked", "read_data"]
 
 # Name on the command line -> function of fairspan.datasets.
 SETS = {
@@ -78,3 +79,50 @@ def load_set(name: str, data_home: Path | None) -> Any:
         raise ValueError(msg)
     load: Any = getattr(datasets, SETS[name])
     return load() if name in OFFLINE else load(data_home=data_home)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A table to learn from, as the options ask for it.
+
+    Attributes
+    ----------
+    whole : the table, with columns of the kinds asked for.
+    frame : the same without rows that miss a value they need.
+    roles : columns by option: target, protected, control, weight.
+    names : the features.
+    kinds : what ``--kind`` has said.
+    label : the favourable class, of the target's type.
+    """
+
+    whole: Any
+    frame: Any
+    roles: dict[str, list[str]]
+    names: list[str]
+    kinds: tables.Kinds
+    label: Any
+
+    @property
+    def target(self) -> str:
+        """The column to predict."""
+        return self.roles["target"][0]
+
+
+def read_asked(
+    data: str, data_home: Path | None, say: Callable[[str], None], *, target: str | None,
+    protected: list[str] | None, control: list[str] | None, weight: str | None,
+    features: list[str] | None, drop: list[str] | None, kind: list[str] | None,
+    drop_missing: bool, positive: str | None,
+) -> Asked:  # fmt: skip
+    """Read DATA and find in it what the options name; every refusal is made here, before a fit."""
+    source = read_data(data, data_home, say)
+    target, protected = source.roles(target, protected)
+    roles = tables.find_roles(
+        source.frame, target=target, protected=protected, control=control, weight=weight
+    )
+    names = tables.find_features(source.frame, roles, features, drop)
+    whole, kinds = tables.set_kinds(source.frame, kind, roles)
+    frame = tables.complete_rows(whole, roles, drop=drop_missing, say=say)
+    tables.check_features(frame, names)
+    label = None if positive is None else tables.label_like(positive, frame[target], repr(target))
+    return Asked(whole, frame, roles, names, kinds, label)

@@ -15,7 +15,7 @@ import numpy as np
 import typer
 
 from fairspan import _cli_tables as tables
-from fairspan._cli_data import read_data
+from fairspan._cli_data import read_asked, read_data
 from fairspan._cli_doubts import doubtful_columns, unseen_values
 from fairspan._cli_models import (
     Control,
@@ -36,6 +36,7 @@ from fairspan._cli_models import (
 from fairspan._cli_output import (
     STDOUT,
     check_apart,
+    check_fairness,
     check_folder,
     check_json,
     check_model_file,
@@ -101,39 +102,30 @@ def explore_command(
         check_model_file(save_model, "--save-model")
     written = {"--out": out, "--json": json_file, "--save-model": save_model}
     check_apart({"DATA": Path(data)}, written)
-    if not 0.0 <= fairness <= 1.0:
-        raise ValueError(f"--fairness {fairness:g} is not allowed; give a number from 0 to 1.")
-    source = read_data(data, data_home, say)
-    target, protected = source.roles(target, protected)
-    frame = source.frame
-    roles = tables.find_roles(
-        frame, target=target, protected=protected, control=control, weight=weight
-    )
-    names = tables.find_features(frame, roles, features, drop)
-    whole, kinds = tables.set_kinds(frame, kind, roles)
-    frame = tables.complete_rows(whole, roles, drop=drop_missing, say=say)
-    tables.check_features(frame, names)
-    label = None
-    if positive is not None:
-        label = tables.label_like(positive, frame[target], repr(target))
+    check_fairness(fairness)
+    asked = read_asked(
+        data, data_home, say, target=target, protected=protected, control=control, weight=weight,
+        features=features, drop=drop, kind=kind, drop_missing=drop_missing, positive=positive,
+    )  # fmt: skip
+    frame, roles, names, kinds = asked.frame, asked.roles, asked.names, asked.kinds
     estimator = make_estimator(
-        model, frame, target, kinds.target, criterion=criterion, pos_label=label,
-        sensitive_kind=kinds.protected or "auto",
-        random_state=seed,
+        model, frame, asked.target, kinds.target, criterion=criterion, pos_label=asked.label,
+        sensitive_kind=kinds.protected or "auto", random_state=seed,
     )  # fmt: skip
     line = say if json_file == STDOUT else show
     for text in doubtful_columns(frame, names):
         say(f"Warning: {text}")
-    line(f"{data}: {len(frame):,} rows; {target} from {len(names)} columns; {', '.join(protected)}")
+    groups = ", ".join(roles["protected"])
+    line(f"{data}: {len(frame):,} rows; {asked.target} from {len(names)} columns; {groups}")
     from fairspan.report import explore
     from fairspan.report._snippet import source_lines
 
     with plain_errors() as told:
         # All rows: the report itself says which are left out.
         report = explore(
-            whole, target=target, sensitive_features=roles["protected"],
+            asked.whole, target=asked.target, sensitive_features=roles["protected"],
             control_features=roles["control"] or None, features=names,
-            sample_weight=roles["weight"][0] if roles["weight"] else None, pos_label=label,
+            sample_weight=roles["weight"][0] if roles["weight"] else None, pos_label=asked.label,
             model=estimator, sensitive_kind=kinds.protected or "auto", fairness=fairness, n_points=points,
             test_share=test_share, audit_parts=check_parts(parts), random_state=seed,
             verbose=int(sys.stderr.isatty()), name=data, command=_command(),
@@ -236,8 +228,7 @@ def predict_command(
         check_folder(out, "--out")
     check_json(json_file)
     check_apart({"DATA": Path(data), "--model": model}, {"--out": out, "--json": json_file})
-    if fairness is not None and not 0.0 <= fairness <= 1.0:
-        raise ValueError(f"--fairness {fairness:g} is not allowed; give a number from 0 to 1.")
+    check_fairness(fairness)
     if out in (None, STDOUT) and json_file == STDOUT:
         out = None
     frame = read_data(data, data_home, say).frame

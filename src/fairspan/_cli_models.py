@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fairspan import _cli_tables as tables
-from fairspan._cli_data import read_data
+from fairspan._cli_data import read_asked, read_data
 from fairspan._cli_doubts import doubtful_columns, unseen_values
 from fairspan._cli_output import (
     STDOUT,
@@ -17,6 +17,7 @@ from fairspan._cli_output import (
     bring_audit,
     bring_json,
     check_apart,
+    check_fairness,
     check_model_file,
     check_parts,
     plain_errors,
@@ -140,22 +141,16 @@ def fit_command(
     check_parts(parts)
     check_model_file(out)
     check_apart({"DATA": Path(data)}, {"--out": out, **files.written})
-    if fairness is not None and not 0.0 <= fairness <= 1.0:
-        raise ValueError(f"--fairness {fairness:g} is not allowed; give a number from 0 to 1.")
-    source = read_data(data, data_home, say)
-    target, protected = source.roles(target, protected)
-    frame = source.frame
-    roles = tables.find_roles(
-        frame, target=target, protected=protected, control=control, weight=weight
-    )
-    names = tables.find_features(frame, roles, features, drop)
-    frame, kinds = tables.set_kinds(frame, kind, roles)
-    frame = tables.complete_rows(frame, roles, drop=drop_missing, say=say)
-    tables.check_features(frame, names)
-    label = None if pos_label is None else tables.label_like(pos_label, frame[target], repr(target))
+    check_fairness(fairness)
+    asked = read_asked(
+        data, data_home, say, target=target, protected=protected, control=control, weight=weight,
+        features=features, drop=drop, kind=kind, drop_missing=drop_missing, positive=pos_label,
+    )  # fmt: skip
+    frame, roles, names, kinds = asked.frame, asked.roles, asked.names, asked.kinds
     estimator = make_estimator(
-        model, frame, target, kinds.target, criterion=criterion, sensitive_kind=kinds.protected or "auto",
-        pos_label=label, random_state=seed, verbose=int(sys.stderr.isatty()),
+        model, frame, asked.target, kinds.target, criterion=criterion,
+        sensitive_kind=kinds.protected or "auto", pos_label=asked.label, random_state=seed,
+        verbose=int(sys.stderr.isatty()),
         **_dial(fairness, max_correlation),
     )  # fmt: skip
     train = test = frame
@@ -176,7 +171,7 @@ def fit_command(
     split = f", {len(test):,} of them held out" if audit else ""
     line(f"{data}: {len(frame):,} rows{split}")
     groups = ", ".join(f"{name} ({kind})" for name, kind in estimator.sensitive_kinds_.items())
-    line(f"{type(estimator).__name__} of {target}")
+    line(f"{type(estimator).__name__} of {asked.target}")
     line(f"Features ({len(names)}): {tables.some(names)}")
     line(f"Protected: {groups}")
     line(f"\n{estimator.certificate_}\n")
@@ -186,7 +181,7 @@ def fit_command(
             json_file,
             {
                 "model": str(out), "estimator": type(estimator).__name__, "rows": len(frame),
-                "target": target, "features": names, "protected": estimator.sensitive_kinds_,
+                "target": asked.target, "features": names, "protected": estimator.sensitive_kinds_,
                 "certificate": estimator.certificate_.to_dict(),
             },
         )  # fmt: skip
@@ -195,7 +190,7 @@ def fit_command(
     if audit:
         line("")
         bring_audit(
-            files, estimator, **tables.arguments(test, names, roles), pos_label=label,
+            files, estimator, **tables.arguments(test, names, roles), pos_label=asked.label,
             sensitive_kind=kinds.protected or "auto", parts=check_parts(parts), random_state=seed,
         )  # fmt: skip
 

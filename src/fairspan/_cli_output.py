@@ -27,6 +27,7 @@ __all__ = [
     "bring_audit",
     "bring_json",
     "check_apart",
+    "check_fairness",
     "check_folder",
     "check_json",
     "check_model_file",
@@ -116,6 +117,12 @@ def check_model_file(path: Path, option: str = "--out") -> None:
 
     check_folder(path, option)
     _skops()  # absent, it would be missed after the fit
+
+
+def check_fairness(value: float | None) -> None:
+    """A place of the dial, if one is given."""
+    if value is not None and not 0.0 <= value <= 1.0:
+        raise ValueError(f"--fairness {value:g} is not allowed; give a number from 0 to 1.")
 
 
 def check_parts(given: list[str] | None) -> list[str] | None:

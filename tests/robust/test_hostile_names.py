@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ pytest.importorskip("typer")
 
 import pandas as pd
 
-from fairspan import FairRidge, FairRidgeClassifier, audit, cli, load_model, save_model
+from fairspan import FairRidge, FairRidgeClassifier, audit, load_model, save_model
 from fairspan._files import inert
 from fairspan.experiments import _kept
 from fairspan.experiments._cells import Cell, finished
@@ -228,15 +227,14 @@ IN_A_TABLE = {k: v for k, v in NAMES.items() if k not in ("long", "NUL", "carria
 
 
 @pytest.fixture
-def call(monkeypatch, capsys):
+def call(call):
+    """As everywhere; and whatever it prints can be printed."""
+
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["fairspan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert not unprintable(out)
-        assert not unprintable(err)
-        return left.value.code or 0, out, err
+        done = call(*arguments)
+        assert not unprintable(done.out)
+        assert not unprintable(done.err)
+        return done
 
     return run
 

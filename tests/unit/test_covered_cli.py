@@ -7,7 +7,6 @@ import sys
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -44,24 +43,10 @@ def people(n=240):
     )
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    """The command in this process and an empty folder, with the errors of `main`."""
+@pytest.fixture(autouse=True)
+def here(monkeypatch, tmp_path):
+    """An empty folder."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["fairspan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        return Done(left.value.code or 0, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture
