@@ -177,6 +177,10 @@ bars-%: .venv/.stamp ## bars-core: `name measured limit pass` for one milestone;
 	@$(if $(wildcard ../shared/data),FAIRSPAN_DATA=$${FAIRSPAN_DATA:-../shared/data}) \
 		$(ONE_THREAD) $(BARS_BIN)/python -m benchmarks.bars $*
 
+.PHONY: acceptance-repair
+acceptance-repair: .venv/.stamp ## defects of 0.1.0: their tests fail with its code and pass with this
+	@$(ONE_THREAD) $(BIN)/python -m tools.regressions $(ARGS)
+
 BARS_BIN := $(BIN)
 
 # LAFTR is trained where torch is.

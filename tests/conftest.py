@@ -11,6 +11,8 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("FAIRSPAN_SHARED") or ROOT.parent / "shared")
+# The checkout under test: `tools/regressions.py` sets another one.
+CHECKOUT = Path(os.environ.get("FAIRSPAN_CHECKOUT") or ROOT)
 ABSENT = "the shared folder is absent: put it next to the project or set FAIRSPAN_SHARED"
 
 # No deadline: the first example pays for imports and caches, and machines differ.
@@ -47,6 +49,12 @@ def call(monkeypatch, capsys):
 
 
 @pytest.fixture(scope="session")
+def checkout() -> Path:
+    """The root of the repository under test."""
+    return CHECKOUT
+
+
+@pytest.fixture(scope="session")
 def shared() -> Path:
     """The shared folder. Asking for it gives a test the marker `shared`."""
     return SHARED
@@ -59,6 +67,8 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_runtest_setup(item):
+    for marker in item.iter_markers("regression"):  # read from the XML report
+        item.user_properties.append(("regression", marker.args[0]))
     if item.get_closest_marker("shared") and not SHARED.is_dir():
         if os.environ.get("FAIRSPAN_REQUIRE_SHARED") == "1":
             pytest.fail(f"{ABSENT}, or unset FAIRSPAN_REQUIRE_SHARED", pytrace=False)
@@ -73,6 +83,7 @@ def pytest_terminal_summary(terminalreporter):
     # At the end rather than after collection: under pytest-xdist only the workers collect.
     if not SHARED.is_dir():
         for kind, verb in (("skipped", "skip"), ("error", "fail")):
+            # A file that skips as a whole has a CollectReport, which has no keywords.
             reports = terminalreporter.getreports(kind)
-            if count := sum("shared" in report.keywords for report in reports):
+            if count := sum("shared" in getattr(r, "keywords", ()) for r in reports):
                 terminalreporter.write_line(f"shared: absent, {count} tests {verb}")
