@@ -8,6 +8,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairspan"
 ORDER = [
     *(
+        "_system",
         "_text",
         "exceptions",
         "_files",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import numpy as np
 
 from fairspan._cli_tables import some
 from fairspan._files import first_line
+from fairspan._system import memory_bytes
 from fairspan.report._snippet import MISSING
 
 __all__ = ["read_table"]
@@ -26,6 +26,8 @@ _UNPACK = {
     ".zst": ("zstandard", "open"),
 }  # fmt: skip
 _CHUNK = 2**20
+# Assumed memory where the system does not report it.
+_MEMORY = 2**33
 # Shares of the memory: a table of text takes several times the text; numbers, nearly what they are.
 _TEXT_SHARE, _TABLE_SHARE, _NUMBER = 8, 2, 8
 _IN_BLOCKS = "In Python, fit_stream reads it block by block."
@@ -109,7 +111,7 @@ def _unpacked(path: Path, name: str) -> Iterator[Any]:
         return
     module, how = unpack
     with getattr(importlib.import_module(module), how)(path, "rb") as file:
-        yield _Bounded(file, _memory() // _TEXT_SHARE)
+        yield _Bounded(file, (memory_bytes() or _MEMORY) // _TEXT_SHARE)
 
 
 class _Bounded(io.RawIOBase):
@@ -134,15 +136,7 @@ def _read_parquet(path: Path) -> Any:
     import pyarrow.parquet
 
     about = pyarrow.parquet.read_metadata(path)
-    if about.num_rows * about.num_columns * _NUMBER > _memory() // _TABLE_SHARE:
+    if about.num_rows * about.num_columns * _NUMBER > (memory_bytes() or _MEMORY) // _TABLE_SHARE:
         what = f"{about.num_rows:,} rows of {about.num_columns:,} columns"
         raise ValueError(f"{what} have no room in memory. {_IN_BLOCKS}")
     return pd.read_parquet(path)
-
-
-def _memory() -> int:
-    """Bytes of this machine's memory, or a guess."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # pragma: no cover - not on POSIX
-        return 2**33

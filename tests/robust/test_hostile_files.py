@@ -254,7 +254,7 @@ def test_the_command_line_stops_where_memory_would_end(kind, tmp_path, monkeypat
     path = tmp_path / f"zeros.csv.{kind}"
     path.write_bytes(hostile.bomb_bytes(kind, 2**23))
     assert path.stat().st_size < 2**17
-    monkeypatch.setattr(_cli_read, "_memory", lambda: 2**23)
+    monkeypatch.setattr(_cli_read, "memory_bytes", lambda: 2**23)
     with pytest.raises(ValueError, match=r"no room in memory\. In Python, fit_stream"):
         hostile.read_command_line(path)
     path.write_bytes(hostile.bomb_bytes(kind, 2**20))

@@ -338,11 +338,11 @@ def test_what_has_no_room_in_memory_is_refused_before_it_is_there(tmp_path, monk
     path.write_bytes(lzma.compress(frame.to_csv(index=False).encode()))
     frame.to_parquet(tmp_path / "a.parquet")
     size = 8 * 2000 * 5
-    monkeypatch.setattr(_cli_read, "_memory", lambda: 2 * size - 1)
+    monkeypatch.setattr(_cli_read, "memory_bytes", lambda: 2 * size - 1)
     for file in (path, tmp_path / "a.parquet"):
         with pytest.raises(ValueError, match=r"no room in memory\. In Python, fit_stream"):
             _cli_read.read_table(file, never)
-    monkeypatch.setattr(_cli_read, "_memory", lambda: 2**30)
+    monkeypatch.setattr(_cli_read, "memory_bytes", lambda: 2**30)
     for file in (path, tmp_path / "a.parquet"):
         pd.testing.assert_frame_equal(_cli_read.read_table(file, never), frame)
 

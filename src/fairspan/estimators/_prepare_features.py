@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from fairspan._linalg import Array
+from fairspan._system import memory_bytes
 from fairspan._validation import Data
 from fairspan.codes import Attribute, Coder, Codes, CrossedCoder, code_slices, slice_edges
 from fairspan.estimators._pilot import N_FOLDS, Pilot
@@ -104,8 +104,8 @@ def _check_memory(pilot: Pilot, est: Any, n_columns: int, n_landmarks: int) -> N
     need += 4 * 8 * n_landmarks**2
     if est.verbose:
         print(f"[fairspan] fitting takes about {need / 2**20:,.0f} MiB", flush=True)
-    ram = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if need > ram / 4:
+    ram = memory_bytes()
+    if ram is not None and need > ram / 4:
         msg = (
             f"{n_columns} feature columns in {pilot.cells.n_groups} cells and {pilot.n_folds} folds would "
             f"take {need / 2**30:.1f} GiB, more than a quarter of this machine's {ram / 2**30:.1f} GiB. "

@@ -1,0 +1,68 @@
+"""Facts about the machine, as each operating system reports them."""
+
+import ctypes
+import os
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fairspan import FairRidge
+
+GIB = 2**30
+
+
+@pytest.fixture
+def system():
+    return pytest.importorskip("fairspan._system")
+
+
+@pytest.fixture
+def no_container(monkeypatch, system):
+    monkeypatch.setattr(system, "_CONTAINER_LIMITS", ())
+
+
+@pytest.mark.regression("every fit fails on Windows (os.sysconf)")
+def test_a_fit_does_not_need_sysconf(monkeypatch, rng):
+    monkeypatch.delattr(os, "sysconf", raising=False)
+    X = rng.normal(size=(60, 2))
+    model = FairRidge(gamma=1.0, alpha=0.1).fit(X, X[:, 0], sensitive_features=rng.integers(0, 2, 60))
+    assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("error", [OSError, ValueError])
+def test_memory_is_unknown_where_sysconf_fails(monkeypatch, system, no_container, error):
+    def sysconf(name):
+        raise error(name)
+
+    monkeypatch.setattr(os, "sysconf", sysconf, raising=False)
+    assert system.memory_bytes() is None
+
+
+def test_a_limit_of_the_container_counts_if_it_is_smaller(monkeypatch, system, tmp_path):
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(system, "_CONTAINER_LIMITS", (str(tmp_path / "absent"), str(limit)))
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": GIB}.get)
+    for text, expected in (("max\n", 4096 * GIB), (f"{2 * GIB}\n", 2 * GIB), ("", 4096 * GIB)):
+        limit.write_text(text, encoding="ascii")
+        assert system.memory_bytes() == expected
+
+
+def test_windows_reports_its_memory_through_its_own_call(monkeypatch, system, no_container):
+    def fill(reference):
+        status = reference._obj
+        assert status.length == ctypes.sizeof(status) == 64  # as the Windows API requires
+        status.total_physical = 8 * GIB
+        return 1
+
+    kernel = SimpleNamespace(GlobalMemoryStatusEx=fill)
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel), raising=False)
+    assert system.memory_bytes() == 8 * GIB
+    kernel.GlobalMemoryStatusEx = lambda _: 0
+    assert system.memory_bytes() is None
+
+
+def test_this_machine_reports_its_memory(system):
+    assert system.memory_bytes() > GIB // 4
