@@ -113,9 +113,18 @@ test-versions: $(SKLEARN_ENVS:%=%/.stamp) ## routing and estimator checks under 
 	@$(ONE_THREAD) $(firstword $(SKLEARN_ENVS))/bin/python -m benchmarks.robust_numerics \
 		--python $(SKLEARN_ENVS:%=%/bin/python)
 
-.PHONY: test-statistical
-test-statistical: .venv/.stamp ## rates over many draws, and the slow tests
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "statistical or slow" $(ARGS)
+.PHONY: test-slow
+test-slow: .venv/.stamp ## slow tests and rates over many random draws, about a quarter of an hour
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "slow and not long" $(ARGS)
+
+.PHONY: test-long
+test-long: .venv/.stamp ## the longest tests, over an hour
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m long $(ARGS)
+
+# Reference data is not part of the repository; without it these tests skip.
+.PHONY: test-shared
+test-shared: .venv/.stamp ## the tests of the suite that need the reference data
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "shared and not slow and not long" $(ARGS)
 
 # Long by design: a bounded slice of each is part of `make test`.
 .PHONY: fuzz
@@ -151,10 +160,11 @@ test-docs: docs ## build the site, then its links, anchors, resources and pages
 # --- style and types ----------------------------------------------------------------------------
 
 .PHONY: check
-check: .venv/.stamp ## ruff (rules, format) and mypy
+check: .venv/.stamp ## ruff (rules, format), mypy, and the schema of the workflow files
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 .PHONY: format
 format: .venv/.stamp ## apply ruff's format and its safe fixes

@@ -260,6 +260,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_work(call, monkeypa
     refused(call(*arguments, "--out", "r.out"), "--out r.out cannot be written (Permission denied)")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_what_is_no_ordinary_file_is_not_replaced(call, folder):
     os.mkfifo(folder / "pipe")
     refused(call(*EXPLORE, "--out", "pipe"), "--out pipe is no ordinary file")

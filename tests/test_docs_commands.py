@@ -96,7 +96,12 @@ def test_commands_run_in_a_new_environment(tmp_path, monkeypatch):
     )
     shutil.copytree(ROOT, checkout, ignore=leave)
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
-    path = os.pathsep.join([str(tmp_path / "env/bin"), os.environ.get("PATH", "")])
+    path = os.pathsep.join(
+        [
+            str(tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin")),
+            os.environ.get("PATH", ""),
+        ]
+    )
     monkeypatch.setenv("PIP_CONSTRAINT", str(ROOT / "constraints.txt"))
     sessions = [c for page in SESSIONS.values() for c in page]
     if not any("pip install" in c.text for c in sessions):

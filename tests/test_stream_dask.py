@@ -208,6 +208,7 @@ def test_a_fit_begun_on_workers_is_not_gone_on_with_here(whole, client, tmp_path
     same_model(model, whole["auto"])
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")
 def test_a_killed_worker_costs_time_and_nothing_else(whole, client, tmp_path):
     source, marker = parquet_files(ROWS, tmp_path), tmp_path / "began"
     pids = list(client.run(os.getpid).values())

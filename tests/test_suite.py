@@ -1,5 +1,10 @@
 """The test suite itself: it runs where a newcomer runs it."""
 
+import os
+import subprocess
+import sys
+import tarfile
+
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -17,3 +22,21 @@ def test_a_file_that_skips_as_a_whole_does_not_break_the_summary(pytester, check
     ran = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", "-W", "ignore")
     assert ran.ret == 0
     ran.stdout.fnmatch_lines(["shared: absent, 1 tests skip"])
+
+
+@pytest.mark.slow
+@pytest.mark.regression("the sdist's own test suite cannot be collected")
+def test_the_source_distribution_collects_its_own_tests(tmp_path, checkout):
+    pytest.importorskip("build")
+    build = [sys.executable, "-m", "build", "--sdist", "--outdir", str(tmp_path), str(checkout)]
+    subprocess.run(build, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        file.extractall(tmp_path, filter="data")
+    (root,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+    ran = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout[-2000:]
+    assert " error" not in ran.stdout.splitlines()[-1]
+    assert archive.stat().st_size < 12 * 2**20

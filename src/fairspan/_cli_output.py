@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -216,7 +217,10 @@ def write_out(text: str) -> None:
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
+        # Windows reports a closed pipe as an invalid argument.
+        if error.errno not in (errno.EPIPE, errno.EINVAL):
+            raise
         # The work goes on: there may be files to write. What is still buffered goes nowhere.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -79,6 +81,7 @@ Json = Annotated[
 
 def main() -> None:
     """Entry point: one red line and exit code 2 where a user can act, never a traceback."""
+    _write_any_character()
     try:
         code = app(standalone_mode=False)
     except (ValueError, OSError, ImportError) as error:
@@ -96,6 +99,19 @@ def main() -> None:
         _fail(f"{said().rstrip('.')}. See {_help_of(error)}.")
         raise SystemExit(2) from error
     raise SystemExit(code or 0)
+
+
+def _write_any_character() -> None:
+    """Write redirected output as UTF-8; escape what a terminal's own encoding lacks.
+
+    Windows encodes redirected output in an 8-bit code page, which fails for most scripts.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            if stream.isatty():
+                stream.reconfigure(errors="backslashreplace")
+            else:
+                stream.reconfigure(encoding="utf-8")
 
 
 def _fail(text: str) -> None:

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import time
@@ -219,6 +218,8 @@ def constant_parquet(path):
 
 def read_all(path):
     """In a process of its own: print rows, and by how many bytes memory grew."""
+    import resource  # not on Windows
+
     source = open_source(path, target="y", sensitive="s")
     first = next(source.parts[0].read())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -7,7 +7,7 @@ import pytest
 from fairspan.auditing._attack import ATTACKERS
 from tests.statistical.auditing_attack import auc_coverage, blind_coverage, power
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 
 def test_intervals_hold_a_known_auc() -> None:

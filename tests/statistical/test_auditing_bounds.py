@@ -6,7 +6,7 @@ import pytest
 
 from tests.statistical.auditing_bounds import KINDS, coverage, proxy_coverage
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,7 +13,7 @@ from tests.statistical.auditing_dependence import (
     weighted_level,
 )
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 STATISTICS = ("hsic", "dcor")
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.statistical.auditing_gaps import DISTANCES, KINDS, Coverage, coverage, distance_coverage
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 # A rate of 0.95 is known to 0.013 over 300 draws; of these 600 are drawn, to hold them to 0.93.
 EVEN = ("parity, 2 groups", "parity, 5 groups", "gap, 2 groups", "gap, 5 groups")

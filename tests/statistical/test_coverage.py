@@ -7,7 +7,7 @@ import pytest
 
 from tests.statistical.coverage import coverage, covered
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("fairness", [0.0, 1.0])

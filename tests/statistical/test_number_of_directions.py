@@ -5,7 +5,7 @@ import pytest
 
 from tests.statistical.null_rate import KINDS, n_directions_found, null_rate
 
-pytestmark = pytest.mark.statistical
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -27,7 +27,9 @@ def no_container(monkeypatch, system):
 def test_a_fit_does_not_need_sysconf(monkeypatch, rng):
     monkeypatch.delattr(os, "sysconf", raising=False)
     X = rng.normal(size=(60, 2))
-    model = FairRidge(gamma=1.0, alpha=0.1).fit(X, X[:, 0], sensitive_features=rng.integers(0, 2, 60))
+    model = FairRidge(gamma=1.0, alpha=0.1).fit(
+        X, X[:, 0], sensitive_features=rng.integers(0, 2, 60)
+    )
     assert np.isfinite(model.predict(X)).all()
 
 
