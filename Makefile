@@ -24,17 +24,17 @@ help: ## this list
 .PHONY: venv
 venv: .venv/.stamp ## .venv: the library, editable, with the extras test, plot, io, data
 
-.venv/.stamp:           WHAT := -e '.[test,plot,io,data]'
-.venv-torch/.stamp:     WHAT := -e '.[test,torch]'
+.venv/.stamp:           WHAT := -e '.[test]' -e lab
+.venv-torch/.stamp:     WHAT := -e '.[test,torch]' -e lab
 # Other people's methods, for comparisons.
-.venv-bench/.stamp:     WHAT := -e '.[test,torch,bench]'
-.venv-docs/.stamp:      WHAT := -e '.[docs]' hypothesis pytest
+.venv-bench/.stamp:     WHAT := -e '.[test,torch]' -e 'lab[rivals]'
+.venv-docs/.stamp:      WHAT := -e '.[docs]' -e lab hypothesis pytest
 # Drives a browser that the machine has; it brings none.
-.venv-browser/.stamp:   WHAT := -e '.[test,browser]'
+.venv-browser/.stamp:   WHAT := -e '.[test,browser]' -e lab
 # The core dependencies and the test runner, no extra at all.
 .venv-no-extras/.stamp: WHAT := -e . hypothesis pytest pytest-xdist
 # The only environment off constraints.txt: its pins are the other end of every range.
-.venv-min/.stamp:       WHAT := -e '.[test]'
+.venv-min/.stamp:       WHAT := -e '.[test]' -e lab
 .venv-min/.stamp:       PINS := constraints-min.txt
 
 PINS := constraints.txt
@@ -69,7 +69,7 @@ test: .venv/.stamp ## the suite, without torch
 .PHONY: test-torch
 test-torch: .venv-torch/.stamp ## unit tests and tests/test_torch*.py with torch installed
 	@.venv-torch/bin/python -c "import torch; print('torch', torch.__version__)"
-	@$(ONE_THREAD) .venv-torch/bin/python -m pytest -n auto tests/unit $(wildcard tests/test_torch*.py) $(ARGS)
+	@$(ONE_THREAD) .venv-torch/bin/python -m pytest -n auto tests/unit $(wildcard tests/test_torch*.py lab/tests/test_torch*.py) $(ARGS)
 
 .PHONY: test-no-extras
 test-no-extras: .venv-no-extras/.stamp ## unit tests and tests/test_no_extras.py with the core alone
@@ -88,7 +88,7 @@ test-browser: .venv-browser/.stamp build/axe-core/package/axe.min.js ## the expl
 
 .PHONY: test-bench
 test-bench: .venv-bench/.stamp ## tests that need fairlearn, and the frontier's
-	@$(ONE_THREAD) .venv-bench/bin/python -m pytest -n auto tests/test_frontier.py tests/unit/test_frontier_price.py tests/test_audit_fairlearn.py $(ARGS)
+	@$(ONE_THREAD) .venv-bench/bin/python -m pytest -n auto lab/tests/test_frontier.py lab/tests/test_frontier_price.py tests/test_audit_fairlearn.py $(ARGS)
 	@$(ONE_THREAD) .venv-bench/bin/python -m pytest tests/test_docs.py -k fairlearn
 
 .PHONY: test-min
@@ -222,7 +222,7 @@ lock: ## refresh constraints.txt to the newest versions of every extra
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
 	@grep '^torch==' constraints.txt > .venv-lock/torch.txt
 	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lock/torch.txt \
-		--dry-run --ignore-installed --report .venv-lock/report.json '.[all,bench,browser,docs,test,torch]'
+		--dry-run --ignore-installed --report .venv-lock/report.json -e '.[all,browser,docs,test,torch]' -e 'lab[rivals]'
 	@$(PYTHON) -c "$$LOCK" .venv-lock/report.json .venv-lock/torch.txt > .venv-lock/constraints.txt
 	@mv .venv-lock/constraints.txt constraints.txt && rm -rf .venv-lock
 

@@ -19,10 +19,10 @@ from tests.golden import baselines, compare
 
 from benchmarks.table import ROOT, Bar, at_least, at_most, suite
 from fairspan import datasets
-from fairspan.experiments import METHODS
-from fairspan.experiments._cells import judge
-from fairspan.experiments._methods import Task
-from fairspan.experiments._problems import load
+from fairspan_lab.reproduce import METHODS
+from fairspan_lab.reproduce._cells import judge
+from fairspan_lab.reproduce._methods import Task
+from fairspan_lab.reproduce._problems import load
 
 SHARED = Path(os.environ.get("FAIRSPAN_SHARED") or ROOT.parent / "shared")
 
@@ -42,7 +42,7 @@ def bars() -> Iterator[Bar]:
     loaders = ["tests/unit/test_datasets_fetch.py", "tests/unit/test_datasets_download.py"]
     yield from suite("loaders and downloads", loaders, 90)
     yield from suite(
-        "experiments and command", ["tests/test_experiments.py", "tests/test_cli.py"], 35
+        "experiments and command", ["lab/tests/test_experiments.py", "tests/test_cli.py"], 35
     )
     yield from laftr_bars()
 

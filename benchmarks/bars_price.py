@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import ROOT, Bar, at_least, at_most
-from fairspan.experiments.frontier import METHODS, FailedCellsError, frontier
-from fairspan.experiments.frontier._cells import finished
-from fairspan.experiments.frontier._paired import paired, paired_table
-from fairspan.experiments.frontier._price import (
+from fairspan_lab.frontier import METHODS, FailedCellsError, frontier
+from fairspan_lab.frontier._cells import finished
+from fairspan_lab.frontier._paired import paired, paired_table
+from fairspan_lab.frontier._price import (
     BLIND,
     LIMITS,
     OURS,
@@ -24,8 +24,8 @@ from fairspan.experiments.frontier._price import (
     choose,
     price_table,
 )
-from fairspan.experiments.frontier._styles import compared_at
-from fairspan.experiments.frontier._summary import fit_time, over_correction
+from fairspan_lab.frontier._styles import compared_at
+from fairspan_lab.frontier._summary import fit_time, over_correction
 
 # Where `fairspan bench frontier` keeps its cells; those that are finished are not run again.
 OUT = ROOT / "frontier-output"

@@ -174,8 +174,8 @@ def _kept(folder: Path) -> Iterator[Path]:
 
 def _frontier(folder: Path) -> Found:
     """Page and pictures of the frontier, from the kept cells."""
-    from fairspan.experiments.frontier._cells import finished
-    from fairspan.experiments.frontier._report import write_report
+    from fairspan_lab.frontier._cells import finished
+    from fairspan_lab.frontier._report import write_report
 
     with _kept(folder) as out:
         written = write_report(finished(out / "cells", quick=False), out, quick=False)

@@ -24,7 +24,7 @@ from fairspan import FairRepresentation
 from fairspan.auditing._attack import ATTACKERS, Attack, attack
 from fairspan.auditing._rows import Protected
 from fairspan.encoding import table_encoder
-from fairspan.experiments.frontier._problems import Part, Problem, load
+from fairspan_lab.frontier._problems import Part, Problem, load
 
 SETS = ("Adult", "COMPAS", "Communities", "NLSY79", "Law school")
 MAX_TRAINING, MAX_TEST = 10_000, 5_000

@@ -25,9 +25,9 @@ import scipy.special
 from sklearn.linear_model import LogisticRegression
 
 from fairspan import FairGPClassifier
-from fairspan.experiments.frontier._measures import measure
-from fairspan.experiments.frontier._problems import Split, load, split
 from fairspan.laplace import row_curvature
+from fairspan_lab.frontier._measures import measure
+from fairspan_lab.frontier._problems import Split, load, split
 
 DATA = ("Adult", "COMPAS", "COMPAS (paper's columns)")
 LINE = np.linspace(0.0, 2.0, 61)  # 1 is the fair end

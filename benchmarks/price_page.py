@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bars_price import OUT
-from fairspan.experiments.frontier import METHODS
-from fairspan.experiments.frontier._cells import finished
-from fairspan.experiments.frontier._price import Runs, price_table
-from fairspan.experiments.frontier._styles import compared_at
+from fairspan_lab.frontier import METHODS
+from fairspan_lab.frontier._cells import finished
+from fairspan_lab.frontier._price import Runs, price_table
+from fairspan_lab.frontier._styles import compared_at
 
 SHOWN = (  # one table each, so that a laptop shows it whole
     ("fairspan", "fairspan-past", "fairspan-correlation", "fgp"),

@@ -40,12 +40,6 @@ def test_the_installed_command_and_the_module_are_one():
     assert (done.returncode, done.stdout) == (0, f"fairspan {fairspan.__version__}\n")
 
 
-def test_the_methods_in_the_help_are_those_of_the_experiments():
-    from fairspan.experiments import METHODS
-
-    assert tuple(METHODS) == cli.METHOD_NAMES
-
-
 def test_version(call):
     done = call("--version")
     assert (done.returncode, done.stdout) == (0, f"fairspan {fairspan.__version__}\n")

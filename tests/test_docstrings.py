@@ -23,7 +23,7 @@ MODULES_OF_NAMES = (
     "fairspan.report",
     "fairspan.plotting",
     "fairspan.datasets",
-    "fairspan.baselines",
+    "fairspan_lab.baselines",
     "fairspan.streams",
     "fairspan.persistence",
     "fairspan.encoding",

@@ -10,6 +10,7 @@ ORDER = [
     *(
         "_system",
         "_text",
+        "baselines",
         "exceptions",
         "_files",
         "_html",
@@ -35,13 +36,13 @@ ORDER = [
     ),
     *("certificates", "_parameters", "_columns", "_tensors", "_validation", "streams"),
     *("_metric_inputs", "_decision_metrics", "_score_metrics", "metrics", "plotting"),
-    *("estimators", "auditing", "datasets", "baselines", "experiments", "report", "persistence"),
+    *("estimators", "auditing", "datasets", "report", "persistence"),
     *("_cli_tables", "_cli_read", "_cli_doubts", "_cli_data", "_cli_output", "_cli_models"),
     *("_cli_explore", "cli"),
     "__main__",
 ]
 # They judge or replace any model, so they may not know ours, though the list has it below them.
-NO_ESTIMATORS = {name for name in ORDER if "metric" in name} | {"datasets", "baselines"}
+NO_ESTIMATORS = {name for name in ORDER if "metric" in name} | {"datasets"}
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 

@@ -1,4 +1,8 @@
-"""The command line: `fairspan explore`, `fit`, `predict`, `audit`, `reproduce`, `bench`, `data`."""
+"""The command line: `fairspan explore`, `fit`, `predict`, `audit`, `data`.
+
+Other packages add commands through the entry point group ``fairspan.commands``: a function that
+takes the application. fairspan-lab adds `reproduce` and `bench` that way.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,13 +18,6 @@ from typing import Annotated, Any
 try:
     import typer
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 except ImportError as error:  # pragma: no cover - the message is all there is
     msg = 'The command line needs typer and rich: pip install "fairspan[cli]".'
     raise SystemExit(msg) from error
@@ -29,8 +26,8 @@ from fairspan._cli_data import OFFLINE, SETS, load_set
 from fairspan._cli_explore import explore_command, predict_command
 from fairspan._cli_models import audit_command, fit_command
 from fairspan._cli_output import STDOUT, bring_json, check_json, show
-from fairspan._cli_tables import listed as _listed
 from fairspan._text import printable
+from fairspan.baselines import INSTALL_LAB
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
@@ -42,26 +39,7 @@ app.command("predict")(predict_command)
 app.command("audit")(audit_command)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: list them, or fetch one.")
 app.add_typer(data_app, name="data")
-bench_app = typer.Typer(no_args_is_help=True, help="Comparisons with other methods.")
-app.add_typer(bench_app, name="bench")
-
-METHOD_NAMES = ("fairspan", "fgp", "gp", "linear-ferm", "ferm", "laftr-gp", "ncfr")
-FRONTIER_SETS = ("adult", "compas", "compas-paper", "communities", "nlsy79", "law-school")
-FRONTIER_METHODS = (
-    *(
-        "fairspan",
-        "fairspan-correlation",
-        "fairspan-limits",
-        "fairspan-past",
-        "fairspan-decisions",
-        "fairspan-leaves",
-        "fairspan-aware",
-        "fairspan-aware-correlation",
-    ),
-    *("fgp", "gp", "linear-ferm", "ferm", "hsic", "fair-pca", "boosting"),
-    *("eg-logistic", "eg-psi", "eg-boosting", "ncfr", "ncfr-rff", "laftr-gp", "threshold"),
-    "correlation-remover",
-)
+LAB_COMMANDS = ("reproduce", "bench")
 _errors = Console(stderr=True)
 # Parameters of the Python interface that messages name -> options.
 _OPTIONS = {
@@ -141,103 +119,6 @@ def _top(
     pass
 
 
-@app.command("reproduce")
-def reproduce_command(
-    figure: Annotated[str, typer.Argument(help="figure1, figure2 or all.")] = "all",
-    splits: Annotated[int, typer.Option(help="Random splits beside the paper's own.")] = 0,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(help=f"One of {', '.join(METHOD_NAMES)}; repeat for several."),
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for figures, tables and finished cells.")
-    ] = Path("reproduction"),
-    data_home: DataHome = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Under two minutes, and rough.")] = False,
-    json_file: Json = None,
-) -> None:
-    """Reproduce the paper's figures; a stopped run goes on where it was."""
-    check_json(json_file)
-    from fairspan.experiments import reproduce
-
-    written = reproduce(
-        figure, splits=splits, methods=methods, out=out, data_home=data_home, quick=quick,
-        track=_track,
-        say=lambda text: _errors.print(text, highlight=False, soft_wrap=True, markup=False),
-    )  # fmt: skip
-    _bring_files(written, json_file)
-
-
-@bench_app.command("frontier")
-def frontier_command(
-    data: Annotated[
-        list[str] | None,
-        typer.Option(help=f"Of {', '.join(FRONTIER_SETS)}; repeat, or separate by commas."),
-    ] = None,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(help=f"Of {', '.join(FRONTIER_METHODS)}; repeat, or separate by commas."),
-    ] = None,
-    splits: Annotated[
-        str | None, typer.Option(help="Number of random splits (10), or their range, as 5:10.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for tables, plots and finished cells.")] = Path(
-        "frontier-output"
-    ),
-    data_home: DataHome = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Under a minute, and rough.")] = False,
-    jobs: Annotated[int, typer.Option(help="Processes of one thread each.")] = 1,
-    criteria: Annotated[
-        list[str] | None, typer.Option(help="Of sp, eop, eo; repeat, or separate by commas.")
-    ] = None,
-    json_file: Json = None,
-) -> None:
-    """Error against parity, for fairspan and its rivals; a stopped run goes on where it was."""
-    check_json(json_file)
-    from fairspan.experiments.frontier import FailedCellsError, frontier
-
-    def say(text: str) -> None:
-        _errors.print(text, highlight=False, soft_wrap=True, markup=False)
-
-    try:
-        written = frontier(
-            _listed(data), _listed(methods), splits, out, data_home=data_home, quick=quick,
-            jobs=jobs, criteria=_listed(criteria), track=_track, say=say,
-        )  # fmt: skip
-    except FailedCellsError as error:
-        _bring_files(error.written, json_file, error.failures)
-        for line in error.failures:
-            say(f"Failed: {line}")
-        raise typer.Exit(1) from error
-    _bring_files(written, json_file)
-
-
-def _bring_files(
-    written: Iterable[Path], json_file: Path | None, failures: Iterable[str] = ()
-) -> None:
-    """Files that a run has left, one to a line."""
-    files = [str(path) for path in written]
-    if json_file is not None:
-        bring_json(json_file, {"files": files, "failures": list(failures)})
-    if json_file != STDOUT:
-        for file in files:
-            show(file)
-
-
-def _track(cells: Sequence[Any]) -> Iterable[Any]:
-    """A bar that names the cell at work; nothing where there is no terminal."""
-    columns = (
-        BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        TextColumn("{task.description}", markup=False),
-    )  # fmt: skip
-    with Progress(*columns, console=_errors, disable=not _errors.is_terminal) as progress:
-        task = progress.add_task("", total=len(cells))
-        for cell in cells:
-            progress.update(task, description=cell.title)
-            yield cell
-            progress.advance(task)
-
-
 @data_app.command("list")
 def list_data(json_file: Json = None) -> None:
     """Names of the data sets, with what they are."""
@@ -281,3 +162,25 @@ def fetch_data(
     if json_file != STDOUT:
         where = "comes with an installed package" if file is None else file
         show(f"{name}: {len(table.data)} rows, {where}")
+
+
+def _add_commands() -> None:
+    """Add the commands of other packages; name the package of those that are not installed."""
+    for entry_point in metadata.entry_points(group="fairspan.commands"):
+        entry_point.load()(app)
+    known = {command.name for command in app.registered_commands}
+    known |= {group.name for group in app.registered_groups}
+    for name in LAB_COMMANDS:
+        if name not in known:
+            any_arguments = {"allow_extra_args": True, "ignore_unknown_options": True}
+            app.command(name, hidden=True, context_settings=any_arguments)(_not_installed(name))
+
+
+def _not_installed(name: str) -> Callable[[typer.Context], None]:
+    def command(_context: typer.Context) -> None:
+        raise ImportError(f"`fairspan {name}` is part of fairspan-lab. {INSTALL_LAB}")
+
+    return command
+
+
+_add_commands()

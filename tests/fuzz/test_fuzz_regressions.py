@@ -19,7 +19,7 @@ from fairspan import (
     metrics,
     table_encoder,
 )
-from fairspan.baselines import HSICRidge
+from fairspan_lab.baselines import HSICRidge
 from tests.fuzz.check import Refused, attempt, same
 from tests.fuzz.inputs import FIXED, Rows
 from tests.small import table

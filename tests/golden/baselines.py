@@ -35,7 +35,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
 from fairspan import datasets
-from fairspan.baselines import (
+from fairspan_lab.baselines import (
     FERM,
     NCFR,
     FairPCA,
@@ -44,8 +44,8 @@ from fairspan.baselines import (
     StandardGP,
     StandardGPClassifier,
 )
-from fairspan.baselines.ncfr import _ridge_in_both, _ridge_in_objective, _Side
-from fairspan.baselines.standard_gp import Basis, Hyper, Process, profile_likelihood
+from fairspan_lab.baselines.ncfr import _ridge_in_both, _ridge_in_objective, _Side
+from fairspan_lab.baselines.standard_gp import Basis, Hyper, Process, profile_likelihood
 
 Array = NDArray[np.float64]
 Bar = tuple[str, float, float]

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan.baselines.laftr import LAFTRGP, laftr_sweep
+from fairspan_lab.baselines.laftr import LAFTRGP, laftr_sweep
 
 Array = NDArray[np.float64]
 Rows = tuple[Array, Array, Array]

@@ -42,8 +42,8 @@ from fairspan import (
     save_model,
 )
 from fairspan.datasets import _files as data_files
-from fairspan.experiments._kept import write_table, write_whole
 from fairspan.streams import Checkpoint
+from fairspan_lab.reproduce._kept import write_table, write_whole
 from tests import stream_data
 from tests.small import FIXED, table
 

@@ -18,9 +18,9 @@ import pandas as pd
 
 from fairspan import FairRidge, FairRidgeClassifier, audit, load_model, save_model
 from fairspan._files import inert
-from fairspan.experiments import _kept
-from fairspan.experiments._cells import Cell, finished
 from fairspan.plotting import TradeoffDisplay, plain_label
+from fairspan_lab.reproduce import _kept
+from fairspan_lab.reproduce._cells import Cell, finished
 from tests.small import FIXED, table
 
 NAMES = {

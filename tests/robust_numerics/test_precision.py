@@ -16,7 +16,7 @@ from fairspan import (
     fairness_path,
     metrics,
 )
-from fairspan.baselines import (
+from fairspan_lab.baselines import (
     FERM,
     NCFR,
     FairPCA,

@@ -1,11 +1,9 @@
 """The command line where things go another way: failures, odd tables, odd models, JSON for machines."""
 
-import io
 import json
 import lzma
 import sys
 import warnings
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,13 +13,11 @@ pytest.importorskip("typer")
 pytest.importorskip("skops")
 pd = pytest.importorskip("pandas")
 
-from rich.console import Console  # noqa: E402
 
 import fairspan  # noqa: E402
 from fairspan import _cli_explore, _cli_models, _cli_output, _cli_read, cli  # noqa: E402
 from fairspan import _cli_tables as tables  # noqa: E402
 from fairspan.exceptions import DataWarning, NumericalError, warn_user  # noqa: E402
-from fairspan.experiments import frontier as frontier_module  # noqa: E402
 
 FIT = ("fit", "people.csv", "--target", "repaid", "--protected", "sex", "--model")
 NAMED = {"target": "repaid", "sensitive_features": "sex"}
@@ -153,57 +149,6 @@ def test_json_that_has_nowhere_to_go_is_refused_before_the_work(call, command):
     done = call(*command, "--json", "nowhere/a.json")
     assert (done.code, done.out) == (2, "")
     assert "there is no folder nowhere" in done.err
-
-
-# ------------------------------------------------------------------ long runs
-
-
-def test_a_reproduction_names_its_files(call, monkeypatch):
-    import fairspan.experiments
-
-    files = [Path("a/results.csv"), Path("a/page.md")]
-    monkeypatch.setattr(fairspan.experiments, "reproduce", lambda *_, **__: files)
-    assert call("reproduce").out.split() == [str(file) for file in files]
-    found = json.loads(call("reproduce", "--json", "-").out)
-    assert found == {"files": [str(file) for file in files], "failures": []}
-
-
-def test_cells_that_fail_are_named_and_the_rest_is_kept(call, monkeypatch):
-    def fails(*_, **__):
-        raise frontier_module.FailedCellsError(["adult: [no] memory"], 2, [Path("frontier.csv")])
-
-    monkeypatch.setattr(frontier_module, "frontier", fails)
-    done = call("bench", "frontier", "--json", "-")
-    assert done.code == 1
-    assert json.loads(done.out) == {"files": ["frontier.csv"], "failures": ["adult: [no] memory"]}
-    assert "Failed: adult: [no] memory" in done.err
-    plain = call("bench", "frontier")
-    assert (plain.code, plain.out) == (1, "frontier.csv\n")
-
-
-def test_a_finished_frontier_names_its_files(call, monkeypatch):
-    asked = []
-
-    def runs(data, methods, *_, say, **__):
-        asked.append((data, methods))
-        say("[bold]hello[/]")
-        return [Path("frontier.csv")]
-
-    monkeypatch.setattr(frontier_module, "frontier", runs)
-    done = call("bench", "frontier", "--data", "adult,compas", "--methods", "gp")
-    assert (done.code, done.out) == (0, "frontier.csv\n")
-    assert "[bold]hello[/]" in done.err
-    assert asked == [(["adult", "compas"], ["gp"])]
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_the_cell_at_work_is_named_on_a_terminal_only(monkeypatch, terminal):
-    stream = io.StringIO()
-    console = Console(file=stream, force_terminal=terminal, width=100)
-    monkeypatch.setattr(cli, "_errors", console)
-    cells = [SimpleNamespace(title=f"Adult [red]{i}[/]") for i in range(3)]
-    assert list(cli._track(cells)) == cells
-    assert ("Adult [red]2[/]" in stream.getvalue()) == terminal  # text, no markup
 
 
 # ------------------------------------------------------------------ models and predictions

@@ -281,7 +281,7 @@ def test_two_rows_are_too_few_to_recognise_a_protected_column():
 
 
 def test_a_regression_of_text_is_refused_with_the_type():
-    from fairspan.baselines import NCFR
+    from fairspan_lab.baselines import NCFR
 
     X, _, s = rows()
     with pytest.raises(ValueError, match="NCFR needs numbers"):

@@ -331,9 +331,9 @@ def test_functions_of_arrays_are_not_called_with_tensors(rows):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_adversary_of_the_paper_is_trained_with_every_weight():
-    from tests.test_experiments import labels_problem
+    from lab.tests.test_experiments import labels_problem
 
-    from fairspan.experiments._methods import METHODS, Task
+    from fairspan_lab.reproduce._methods import METHODS, Task
 
     problem = labels_problem()
     points = list(METHODS["laftr-gp"].run(Task(problem, "sp", 0, quick=True)))

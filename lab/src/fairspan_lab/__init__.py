@@ -1,0 +1,1 @@
+"""Rivals, the paper's experiments and the comparison of methods, for fairspan."""

@@ -1,0 +1,96 @@
+"""The methods of the frontier: what each is called, where it applies, what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from fairspan_lab.frontier import _fairlearn, _margins, _ours, _rivals
+from fairspan_lab.frontier._task import Point, Task
+from fairspan_lab.reproduce._kept import Labelled
+
+__all__ = ["CRITERIA", "METHODS", "QUICK_METHODS", "Method"]
+
+CRITERIA = ("sp", "eop", "eo")
+QUICK_METHODS = ("fairspan", "fgp", "hsic", "ncfr")
+
+
+@dataclass(frozen=True)
+class Method(Labelled):
+    """One curve: points along a dial, least constrained first."""
+
+    label: str
+    run: Callable[[Task], Iterator[Point]]
+    parameter: str = ""  # name of the dial value; empty: there is no dial
+    criteria: tuple[str, ...] = ()  # empty: it is not fitted by criterion
+    classes_only: bool = False
+    numbers_only: bool = False  # some protected attribute must have many values
+    reads_sensitive: bool = False  # at prediction time
+    needs: str | None = None  # package beyond the core
+
+    def cells(self, *, classifies: bool, all_binary: bool) -> tuple[str, ...]:
+        """Criteria it is to be fitted for on such a data set; "none": once for all of them."""
+        if (self.classes_only and not classifies) or (self.numbers_only and all_binary):
+            return ()
+        if not self.criteria:
+            return ("none",)
+        return tuple(c for c in self.criteria if classifies or c == "sp")
+
+
+METHODS = {
+    "fairspan": Method("fairspan", _ours.fairspan, "fairness", CRITERIA),
+    "fairspan-correlation": Method(
+        "fairspan, correlations only", _ours.correlation, "fairness", CRITERIA, numbers_only=True
+    ),
+    "fairspan-limits": Method(
+        "fairspan, one limit each", _ours.limits, "limit", CRITERIA, numbers_only=True
+    ),
+    "fairspan-past": Method("fairspan, past the fair end", _ours.past, "fairness", CRITERIA),
+    "fairspan-decisions": Method(
+        "fairspan, for decisions", _ours.decisions, "fairness", CRITERIA, classes_only=True
+    ),
+    "fairspan-leaves": Method("fairspan, boosted leaves", _ours.leaves, "fairness", CRITERIA),
+    "fairspan-aware": Method(
+        "fairspan with S", _ours.aware, "fairness", CRITERIA, reads_sensitive=True
+    ),
+    "fairspan-aware-correlation": Method(
+        "fairspan with S, correlations only", _ours.aware_correlation, "fairness", CRITERIA,
+        numbers_only=True, reads_sensitive=True,
+    ),
+    "fgp": Method("FGP (as published)", _ours.fgp, "epsilon", CRITERIA),
+    "gp": Method("GP", _rivals.gp),
+    # Both bind equal opportunity, whichever criterion they are judged by.
+    "linear-ferm": Method("Linear-FERM", _margins.linear_ferm, classes_only=True),
+    "ferm": Method("FERM", _margins.ferm, "tolerance", classes_only=True),
+    # Statistical parity is all it knows.
+    "hsic": Method("HSIC ridge", _rivals.hsic, "mu"),
+    "fair-pca": Method("Fair kernel PCA", _rivals.fair_pca, "components", ("sp", "eop")),
+    "boosting": Method("Boosting", _rivals.boosting),
+    "eg-logistic": Method(
+        "EG, logistic", _fairlearn.eg_logistic, "bound", CRITERIA, classes_only=True,
+        needs="fairlearn",
+    ),
+    "eg-psi": Method(
+        "EG, kernel coordinates", _fairlearn.eg_psi, "bound", CRITERIA, classes_only=True,
+        needs="fairlearn",
+    ),
+    "eg-boosting": Method(
+        "EG, boosting", _fairlearn.eg_boosting, "bound", CRITERIA, classes_only=True,
+        needs="fairlearn",
+    ),
+    # Statistical parity is all that the two know.
+    "ncfr": Method("NCFR", _rivals.ncfr, "eta", reads_sensitive=True),
+    "ncfr-rff": Method("NCFR, random features", _rivals.ncfr_rff, "eta", reads_sensitive=True),
+    "laftr-gp": Method(
+        f"LAFTR-GP ({_rivals.LAFTR_EPOCHS} epochs)", _rivals.laftr_gp, "gamma", CRITERIA,
+        classes_only=True, reads_sensitive=True, needs="torch",
+    ),
+    "threshold": Method(
+        "Thresholds by group", _fairlearn.threshold, "", CRITERIA, classes_only=True,
+        reads_sensitive=True, needs="fairlearn",
+    ),
+    "correlation-remover": Method(
+        "Correlation remover", _fairlearn.correlation_remover, "alpha", reads_sensitive=True,
+        needs="fairlearn",
+    ),
+}  # fmt: skip

@@ -1,0 +1,240 @@
+"""The page of the frontier benchmark: its tables in markdown, and what they say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fairspan_lab.frontier._methods import METHODS
+from fairspan_lab.frontier._price import AWARE, BLIND, LIMITS, TABLES, Runs
+from fairspan_lab.frontier._summary import fit_time, over_correction
+
+__all__ = ["markdown"]
+
+Row = dict[str, Any]
+
+_MEASURES = {
+    "sp": "statistical parity, |corr(score, S)|",
+    "eop": "equal opportunity, |corr(score, S)| within y = 1",
+    "eo": "equalized odds, |corr(score, S)| within each class",
+    "dp": "decisions, difference of selection rates (models fitted for statistical parity)",
+    "eod": "decisions, difference of true or false positive rates (models fitted for equalized odds)",
+}
+_HOW_TO_READ = (
+    "A method's model is the one of lowest error among the values of its dial that keep the limit in "
+    "every protected attribute, both on validation rows; where none does, the fairest. Error and parity "
+    "are then those of test rows. The price is the error above one number per split, the error of "
+    "fairspan unconstrained, so that differences of prices are differences of errors. "
+    "A cell: price ± standard error over the splits, which share rows (parity on test rows; splits that "
+    "kept the limit on validation rows). The column after it has the price if the model is "
+    "chosen on the test rows: optimistic, for comparison only. A price in italics was paid without "
+    "keeping the limit on at least half of the splits."
+)
+_LAW = (
+    "The next table is apart for a legal reason: a model that reads S at prediction treats two people "
+    "who differ only in S differently, which many laws on lending and hiring forbid."
+)
+
+
+def markdown(
+    runs: Runs, price: list[Row], paired: list[Row], areas: list[Row], pictures: list[Path],
+    quick: bool,
+) -> str:  # fmt: skip
+    """The page `frontier.md` that goes with the tables and pictures."""
+    out = ["# What parity costs", "", "Written by `fairspan bench frontier`."]
+    if quick:
+        out[-1] += " With `--quick`: few rows, splits and dial values, so rough."
+    out += ["", _HOW_TO_READ, ""]
+    out += [line for path in pictures for line in (f"![{path.stem}]({path.name})", "")]
+    out += ["## Where ours is worse", "", *_losses(paired), ""]
+    for data in runs.sets:
+        out += [f"## {data}", ""]
+        free = list(runs.unconstrained(data).values())
+        if free:
+            mean = sum(free) / len(free)
+            out += [f"Unconstrained error of fairspan: {mean:.4f} over {len(free)} splits.", ""]
+        else:
+            out += ["fairspan was not run, so there are no prices.", ""]
+        for key in dict.fromkeys(
+            (r["criterion"], r["measure"]) for r in price if r["data"] == data
+        ):
+            own = [r for r in price if (r["data"], r["criterion"], r["measure"]) == (data, *key)]
+            out += [f"### {data}: {_MEASURES[key[1]]}", "", *_price_tables(own)]
+    out += ["## Dominated area", "", *_areas(runs, areas), ""]
+    out += ["## Limits not met", "", *_not_met(price), ""]
+    for title, lines in (("Past the noise", _over(runs)), ("Time of a fit", _times(runs))):
+        if lines:
+            out += [f"## {title}", "", *lines, ""]
+    return "\n".join(out)
+
+
+def _price_tables(rows: list[Row]) -> Iterable[str]:
+    """The methods that predict from X alone; then those that read S, with fairspan for comparison."""
+    present = list(dict.fromkeys(row["method"] for row in rows))
+    reads = [m for m in present if METHODS[m].reads_sensitive]
+    yield from _price_table(rows, [(m, METHODS[m].name) for m in present if m not in reads])
+    if reads:
+        names = [(m, METHODS[m].name) for m in reads]
+        if "fairspan" in present:
+            names.insert(0, ("fairspan", f"{METHODS['fairspan'].label}: does not read S"))
+        yield from (_LAW, "", *_price_table(rows, names))
+
+
+def _price_table(rows: list[Row], methods: list[tuple[str, str]]) -> Iterable[str]:
+    limits = list(dict.fromkeys(row["limit"] for row in rows))
+    by_key = {(row["method"], row["limit"]): row for row in rows}
+    yield "| method | own unconstrained error | " + " | ".join(
+        f"≤ {limit:g} | on test" for limit in limits
+    ) + " |"  # fmt: skip
+    yield "|---" * (2 + 2 * len(limits)) + "|"
+    for method, name in methods:
+        found = [by_key[method, limit] for limit in limits]
+        free = found[0]["error"] - found[0]["own_price"]
+        yield f"| {name} | {free:.4f} | " + " | ".join(map(_price_cell, found)) + " |"
+    yield ""
+
+
+def _price_cell(row: Row) -> str:
+    text = _signed(row["price"], row["price_se"])
+    if 2 * row["met"] < row["splits"]:
+        text = f"*{text}*"
+    # The price on the test rows is counted from the same number.
+    peeked = row["price"] + row["test_chosen_error"] - row["error"]
+    got = f"({row['test_measure']:.3f}; {row['met']}/{row['splits']})"
+    return f"{text} {got} | {_signed(peeked, math.nan)}"
+
+
+def _signed(mean: float, se: float) -> str:
+    if math.isnan(mean):
+        return "?"
+    # Adding 0 after rounding makes -0.0000 a plain zero.
+    text = f"{round(mean, 4) + 0.0:+.4f}"
+    return text if math.isnan(se) else f"{text} ± {se:.4f}"
+
+
+def _losses(paired: list[Row]) -> Iterable[str]:
+    """Every comparison in which ours has the larger error by more than one standard error."""
+    yield (
+        "Error of ours less the rival's, split by split, each rival against ours on the same ground "
+        "(boosting against boosted leaves, decisions against the model for decisions, methods that read S "
+        "against fairspan with S, methods that bind only correlations with an attribute of many values "
+        "against fairspan that does so too). First over the splits on which the rival kept the limit on "
+        "validation rows; a cell with fewer than three of them is not reached. Then at equal parity, over "
+        "all splits: both at the limit, or at what the rival reached if that is larger, on validation rows "
+        "(for decisions both as a draw between two of their models, which meets any limit exactly)."
+    )
+    yield ""
+    for title, rivals in (("From X alone", BLIND), ("Reading S", AWARE)):
+        for _, measure in TABLES:
+            rows = [r for r in paired if r["measure"] == measure and r["rival"] in rivals]
+            if rows:
+                yield from (f"**{title}: {_MEASURES[measure]}**", "", *_loss_list(rows), "")
+
+
+def _loss_list(rows: list[Row]) -> Iterable[str]:
+    away = sum(row["verdict"] == "not reached" for row in rows)
+    short = sum(row["ours_met"] < row["met"] for row in rows)
+    yield (
+        f"- {len(rows)} cells, {away} not reached by the rival; in {short} ours missed the limit on a "
+        "split on which the rival kept it."
+    )
+    if all(row["reached_verdict"] == "too few splits" for row in rows):
+        yield "- with fewer than three splits there is no telling who is worse"
+        return
+    for start, where in (
+        ("", "at the limit"), ("both_", "at the limit, where both keep it"),
+        ("reached_", "at equal parity"),
+    ):  # fmt: skip
+        worse = [row for row in rows if row[f"{start}verdict"].startswith("worse")]
+        yield f"- {where}: worse by more than one standard error in {len(worse)} cells"
+        # A rival without a dial gives the same numbers at several limits: one line for them.
+        for r, limits in _merged(worse, start):
+            gap = _signed(r[f"{start}mean"], r[f"{start}se"])
+            n = {"": r["met"], "both_": r["ours_met"], "reached_": r["splits"]}[start]
+            yield (
+                f"    - {r['data']} ≤ {limits}: {METHODS[r['ours']].name} against "
+                f"{METHODS[r['rival']].name} {gap}, {r[f'{start}z']:.1f} standard errors, {n} splits"
+            )
+
+
+def _merged(rows: list[Row], start: str) -> Iterable[tuple[Row, str]]:
+    """Rows that differ by their limit only, as one and its limits."""
+    same: dict[tuple[Any, ...], list[Row]] = {}
+    for r in rows:
+        key = (r["data"], r["rival"], r[f"{start}mean"], r[f"{start}se"], r["met"])
+        same.setdefault(key, []).append(r)
+    for found in same.values():
+        yield found[0], ", ".join(f"{r['limit']:g}" for r in found)
+
+
+def _areas(runs: Runs, areas: list[Row]) -> Iterable[str]:
+    yield (
+        "Share of the rectangle of (worst |corr| with S, error) that a method's models dominate on the test "
+        "rows, ± standard error over the splits; larger is better. The rectangle goes from |corr| 0 and "
+        "the lowest error of all to the largest unconstrained |corr| and the largest error chosen."
+    )
+    yield ""
+    by_key = {(row["data"], row["method"]): row for row in areas}
+    yield "| method | " + " | ".join(runs.sets) + " |"
+    yield "|---" * (1 + len(runs.sets)) + "|"
+    for method in (m for m in METHODS if any((data, m) in by_key for data in runs.sets)):
+        cells = []
+        for data in runs.sets:
+            row = by_key.get((data, method))
+            spread = "" if row is None or math.isnan(row["se"]) else f" ± {row['se']:.3f}"
+            cells.append("" if row is None else f"{row['hypervolume']:.3f}{spread}")
+        yield f"| {METHODS[method].name} | " + " | ".join(cells) + " |"
+
+
+def _not_met(price: list[Row]) -> Iterable[str]:
+    yield (
+        "Splits of all data sets on which no value of the dial kept the limit on |corr(score, S)| on "
+        "validation rows."
+    )
+    yield ""
+    own = [row for row in price if row["measure"] == "sp"]
+    yield "| method | " + " | ".join(f"≤ {limit:g}" for limit in LIMITS) + " |"
+    yield "|---" * (1 + len(LIMITS)) + "|"
+    for method in (m for m in METHODS if any(r["method"] == m for r in own)):
+        cells = []
+        for limit in LIMITS:
+            found = [r for r in own if (r["method"], r["limit"]) == (method, limit)]
+            total = sum(r["splits"] for r in found)
+            cells.append(f"{total - sum(r['met'] for r in found)} of {total}")
+        yield f"| {METHODS[method].name} | " + " | ".join(cells) + " |"
+
+
+def _over(runs: Runs) -> list[str]:
+    head = [
+        "fairspan at fairness 1: |corr(score, S)| on test rows, mean over the splits, against "
+        "2/sqrt(test rows) + 2/sqrt(fit rows). More would be dependence that was left, or put in by "
+        "correcting too much.",
+        "",
+        "| data | attribute | mean | allowed | of it |",
+        "|---|---|---|---|---|",
+    ]
+    found = [
+        f"| {r['data']} | {r['attribute']} | {r['parity']:.4f} | {r['allowed']:.4f} | {r['ratio']:.2f} |"
+        for r in over_correction(runs)
+    ]
+    return [*head, *found] if found else []
+
+
+def _times(runs: Runs) -> list[str]:
+    """One fit of ours, which serves the whole dial, against the reductions, fitted for each value."""
+    out = []
+    for data in runs.sets:
+        for rival in (m for m in BLIND if m.startswith("eg-")):
+            ratio, one = (
+                fit_time(runs, data, "sp", "fairspan", rival, dial=dial) for dial in (True, False)
+            )
+            if not math.isnan(ratio):
+                out.append(f"| {data} | {METHODS[rival].name} | {ratio:.3f} | {one:.2f} |")
+    head = (
+        "CPU seconds of fairspan's one fit, which serves all values of the dial, over those of EG: for all "
+        "values, since one is chosen among them, and for one alone."
+    )
+    table = ["| data | against | whole dial | one value |", "|---|---|---|---|"]
+    return [head, "", *table, *out] if out else []
