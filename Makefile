@@ -10,19 +10,20 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-DEPS := pyproject.toml constraints.txt constraints-min.txt
+DEPS := pyproject.toml lab/pyproject.toml constraints.txt constraints-min.txt
 # One BLAS thread: timings mean something, and pytest-xdist workers do not fight over cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 BIN := .venv/bin
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^(# )?[a-zN][a-zA-Z%-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^# //; s/:.*## /\t/' | expand -t 18
 
 # --- environments -------------------------------------------------------------------------------
 
+# .venv: the library, editable, with the extras test, plot, io, data.
 .PHONY: venv
-venv: .venv/.stamp ## .venv: the library, editable, with the extras test, plot, io, data
+venv: .venv/.stamp
 
 .venv/.stamp:           WHAT := -e '.[test]' -e lab
 .venv-torch/.stamp:     WHAT := -e '.[test,torch]' -e lab
@@ -64,15 +65,19 @@ test: .venv/.stamp ## the suite, without torch
 	@$(BIN)/python -c "import sys, importlib.util as u; sys.exit(u.find_spec('torch') and 'torch is installed in .venv: make clean, then make test')"
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto $(ARGS)
 
-# --- other environments, other questions --------------------------------------------------------
+# --- other environments -------------------------------------------------------------------------
 
+# test-NAME: ## the tests of one environment: torch, no-extras, browser, bench, min, versions, docs, shared
+
+# Unit tests and tests/test_torch*.py with torch installed.
 .PHONY: test-torch
-test-torch: .venv-torch/.stamp ## unit tests and tests/test_torch*.py with torch installed
+test-torch: .venv-torch/.stamp
 	@.venv-torch/bin/python -c "import torch; print('torch', torch.__version__)"
 	@$(ONE_THREAD) .venv-torch/bin/python -m pytest -n auto tests/unit $(wildcard tests/test_torch*.py lab/tests/test_torch*.py) $(ARGS)
 
+# Unit tests and tests/test_no_extras.py with the core alone.
 .PHONY: test-no-extras
-test-no-extras: .venv-no-extras/.stamp ## unit tests and tests/test_no_extras.py with the core alone
+test-no-extras: .venv-no-extras/.stamp
 	@$(ONE_THREAD) .venv-no-extras/bin/python -m pytest -n auto tests/unit $(wildcard tests/test_no_extras.py) $(ARGS)
 
 # axe-core looks for what keeps people out; without npm or a browser the tests skip with a reason.
@@ -82,17 +87,20 @@ build/axe-core/package/axe.min.js:
 	@cd build/axe-core && npm pack --silent axe-core@$(AXE) > /dev/null && tar xzf axe-core-$(AXE).tgz \
 		|| echo "axe-core could not be fetched by npm: its tests skip" >&2
 
+# The explorer, and the site if it is built, in headless Chromium.
 .PHONY: test-browser
-test-browser: .venv-browser/.stamp build/axe-core/package/axe.min.js ## the explorer, and the site if it is built, in headless Chromium
+test-browser: .venv-browser/.stamp build/axe-core/package/axe.min.js
 	@$(ONE_THREAD) .venv-browser/bin/python -m pytest -n 2 --dist loadscope tests/browser $(ARGS)
 
+# Tests that need fairlearn, and the frontier's.
 .PHONY: test-bench
-test-bench: .venv-bench/.stamp ## tests that need fairlearn, and the frontier's
+test-bench: .venv-bench/.stamp
 	@$(ONE_THREAD) .venv-bench/bin/python -m pytest -n auto lab/tests/test_frontier.py lab/tests/test_frontier_price.py tests/test_audit_fairlearn.py $(ARGS)
 	@$(ONE_THREAD) .venv-bench/bin/python -m pytest tests/test_docs.py -k fairlearn
 
+# The suite with the lowest supported versions.
 .PHONY: test-min
-test-min: .venv-min/.stamp ## the suite with the lowest supported versions
+test-min: .venv-min/.stamp
 	@$(ONE_THREAD) .venv-min/bin/python -m pytest -n auto $(ARGS)
 
 # Routing and scikit-learn's own checks under each of its versions that we promise; all else as pinned.
@@ -108,9 +116,10 @@ $(SKLEARN_ENVS:%=%/.stamp): $(DEPS)
 		hypothesis pandas pytest pytest-xdist
 	@touch $@
 
+# Routing and estimator checks under scikit-learn 1.6 to 1.9.
 .PHONY: test-versions
-test-versions: $(SKLEARN_ENVS:%=%/.stamp) ## routing and estimator checks under scikit-learn 1.6 to 1.9
-	@$(ONE_THREAD) $(firstword $(SKLEARN_ENVS))/bin/python -m benchmarks.robust_numerics \
+test-versions: $(SKLEARN_ENVS:%=%/.stamp)
+	@$(ONE_THREAD) $(firstword $(SKLEARN_ENVS))/bin/python -m tools.robust_numerics \
 		--python $(SKLEARN_ENVS:%=%/bin/python)
 
 .PHONY: test-slow
@@ -122,24 +131,27 @@ test-long: .venv/.stamp ## the longest tests, over an hour
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m long $(ARGS)
 
 # Reference data is not part of the repository; without it these tests skip.
+# The tests of the suite that need the reference data.
 .PHONY: test-shared
-test-shared: .venv/.stamp ## the tests of the suite that need the reference data
+test-shared: .venv/.stamp
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "shared and not slow and not long" $(ARGS)
 
 # Long by design: a bounded slice of each is part of `make test`.
+# 20,000 strange inputs and files: right, or one of our own errors.
 .PHONY: fuzz
-fuzz: .venv/.stamp ## 20,000 strange inputs and files: right, or one of our own errors
-	@$(ONE_THREAD) $(BIN)/python -m benchmarks.fuzz $(ARGS)
-	@$(ONE_THREAD) $(BIN)/python -m benchmarks.fuzz_bytes
+fuzz: .venv/.stamp
+	@$(ONE_THREAD) $(BIN)/python -m tools.fuzz $(ARGS)
+	@$(ONE_THREAD) $(BIN)/python -m tools.fuzz_bytes
 
+# Break the core in many ways; a test must fail for each.
 .PHONY: mutants
-mutants: .venv/.stamp ## break the core in many ways; a test must fail for each
-	@$(ONE_THREAD) $(BIN)/python -m benchmarks.mutants $(ARGS)
+mutants: .venv/.stamp
+	@$(ONE_THREAD) $(BIN)/python -m tools.mutants $(ARGS)
 
 # What needs torch or fairlearn is run where they are, and all is put together.
 .PHONY: coverage
 coverage: .venv/.stamp .venv-torch/.stamp .venv-bench/.stamp ## lines and branches of src the suite runs; every gap explained
-	@$(ONE_THREAD) $(BIN)/python -m benchmarks.covered $(ARGS)
+	@$(ONE_THREAD) $(BIN)/python -m tools.covered $(ARGS)
 
 # --- documentation ------------------------------------------------------------------------------
 
@@ -152,8 +164,9 @@ docs: .venv-docs/.stamp ## the site, in docs/_build/html; warnings are errors
 		-d docs/_build/doctrees docs docs/_build/html $(ARGS)
 	@.venv-docs/bin/python docs/_links.py docs/_build/html
 
+# Build the site, then its links, anchors, resources and pages.
 .PHONY: test-docs
-test-docs: docs ## build the site, then its links, anchors, resources and pages
+test-docs: docs
 	@FAIRSPAN_REQUIRE_DOCS=1 $(ONE_THREAD) .venv-docs/bin/python -m pytest \
 		tests/test_docs_site.py tests/test_docs_pages.py
 
@@ -181,37 +194,38 @@ bench: .venv/.stamp ## time and memory of the core, one BLAS thread
 .PHONY: frontier
 frontier: .venv-bench/.stamp ## error against parity, all methods: ARGS="--quick" for a minute's worth
 	@$(if $(wildcard ../shared/data),FAIRSPAN_DATA=$${FAIRSPAN_DATA:-../shared/data}) \
-		$(ONE_THREAD) .venv-bench/bin/python -m benchmarks.frontier $(ARGS)
+		$(ONE_THREAD) .venv-bench/bin/python -m tools.frontier $(ARGS)
 
-bars-%: .venv/.stamp ## bars-core: `name measured limit pass` for one milestone; non-zero on a miss
+acceptance-%: .venv/.stamp ## `name measured limit pass` for core, models, price, scale, audit, ...; fails on a miss
 	@$(if $(wildcard ../shared/data),FAIRSPAN_DATA=$${FAIRSPAN_DATA:-../shared/data}) \
-		$(ONE_THREAD) $(BARS_BIN)/python -m benchmarks.bars $*
+		$(ONE_THREAD) $(ACCEPTANCE_BIN)/python -m tools.acceptance $*
 
+# Defects of 0.1.0: their tests fail with its code and pass with this.
 .PHONY: acceptance-repair
-acceptance-repair: .venv/.stamp ## defects of 0.1.0: their tests fail with its code and pass with this
+acceptance-repair: .venv/.stamp
 	@$(ONE_THREAD) $(BIN)/python -m tools.regressions $(ARGS)
 
-BARS_BIN := $(BIN)
+ACCEPTANCE_BIN := $(BIN)
 
 # LAFTR is trained where torch is.
-bars-experiments: .venv-torch/.stamp
+acceptance-experiments: .venv-torch/.stamp
 
 # The frontier's rivals are there alone.
-bars-price: .venv-bench/.stamp
-bars-price: BARS_BIN := .venv-bench/bin
+acceptance-price: .venv-bench/.stamp
+acceptance-price: ACCEPTANCE_BIN := .venv-bench/bin
 
 # Equality with fairlearn is checked where it is installed.
-bars-audit: .venv-bench/.stamp
-bars-audit: BARS_BIN := .venv-bench/bin
+acceptance-audit: .venv-bench/.stamp
+acceptance-audit: ACCEPTANCE_BIN := .venv-bench/bin
 
 # Versions of scikit-learn, the lowest of everything, and torch's part of the coverage.
-bars-robustness: $(SKLEARN_ENVS:%=%/.stamp) .venv-min/.stamp .venv-torch/.stamp
+acceptance-robustness: $(SKLEARN_ENVS:%=%/.stamp) .venv-min/.stamp .venv-torch/.stamp
 
 # The report is looked at in a browser.
-bars-explorer: .venv-browser/.stamp build/axe-core/package/axe.min.js
-bars-explorer: BARS_BIN := .venv-browser/bin
+acceptance-explorer: .venv-browser/.stamp build/axe-core/package/axe.min.js
+acceptance-explorer: ACCEPTANCE_BIN := .venv-browser/bin
 
-bars-docs: .venv-docs/.stamp .venv-browser/.stamp
+acceptance-docs: .venv-docs/.stamp .venv-browser/.stamp
 
 # --- upkeep -------------------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
+from tools.table import Measurement, at_most, show
 
 from benchmarks.core import cpu
-from benchmarks.table import Bar, at_most, show
 from fairspan import FairGPClassifier, audit
 
 N, P, D = 100_000, 20, 1000
@@ -33,7 +33,7 @@ def make_people(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, dict[str
     return X, y.astype(int), {"sex": sex, "race": race, "age": age}
 
 
-def bars() -> Iterator[Bar]:
+def measurements() -> Iterator[Measurement]:
     """Default audit over default fit with D landmarks, both on the same rows."""
     X, y, sensitive = make_people(N)
     with threadpool_limits(1), warnings.catch_warnings():
@@ -51,4 +51,4 @@ def bars() -> Iterator[Bar]:
 
 
 if __name__ == "__main__":
-    sys.exit(show(bars()))
+    sys.exit(show(measurements()))

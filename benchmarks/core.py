@@ -23,8 +23,8 @@ import scipy.linalg
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_limits
+from tools.table import Measurement, at_least, at_most, show
 
-from benchmarks.table import Bar, at_least, at_most, show
 from fairspan import FairRepresentation
 from fairspan.accumulator import Accumulator
 from fairspan.features import Kernel, LandmarkMap
@@ -169,7 +169,7 @@ def literal_ratio(n: int = 1628, p: int = 13) -> float:
     return t_printed / t_ours
 
 
-def bars(quick: bool = False) -> Iterator[Bar]:
+def measurements(quick: bool = False) -> Iterator[Measurement]:
     """Every speed bar of the core."""
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -200,7 +200,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="n = 50k only")
     print(f"p={P}, D={D}, one BLAS thread, CPU time, medians of interleaved ratios")
-    return show(bars(parser.parse_args().quick))
+    return show(measurements(parser.parse_args().quick))
 
 
 if __name__ == "__main__":

@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
+from tools.table import ROOT
 
 from benchmarks.core import ALPHA, GAMMA, PATH, P, cpu, make_data
 from benchmarks.scale_speed import fixed_model, some_rows
-from benchmarks.table import ROOT
 from fairspan import FairRidge
 
 RESULTS = ROOT / "benchmarks" / "results" / "scale-growth.csv"

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from tools.table import Measurement, at_least, at_most
 
-from benchmarks.table import Bar, at_least, at_most
 from fairspan import FairRidge, _device
 from fairspan.estimators._device_pass import DevicePass
 
@@ -204,7 +204,7 @@ def from_host(machine: Machine, rows: Rows, D: int) -> tuple[float, float]:
     return len(X) / took, float(np.abs(a - b).max() / np.abs(a).max())
 
 
-def bars(machine: Machine, n: int, n_stream: int, D: int) -> Iterator[Bar]:
+def measurements(machine: Machine, n: int, n_stream: int, D: int) -> Iterator[Measurement]:
     """Every bar of this machine; what else is worth knowing is printed on the way."""
     print(machine)
     print(f"{n:,} rows of {P} features, D={D}, float64")
@@ -273,7 +273,7 @@ def main() -> int:
         began = time.perf_counter()
         print(f"$ python -m benchmarks.scale_gpu {' '.join(sys.argv[1:])}")
         found = []
-        for bar in bars(Machine(args.device), args.rows, n_stream, args.columns):
+        for bar in measurements(Machine(args.device), args.rows, n_stream, args.columns):
             found.append(bar)
             print(bar.line())
             missed += not bar.passed

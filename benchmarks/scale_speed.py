@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas
 from threadpoolctl import threadpool_limits
+from tools.table import Measurement, at_least, at_most, show
 
 from benchmarks.core import ALPHA, BLOCK_ROWS, ETA, GAMMA, cpu, make_data, unfair_fit
-from benchmarks.table import Bar, at_least, at_most, show
 from fairspan import FairRidge
 from fairspan.estimators._pilot import MomentsPass
 
@@ -120,7 +120,7 @@ def syrk_share(D: int, n: int) -> float:
     return float(quickest[0] / quickest[1:].max())
 
 
-def bars(n: int = 200_000) -> Iterator[Bar]:
+def measurements(n: int = 200_000) -> Iterator[Measurement]:
     """Both, at n rows."""
     share = syrk_share(1000, n)
     yield at_least(f"pass over rows / SYRK rate, D=1000, n={n:,}", share, 0.70)
@@ -131,4 +131,4 @@ def bars(n: int = 200_000) -> Iterator[Bar]:
 
 
 if __name__ == "__main__":
-    sys.exit(show(bars()))
+    sys.exit(show(measurements()))

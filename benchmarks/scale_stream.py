@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from tools.table import Measurement, at_most, between, show
 
 from benchmarks.core import P, make_data
-from benchmarks.table import Bar, at_most, between, show
 
 ROWS, COMPONENTS = 1_000_000, 1000
 _GROUP_ROWS = 2**17
@@ -76,7 +76,7 @@ def measure(path: Path, components: int = COMPONENTS) -> dict[str, float]:
     return found
 
 
-def bars(rows: int = ROWS, components: int = COMPONENTS) -> Iterator[Bar]:
+def measurements(rows: int = ROWS, components: int = COMPONENTS) -> Iterator[Measurement]:
     """Peak memory at all the rows; time there over the time at half of them."""
     with tempfile.TemporaryDirectory() as folder:
         files = {
@@ -101,7 +101,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    return show(bars(ROWS // 10, 300) if quick else bars())
+    return show(measurements(ROWS // 10, 300) if quick else measurements())
 
 
 if __name__ == "__main__":

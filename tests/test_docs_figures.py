@@ -4,8 +4,8 @@ import importlib.metadata
 import re
 
 import pytest
-from benchmarks import docs_figures as figures
-from benchmarks import docs_recheck as again
+from tools import docs_figures as figures
+from tools import docs_recheck as again
 
 ROOT = figures.ROOT
 
@@ -102,8 +102,8 @@ class TestCommands:
         ("text", "known"),
         [
             ("make frontier", "make frontier"),
-            ("make bars-core", "make bars-core"),
-            ("OMP_NUM_THREADS=1 python -m benchmarks.leakage -o x", "python -m benchmarks.leakage -o x"),
+            ("make acceptance-core", "make acceptance-core"),
+            ("OMP_NUM_THREADS=1 python -m tools.leakage -o x", "python -m tools.leakage -o x"),
             (".venv-bench/bin/python -m benchmarks.scale page", "python -m benchmarks.scale page"),
             ("$ python examples/audit.py", "python examples/audit.py"),
             ("fairspan reproduce all  # both", "fairspan reproduce all"),
@@ -115,7 +115,7 @@ class TestCommands:
 
     @pytest.mark.parametrize(
         "text",
-        ["make docs", "make nothing", "make bars-nothing", "python -m benchmarks.nothing", "fairspan",
+        ["make docs", "make nothing", "make acceptance-nothing", "python -m benchmarks.nothing", "fairspan",
          "python -m os", "python nothing.py", "fairspan nothing", "pytest tests/nothing.py", "pytest",
          "fairness", "python", "", "make"],
     )  # fmt: skip
@@ -194,7 +194,7 @@ def _needs():
         pytest.skip("the pages were made with the versions of constraints.txt")
 
 
-# `make bars-docs` makes all of them again; here the quickest, the rest with the slow tests.
+# `make acceptance-docs` makes all of them again; here the quickest, the rest with the slow tests.
 @pytest.mark.parametrize(
     "check",
     [

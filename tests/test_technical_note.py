@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.optimize
-from benchmarks.technical_note._optimum_rows import instance
-from benchmarks.technical_note._rows import (
+from sklearn.utils.fixes import parse_version
+from tools.technical_note._optimum_rows import instance
+from tools.technical_note._rows import (
     Moments,
     centred,
     diabetes,
@@ -20,10 +21,9 @@ from benchmarks.technical_note._rows import (
     within,
     worst_in,
 )
-from benchmarks.technical_note.leak import RIDGES, leak
-from benchmarks.technical_note.optimum import OPTIMA, ridge_optimum
-from benchmarks.technical_note.price import LIMITS, excesses, on_line
-from sklearn.utils.fixes import parse_version
+from tools.technical_note.leak import RIDGES, leak
+from tools.technical_note.optimum import OPTIMA, ridge_optimum
+from tools.technical_note.price import LIMITS, excesses, on_line
 
 from fairspan.auditing._bound import held_out_bound
 from fairspan.sdr import canonical_directions

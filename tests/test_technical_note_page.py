@@ -7,12 +7,12 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from benchmarks.table import at_least, at_most
-from benchmarks.technical_note import __main__ as note
-from benchmarks.technical_note._page import PAGE, block, claim_rows, put
+from tools.table import at_least, at_most
+from tools.technical_note import __main__ as note
+from tools.technical_note._page import PAGE, block, claim_rows, put
 
 ROOT = Path(__file__).parents[1]
-AGAIN = "stale: run `python -m benchmarks.technical_note --write NAME` and read what changed"
+AGAIN = "stale: run `python -m tools.technical_note --write NAME` and read what changed"
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?")
 
 
@@ -97,7 +97,7 @@ def test_every_block_has_its_command_and_its_table():
     marks = re.findall(r"<!-- technical_note (\w+) -->", page)
     assert sorted(marks) == sorted(note.CHEAP + note.REAL)
     captions = re.findall(
-        r"\*\*Table (\d+)\.\*\* Measured by `python -m benchmarks\.technical_note (\w+)`", page
+        r"\*\*Table (\d+)\.\*\* Measured by `python -m tools\.technical_note (\w+)`", page
     )
     assert [name for _, name in captions] == marks
     assert [int(n) for n, _ in captions] == list(range(1, len(marks) + 1))
@@ -119,7 +119,7 @@ def test_numbers_quoted_from_a_block_stand_in_it():
 
 def test_what_the_page_names_exists():
     text = PAGE.read_text("utf-8")
-    named = set(re.findall(r"(?:tests|benchmarks|src/fairspan)/[\w/]+\.py", text))
+    named = set(re.findall(r"(?:tests|benchmarks|tools|src/fairspan)/[\w/]+\.py", text))
     assert named
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
     keys = " or ".join(re.findall(r'-k "([^"]+)"', text)).split(" or ")

@@ -471,7 +471,7 @@ def cheap():
 
 
 def missed(rows):
-    from benchmarks.bars_price import judge
+    from tools.acceptance_price import judge
 
     return [bar.name for bar in judge(rows) if not bar.passed]
 
@@ -506,23 +506,23 @@ def test_what_was_not_run_is_missed(cheap, capsys):
     assert any("eg-psi, dp" in name for name in names)
     assert "not run: eg-psi on COMPAS" in capsys.readouterr().out
     assert "splits, fewest of any method" in missed([r for r in cheap if r["split"] < 2])
-    from benchmarks.bars_price import judge
-    from benchmarks.table import show
+    from tools.acceptance_price import judge
+    from tools.table import show
 
     assert show(judge([])) == 1
 
 
 def test_cells_that_fail_are_a_miss(monkeypatch, tmp_path, capsys):
-    from benchmarks import bars_price
+    from tools import acceptance_price
 
     def fails(data, methods, *, out, criteria, **_):
         (out / "cells").mkdir(exist_ok=True)
         if criteria == ["sp"]:
-            raise bars_price.FailedCellsError(["Adult, split 0, gp: ValueError: no"], 9, [])
+            raise acceptance_price.FailedCellsError(["Adult, split 0, gp: ValueError: no"], 9, [])
 
-    monkeypatch.setattr(bars_price, "frontier", fails)
-    monkeypatch.setattr(bars_price, "OUT", tmp_path)
-    monkeypatch.setattr(bars_price, "KEPT", tmp_path / "none")
-    first = next(bars_price.bars())
+    monkeypatch.setattr(acceptance_price, "frontier", fails)
+    monkeypatch.setattr(acceptance_price, "OUT", tmp_path)
+    monkeypatch.setattr(acceptance_price, "KEPT", tmp_path / "none")
+    first = next(acceptance_price.measurements())
     assert (first.name, first.measured, first.passed) == ("cells that failed", 1, False)
     assert "gp: ValueError: no" in capsys.readouterr().out

@@ -48,8 +48,8 @@ from fairspan_lab.baselines.ncfr import _ridge_in_both, _ridge_in_objective, _Si
 from fairspan_lab.baselines.standard_gp import Basis, Hyper, Process, profile_likelihood
 
 Array = NDArray[np.float64]
-Bar = tuple[str, float, float]
-Bars = Callable[[Path], Iterator[Bar]]
+Measurement = tuple[str, float, float]
+Bars = Callable[[Path], Iterator[Measurement]]
 
 FETCH = {
     "adult": datasets.fetch_adult,
@@ -184,7 +184,7 @@ def primal_objective(rows: Rows, C: float, gamma: float, tolerance: float = 0.0)
     return float(problem.solve(solver=cp.CLARABEL))
 
 
-def ferm_objectives(shared: Path) -> Iterator[Bar]:
+def ferm_objectives(shared: Path) -> Iterator[Measurement]:
     """Deflated kernel against the primal, and against the numbers of BASELINES 2."""
     rows = sample_250(shared)
     for C, gamma, stated in ((1.0, 0.1, 104.4135), (10.0, 0.01, 1049.795)):
@@ -197,7 +197,7 @@ def ferm_objectives(shared: Path) -> Iterator[Bar]:
         yield f"{name}, training EOP", eop, ATOL_ZERO
 
 
-def ferm_tolerance(shared: Path) -> Iterator[Bar]:
+def ferm_tolerance(shared: Path) -> Iterator[Measurement]:
     """A positive tolerance: the same minimum as the primal's, and the bound is kept."""
     rows = sample_250(shared)
     for C, gamma, tolerance in ((1.0, 0.1, 0.05), (10.0, 0.01, 0.02)):
@@ -209,7 +209,7 @@ def ferm_tolerance(shared: Path) -> Iterator[Bar]:
         yield f"{name}, disparity over tolerance", abs(model.disparity_) / tolerance, 1.0 + 1e-3
 
 
-def ferm_table(shared: Path, method: str, **where: str) -> Iterator[Bar]:
+def ferm_table(shared: Path, method: str, **where: str) -> Iterator[Measurement]:
     """Test scores of one method at the settings of the table; each setting once."""
     seen = set()
     for row in table(shared, "ferm", method=method, **where):
@@ -290,7 +290,7 @@ def ncfr_split(shared: Path, row: dict[str, str]) -> tuple[Rows, Rows]:
 
 def ncfr_table(
     shared: Path, dataset: str, variant: str, protocol: str = "holdout"
-) -> Iterator[Bar]:
+) -> Iterator[Measurement]:
     """Test RMSE and correlations at every eta of the table."""
     rows = table(shared, "ncfr", dataset=dataset, variant=variant, protocol=protocol)
     gap = 0.0
@@ -331,7 +331,7 @@ def ncfr_convex_form(
     return np.concatenate([a.value, b.value])
 
 
-def ncfr_convex(shared: Path) -> Iterator[Bar]:
+def ncfr_convex(shared: Path) -> Iterator[Measurement]:
     """Closed forms against the convex program on the covariances of NLSY's training half."""
     rows, train, _ = load(shared, "nlsy")
     part = rows.take(train)
@@ -382,7 +382,7 @@ def regression(shared: Path, row: dict[str, str]) -> tuple[Rows, Rows]:
     return standardised(rows.take(train), rows.take(test))
 
 
-def gp_regression(shared: Path, **where: str) -> Iterator[Bar]:
+def gp_regression(shared: Path, **where: str) -> Iterator[Measurement]:
     """RMSE relative to the table's."""
     for row in table(shared, "gp_regression", **where):
         train, test = regression(shared, row)
@@ -391,7 +391,7 @@ def gp_regression(shared: Path, **where: str) -> Iterator[Bar]:
         yield f"{name}, RMSE", abs(found["rmse"] / float(row["rmse"]) - 1.0), RTOL_GP
 
 
-def gp_likelihood(shared: Path) -> Iterator[Bar]:
+def gp_likelihood(shared: Path) -> Iterator[Measurement]:
     """Minus the log likelihood at the table's hyper-parameters (theirs stopped short on cc)."""
     for row in table(shared, "gp_regression", features="X"):
         train, _ = regression(shared, row)
@@ -406,7 +406,7 @@ def gp_likelihood(shared: Path) -> Iterator[Bar]:
         yield name, abs(value - float(row["nll_sub"])), limit
 
 
-def gp_classification(shared: Path, **where: str) -> Iterator[Bar]:
+def gp_classification(shared: Path, **where: str) -> Iterator[Measurement]:
     """Error and correlations; all rows or the same subset, so hardly any difference."""
     for row in table(shared, "gp_classification", **where):
         train, test = classification(shared, row)
@@ -423,7 +423,7 @@ def adult_rows(shared: Path, n: int = 400) -> Rows:
     return rows.take(train[:n])
 
 
-def hsic_ends(shared: Path) -> Iterator[Bar]:
+def hsic_ends(shared: Path) -> Iterator[Measurement]:
     """No penalty is kernel ridge regression; an endless one leaves no correlation; monotone."""
     rows = adult_rows(shared)
     gram = rbf_kernel(rows.X, gamma=0.1)
@@ -442,7 +442,7 @@ def hsic_ends(shared: Path) -> Iterator[Bar]:
     yield "HSIC dependence grows with mu by", float(np.diff(left).max()), 0.0
 
 
-def fair_pca_ends(shared: Path) -> Iterator[Bar]:
+def fair_pca_ends(shared: Path) -> Iterator[Measurement]:
     """No covariance with S; eigenvalues as in the null space of Cov(X, S)."""
     rows = adult_rows(shared)
     for criterion in ("statistical_parity", "equal_opportunity"):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.golden import compare
 
-# The two longest; `make bars-core` compares all of them.
+# The two longest; `make acceptance-core` compares all of them.
 SLOW = {"adult eo", "adult eop"}
 
 

@@ -1,4 +1,4 @@
-"""A bounded slice of benchmarks/fuzz_bytes.py: damaged bytes are refused in words, or read rightly."""
+"""A bounded slice of tools/fuzz_bytes.py: damaged bytes are refused in words, or read rightly."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ pytest.importorskip("skops")
 pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-from benchmarks import fuzz_bytes
+from tools import fuzz_bytes
 
 CASES = {
     "model": 120,

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("coverage")
 
-from benchmarks.covered import (
+from tools.covered import (
     SOURCE,
     File,
     Reason,

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from benchmarks.mutant_list import MUTANTS, SOURCE, Mutant
-from benchmarks.mutants import mutated, read_outcome
+from tools.mutant_list import MUTANTS, SOURCE, Mutant
+from tools.mutants import mutated, read_outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAST = 48

@@ -1,0 +1,62 @@
+"""How a number is printed, and where it stands on docs/technical-note.md.
+
+A block of the page begins with ``<!-- technical_note NAME -->`` and ends with ``<!-- end -->``. Between
+them stands what ``python -m tools.technical_note NAME`` prints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from tools.table import Measurement
+
+PAGE = Path(__file__).parents[2] / "docs" / "technical-note.md"
+ROUNDING = 1e-9  # what is smaller depends on the machine
+
+
+def below(value: float, limit: float = ROUNDING) -> str:
+    """What is rounding says so; anything else is shown."""
+    return f"< {limit:.0e}" if value < limit else f"{value:.1e}"
+
+
+def zero(value: float) -> str:
+    """Three digits, or rounding."""
+    return f"{value:.3f}" if value >= 5e-4 else below(value)
+
+
+def claim_rows(bars: Iterable[Measurement]) -> list[str]:
+    """``claim | measured | says | pass``."""
+    return ["| claim | measured | says | |", "|---|---|---|---|"] + [
+        f"| {bar.name} | {shown(bar)} | {bar.limit} | {'pass' if bar.passed else 'MISS'} |"
+        for bar in bars
+    ]
+
+
+def shown(bar: Measurement) -> str:
+    """Three digits; of what is only rounding, that it is below the limit."""
+    value = float(bar.measured)
+    limit = float(bar.limit[3:]) if bar.limit.startswith("<= ") else 0.0
+    if value <= limit <= 1e-5 and limit > 0.0:
+        return f"< {limit:.0e}"
+    if value.is_integer():
+        return f"{value:.0f}"
+    if abs(value) >= 100.0:
+        return f"{value:.0f}"
+    return f"{value:.3f}" if abs(value) >= 1e-3 else f"{value:.1e}"
+
+
+def block(name: str, page: str) -> str:
+    """What the page says between the marks of a name."""
+    found = re.findall(rf"<!-- technical_note {name} -->\n\n(.*?)\n\n<!-- end -->", page, re.DOTALL)
+    if len(found) != 1:
+        raise ValueError(f"{PAGE.name} has {len(found)} blocks {name!r}")
+    return str(found[0])
+
+
+def put(name: str, text: str, page: str) -> str:
+    """The page with that block replaced."""
+    return page.replace(
+        f"{name} -->\n\n{block(name, page)}\n\n<!--", f"{name} -->\n\n{text}\n\n<!--"
+    )
