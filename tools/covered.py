@@ -32,7 +32,7 @@ from coverage.exceptions import CoverageWarning
 from tools.table import Measurement, at_least, at_most, show
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "src" / "fairspan"
+SOURCES = (ROOT / "src" / "fairspan", ROOT / "lab" / "src" / "fairspan_lab")
 REASONS = ROOT / "tools" / "uncovered.toml"
 FOLDER = ROOT / "build" / "coverage"
 SHAPES = "shapes.json"
@@ -57,7 +57,7 @@ class SuiteError(RuntimeError):
 class File:
     """What was run of one file; a branch is a pair of lines, an exit has a target below 1."""
 
-    name: str  # inside src/fairspan
+    name: str  # from the root of the repository
     n_lines: int
     n_branches: int
     missing_lines: tuple[int, ...]
@@ -162,10 +162,11 @@ def combine() -> None:
 def shapes() -> dict[str, str]:
     """A fingerprint of each file's statements and their lines: comments may change, nothing else."""
     return {
-        path.relative_to(SOURCE).as_posix(): hashlib.sha256(
+        path.relative_to(ROOT).as_posix(): hashlib.sha256(
             ast.dump(ast.parse(path.read_bytes()), include_attributes=True).encode()
         ).hexdigest()
-        for path in sorted(SOURCE.rglob("*.py"))
+        for source in SOURCES
+        for path in sorted(source.rglob("*.py"))
     }
 
 
@@ -186,7 +187,7 @@ def read_files() -> Iterator[File]:
         found.json_report(outfile=str(path))
         report = json.loads(path.read_text())
     for name, entry in report["files"].items():
-        yield read_file((ROOT / name).relative_to(SOURCE).as_posix(), entry)
+        yield read_file((ROOT / name).relative_to(ROOT).as_posix(), entry)
 
 
 def read_file(name: str, entry: Mapping[str, Any]) -> File:
@@ -250,7 +251,7 @@ def judge(files: tuple[File, ...], reasons: Sequence[Reason], stale: Iterator[st
     old = list(stale)
     for file in files:
         texts = [reason.text for reason in reasons if reason.file == file.name]
-        inside, found = explained((SOURCE / file.name).read_text(encoding="utf-8"), texts)
+        inside, found = explained((ROOT / file.name).read_text(encoding="utf-8"), texts)
         old += [f"{file.name} has no statement {text!r}" for text in texts if text not in found]
         if gaps := unexplained(file, inside):
             open_gaps[file.name] = gaps
@@ -290,7 +291,7 @@ def describe(found: Covered, n_worst: int) -> Iterator[str]:
         branches = f"{file.n_branches - len(file.missing_branches)}/{file.n_branches}"
         yield f"{file.name:<44} {lines:>11} {branches:>11} {file.percent:>8.1f}"
     for name, gaps in found.unexplained.items():
-        text = (SOURCE / name).read_text(encoding="utf-8").splitlines()
+        text = (ROOT / name).read_text(encoding="utf-8").splitlines()
         for gap in gaps:
             yield f"no reason: {name}:{gap}: {text[gap - 1].strip()}"
     for line in found.stale:

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("coverage")
 
 from tools.covered import (
-    SOURCE,
+    ROOT,
     File,
     Reason,
     explained,
@@ -86,6 +86,6 @@ def test_a_reason_for_a_line_that_is_gone_is_out_of_date():
 
 @pytest.mark.parametrize("reason", read_reasons(), ids=lambda r: f"{r.file}: {r.text}")
 def test_every_reason_fits_the_source(reason):
-    source = (SOURCE / reason.file).read_text(encoding="utf-8")
+    source = (ROOT / reason.file).read_text(encoding="utf-8")
     assert explained(source, [reason.text])[1] == {reason.text}
     assert len(reason.reason.split()) >= 4

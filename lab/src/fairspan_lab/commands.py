@@ -16,7 +16,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from fairspan._cli_models import DataHome, Json
 from fairspan._cli_output import STDOUT, bring_json, check_json, show
 from fairspan._cli_tables import listed as _listed
 
@@ -40,6 +39,14 @@ FRONTIER_METHODS = (
     "correlation-remover",
 )
 _errors = Console(stderr=True)
+
+DataHome = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the data files; $FAIRSPAN_DATA or the cache if absent."),
+]
+Json = Annotated[
+    Path | None, typer.Option("--json", help="The same for machines; - is standard output.")
+]
 
 
 def reproduce_command(
