@@ -26,7 +26,7 @@ def test_exhibits_are_found():
     """What is known to be there, so that silence means something."""
     exhibits, _ = figures.scan()
     pictures = {(e.page, e.lines[0]) for e in exhibits if e.kind == "picture"}
-    assert ("README.md", "docs/frontier/frontier_sp.png") in pictures
+    assert ("README.md", "docs/figures/explorer-50.png") in pictures
     assert ("docs/audit.md", "figures/audit.png") in pictures
     tables = {e.page for e in exhibits if e.kind == "table"}
     assert {"docs/leakage.md", "docs/models.md", "docs/choosing-the-dial.md"} <= tables
