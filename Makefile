@@ -127,7 +127,7 @@ test-slow: .venv/.stamp ## slow tests and rates over many random draws, about a 
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "slow and not long" $(ARGS)
 
 .PHONY: test-long
-test-long: .venv/.stamp ## the longest tests, over an hour
+test-long: .venv/.stamp ## the longest tests, a quarter of an hour
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m long $(ARGS)
 
 # Reference data is not part of the repository; without it these tests skip.

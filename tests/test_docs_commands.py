@@ -87,7 +87,7 @@ def test_commands_run_as_written(page, tmp_path):
     play([c for c in SESSIONS[page] if not c.installs], tmp_path, here)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_commands_run_in_a_new_environment(tmp_path, monkeypatch):
     """Everything, installation included, from a copy of the checkout, one page after the other."""
     checkout = tmp_path / "checkout"

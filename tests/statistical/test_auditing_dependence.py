@@ -36,6 +36,7 @@ def test_blocks_keep_the_level(statistic, conditional, kind, n, max_rows):
     assert 0.025 <= level(statistic, conditional, n, 600, kind=kind, max_rows=max_rows) <= 0.08
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("statistic", STATISTICS)
 @pytest.mark.parametrize("kind", LEVEL_KINDS)
 @pytest.mark.parametrize(("n", "max_rows"), [(400, 200), (1200, 64)])
