@@ -186,6 +186,20 @@ def test_a_number_has_no_favourable_class(call, table, tmp_path):
     assert "Favourable" not in done.err
 
 
+@pytest.mark.parametrize("command", ["explore", "fit"])
+def test_equal_opportunity_is_not_fitted_for_a_class_that_no_word_names(call, table, command):
+    table["decision"] = table["decision"].map({"approved": "left", "denied": "right"})
+    table.to_csv("people.csv", index=False)
+    done = call(
+        command, "people.csv", "--target", "decision", "--protected", "sex", "--criterion", "eop"
+    )
+    assert done.code == 2
+    assert done.err.startswith(
+        "Error: Equal opportunity needs the favourable class, and the labels"
+    )
+    assert "--positive" in done.err
+
+
 # ------------------------------------------------------------------ the page
 
 

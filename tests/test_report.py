@@ -473,7 +473,14 @@ def test_the_certificate_speaks_of_its_cells(reports, name, says):
 
 def test_everything_done_to_the_data_is_said(reports):
     text = " ".join(reports("binary").study["about"]["notes"])
-    for says in ("median", "debt", "held out", "taken to be yes", "age is a number", "Scatter"):
+    for says in (
+        "median",
+        "debt",
+        "held out",
+        "Favourable class: 'yes'",
+        "age is a number",
+        "Scatter",
+    ):
         assert says in text
 
 
@@ -492,7 +499,10 @@ def test_what_was_read_is_said(reports):
     assert roles["weight"] == "weight"
     assert roles["amount"] == "left out"
     assert study["strata"] == ["region = n", "region = s"]
-    assert study["target"] == {"name": "repaid", "classes": ["no", "yes"], "positive": "no"}
+    assert study["target"] == {
+        "name": "repaid", "classes": ["no", "yes"], "positive": "no", "named": True,
+        "reason": "as you asked",
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------ many groups
@@ -578,6 +588,15 @@ def test_nasty_names_stay_inert(hostile, tmp_path):
     body = own[own.index(">", start) + 1 : own.index("</script>", start)]
     found = json.loads(body)
     before, after = found.pop("code")
+    for part, keys in [
+        (found, ["scatter"]),
+        (found["tradeoff"], ["parity"]),
+        *(
+            (place, ["scores", "rates", "calibration", "continuous"])
+            for place in found["positions"]
+        ),
+    ]:
+        part |= {key: dict(part[key]) for key in keys}
     for place in found["positions"]:
         place["snippet"] = before + place["snippet"] + after
     assert found == hostile.study

@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 
 from fairspan import _cli_tables as tables
 from fairspan._cli_read import read_table
+from fairspan._parameters import canonical_criterion
 from fairspan.report._favourable import Favourable, choose_favourable
 
 __all__ = ["OFFLINE", "SETS", "Asked", "Source", "load_set", "read_asked", "read_data"]
@@ -114,7 +115,9 @@ class Asked:
         """The favourable class of a classifier's target; None for numbers and for many classes."""
         if not is_classifier(estimator):
             return None
-        return choose_favourable(self.frame[self.target].unique().tolist(), self.target, self.label)
+        labels = self.frame[self.target].unique().tolist()
+        criterion = canonical_criterion(estimator.criterion)
+        return choose_favourable(labels, self.target, self.label, criterion)
 
 
 def read_asked(

@@ -155,10 +155,10 @@ def explore(
             model, table, roles, criterion=criterion, pos_label=pos_label,
             sensitive_kind=sensitive_kind, random_state=random_state, verbose=verbose,
         )  # fmt: skip
-        favourable = None
+        criterion, favourable = canonical_criterion(estimator.criterion), None
         if is_classifier(estimator):
             labels = table[roles.target].unique().tolist()
-            favourable = choose_favourable(labels, roles.target, estimator.pos_label)
+            favourable = choose_favourable(labels, roles.target, estimator.pos_label, criterion)
         if favourable is not None:
             estimator.set_params(pos_label=favourable.label)
         kinds = read_kinds(estimator.sensitive_kind, roles.sensitive)
@@ -181,7 +181,6 @@ def explore(
         shown = track(grid, len(grid), "places of the slider", verbose=verbose)
         places = [place_at(met, ground, one) for one in shown]
         rng = np.random.default_rng([seed, 1])
-        criterion = canonical_criterion(estimator.criterion)
         familiar = known_rows(estimator, fitted, held, roles)
         setting = Setting(
             len(fitted), ground.data.n, _noise(estimator, held[familiar], roles), places[-1].certificate,

@@ -66,7 +66,9 @@ class Favourable:
         return text if self.named else f"{text} {change} changes it."
 
 
-def choose_favourable(labels: Sequence[Any], target: str, given: Any = None) -> Favourable | None:
+def choose_favourable(
+    labels: Sequence[Any], target: str, given: Any = None, criterion: str = ""
+) -> Favourable | None:
     """The class that the user names, or a guess from the words of the labels and of the target.
 
     Known words of the labels decide first: of "approved" and "denied", "approved" is favourable. If
@@ -79,11 +81,18 @@ def choose_favourable(labels: Sequence[Any], target: str, given: Any = None) -> 
     labels : classes of the target, each once.
     target : name of the column.
     given : the class that the user has named.
+    criterion : full name of the criterion of a fit. Equal opportunity is not fitted for a class that only
+        the order of two texts would choose.
 
     Returns
     -------
     Favourable or None
         None if there are not exactly two classes and the user has named none.
+
+    Raises
+    ------
+    ValueError
+        Equal opportunity, and no word says which class is favourable.
     """
     if given is not None:
         return Favourable(given, True, "as you asked")
@@ -100,6 +109,12 @@ def choose_favourable(labels: Sequence[Any], target: str, given: Any = None) -> 
             return _answer(no, yes, target, f"{yes!r} reads as favourable")
     senses = _sense(*words), _sense(*words[::-1])
     if senses[0] == senses[1]:
+        if criterion == "equal_opportunity":
+            msg = (
+                f"Equal opportunity needs the favourable class, and the labels of {target!r}, {small!r} and "
+                f"{large!r}, do not say which one it is. Name it with --positive (in Python, pos_label)."
+            )
+            raise ValueError(msg)
         both = {-1: "; both read as unfavourable", 1: "; both read as favourable"}
         return Favourable(large, False, f"the larger of the two labels{both.get(senses[0], '')}")
     best, other = (small, large) if senses[0] > senses[1] else (large, small)
