@@ -73,7 +73,7 @@ def test_from_a_csv_to_a_report_a_model_and_predictions_with_two_commands(call, 
     )
     assert done.code == 0, done.err
     assert "Columns read as: " in done.out
-    assert "region category" in done.out
+    assert "target repaid (2 classes), protected region (3 groups)." in done.out
     assert "Report written to report.html" in done.out
     assert "file://" in done.out
     page = (folder / "report.html").read_text(encoding="utf-8")

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import is_classifier
+
 from fairspan import _cli_tables as tables
 from fairspan._cli_read import read_table
+from fairspan._parameters import canonical_criterion
+from fairspan.report._favourable import Favourable, choose_favourable
 
 __all__ = ["OFFLINE", "SETS", "Asked", "Source", "load_set", "read_asked", "read_data"]
 
@@ -92,7 +96,7 @@ class Asked:
     roles : columns by option: target, protected, control, weight.
     names : the features.
     kinds : what ``--kind`` has said.
-    label : the favourable class, of the target's type.
+    label : the class that ``--positive`` names, of the target's type; None if it was not given.
     """
 
     whole: Any
@@ -106,6 +110,14 @@ class Asked:
     def target(self) -> str:
         """The column to predict."""
         return self.roles["target"][0]
+
+    def favourable(self, estimator: Any) -> Favourable | None:
+        """The favourable class of a classifier's target; None for numbers and for many classes."""
+        if not is_classifier(estimator):
+            return None
+        labels = self.frame[self.target].unique().tolist()
+        criterion = canonical_criterion(estimator.criterion)
+        return choose_favourable(labels, self.target, self.label, criterion)
 
 
 def read_asked(

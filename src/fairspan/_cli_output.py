@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from fairspan._files import whole_file
 from fairspan._text import printable, printable_json
 from fairspan.exceptions import FairspanWarning, NumericalError
 from fairspan.plotting import require_pyplot
+from fairspan.report._favourable import Favourable
 
 __all__ = [
     "STDOUT",
@@ -28,6 +30,7 @@ __all__ = [
     "bring_audit",
     "bring_json",
     "check_apart",
+    "check_audit",
     "check_fairness",
     "check_folder",
     "check_json",
@@ -126,6 +129,14 @@ def check_fairness(value: float | None) -> None:
         raise ValueError(f"--fairness {value:g} is not allowed; give a number from 0 to 1.")
 
 
+def check_audit(level: float, min_rows: int, attackers: list[str] | None) -> None:
+    """Raise ValueError for options of an audit that are out of range, before any work."""
+    from fairspan.auditing._attack import ATTACKERS
+    from fairspan.auditing._audit import _settings
+
+    _settings(level, 500, 499, min_rows, 10_000, 5, listed(attackers) or ATTACKERS, None)
+
+
 def check_parts(given: list[str] | None) -> list[str] | None:
     """Parts of an audit, before a long fit finds out that there is no such part."""
     from fairspan.auditing._findings import SECTIONS
@@ -137,12 +148,25 @@ def check_parts(given: list[str] | None) -> list[str] | None:
     return parts
 
 
-def bring_audit(files: AuditFiles, given: Any, **asked: Any) -> None:
-    """Audit, and bring what was found where the user wants it."""
+def bring_audit(
+    files: AuditFiles, given: Any, favourable: Favourable | None = None, **options: Any
+) -> None:
+    """Audit a model or scores, print the result and write the files that were asked for.
+
+    Parameters
+    ----------
+    files : the files to write.
+    given : fitted model, scores or decisions.
+    favourable : the favourable class; its origin is part of the JSON.
+    **options : arguments of :func:`fairspan.audit`.
+    """
     from fairspan.auditing import audit
 
+    label = None if favourable is None else favourable.label
     with plain_errors() as told:
-        found = audit(given, verbose=int(sys.stderr.isatty()), **asked)
+        found = audit(given, verbose=int(sys.stderr.isatty()), pos_label=label, **options)
+    if favourable is not None:
+        found = replace(found, settings=found.settings | {"favourable": asdict(favourable)})
     for text in told:
         if text not in found.warnings:  # those are in all that is written
             say(f"Warning: {text}")

@@ -18,6 +18,7 @@ from fairspan.report._snippet import MISSING
 from fairspan.report._table import is_continuous
 
 __all__ = [
+    "KIND_HINT",
     "Kinds",
     "arguments",
     "check_columns",
@@ -25,11 +26,14 @@ __all__ = [
     "check_features",
     "check_leaks",
     "complete_rows",
+    "filled_gaps",
     "find_features",
     "find_roles",
     "held_out_rows",
     "is_continuous",
+    "kind_of",
     "label_like",
+    "left_out",
     "listed",
     "pick",
     "set_kinds",
@@ -39,6 +43,7 @@ __all__ = [
 ]
 
 _SHOWN = 6  # names in a message
+KIND_HINT = "--kind NAME=categorical or NAME=continuous changes how a column is read."
 _MISSING_WORDS = ", ".join(["Empty fields", *(word for word in MISSING if word)])
 
 
@@ -128,6 +133,28 @@ def find_features(
         if name in dropped:
             raise ValueError(f"The column {name!r} cannot be both --features and --drop.")
     return names or without_role(frame, roles, drop)
+
+
+def left_out(frame: Any, names: Sequence[str], roles: Mapping[str, Sequence[str]]) -> list[str]:
+    """Columns of the table that are neither features nor have a role."""
+    used = {*names, *(name for role in roles.values() for name in role)}
+    return [name for name in frame.columns if name not in used]
+
+
+def filled_gaps(frame: Any, names: Sequence[str]) -> Iterator[str]:
+    """One sentence about features with missing values, if there are any."""
+    counts = {name: int(frame[name].isna().sum()) for name in names}
+    gaps = [f"{name} ({n:,})" for name, n in counts.items() if n]
+    if gaps:
+        yield (
+            f"Missing values of {some(gaps)} are filled in: numbers take the median and get an indicator, "
+            f"categories get a category of their own."
+        )
+
+
+def kind_of(frame: Any, name: str) -> str:
+    """Kind of a column, "continuous" or "categorical", by the rule for protected attributes."""
+    return "continuous" if is_continuous(frame, name) else "categorical"
 
 
 def check_leaks(names: Sequence[str], roles: Mapping[str, Sequence[str]]) -> None:

@@ -43,6 +43,8 @@ class BlockReport:
     eta, eta_at_end : ridge of the regression of S, and whether it is at an end of its grid.
     eigenvalues, p_values : squared canonical correlations; p-values of the test for their number.
     left_out : categories with too few rows in the cell.
+    n_slices, n_merged : slices of a continuous attribute over all rows, and how many of them are merged
+        with a neighbour in this cell; 0 for other codings.
     """
 
     cell: str
@@ -57,6 +59,8 @@ class BlockReport:
     eigenvalues: Array = field(default_factory=lambda: np.zeros(0))
     p_values: tuple[float, ...] = ()
     left_out: tuple[str, ...] = ()
+    n_slices: int = 0
+    n_merged: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,18 @@ def _tell(reports: list[BlockReport], pilot: Pilot, est: Any) -> None:
             warn_user(
                 f"Attribute {coder.name!r}: levels with fewer than {MIN_ROWS} rows in a cell are left "
                 f"out there: {_listed(left_out)}.",
+                DataWarning,
+            )
+        merged = [
+            f"{r.n_merged} of {r.n_slices} in {r.cell}"
+            for r in mine
+            if r.constrained and r.n_merged
+        ]
+        if merged:
+            warn_user(
+                f"Attribute {coder.name!r}: slices with fewer than {MIN_ROWS} rows in a cell are merged with "
+                f"a neighbour there: {_listed(merged)}. Differences between merged slices are not "
+                f"removed. Use fewer slices (n_slices), or more rows.",
                 DataWarning,
             )
         wanted = est.n_sensitive_directions
@@ -194,6 +210,7 @@ def _attribute_blocks(
         report = BlockReport(
             cell, coder.name, coding, constrained, code.n_rows, code.rank,
             left_out=tuple(labels[h] for h in code.left_out),
+            n_slices=coder.n_levels if coding == "slices" else 0, n_merged=code.merged,
         )  # fmt: skip
         covectors = None
         if constrained and paper:

@@ -178,6 +178,8 @@ def certify(
                 report.n_directions,
                 report.rank,
                 report.left_out,
+                report.n_slices,
+                report.n_merged,
             )
         )
     return tuple(out)

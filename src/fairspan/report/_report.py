@@ -67,6 +67,9 @@ class Report:
             f"{about['n_train']:,} rows fitted, {about['n_test']:,} held out.",
             about["criterion_words"],
         ]
+        target = self.study["target"]
+        if target["positive"] is not None:
+            out.append(f"Favourable class: {target['positive']} ({target['reason']}).")
         for words, place in (("without fairness", first), ("fairest", last)):
             head = place["headline"]
             out.append(

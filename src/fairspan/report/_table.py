@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fairspan._columns import read_attribute
 from fairspan.codes import Coder, infer_kind
 
-__all__ = ["complete_rows", "held_out_rows", "is_continuous"]
+__all__ = ["check_share", "complete_rows", "held_out_rows", "is_continuous"]
 
 _SLICES = 4  # of a number, when rows are held out
 
@@ -49,6 +49,12 @@ def complete_rows(frame: Any, columns: Iterable[str]) -> Any:
     return frame
 
 
+def check_share(share: float, says: str) -> None:
+    """Raise ValueError for a share of held-out rows that is not between 0 and 1."""
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"{says}{share:g} is not allowed; give a number between 0 and 1.")
+
+
 def held_out_rows(
     frame: Any, columns: Iterable[str], *, kinds: Mapping[str, str] | None = None,
     share: float = 0.25, seed: int = 0, says: str = "share=",
@@ -71,8 +77,7 @@ def held_out_rows(
     ndarray of bool
         True for the rows held out.
     """
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"{says}{share:g} is not allowed; give a number between 0 and 1.")
+    check_share(share, says)
     rng, n = np.random.default_rng(seed), len(frame)
     codes = []
     for name in columns:
