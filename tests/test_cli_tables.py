@@ -202,14 +202,17 @@ def test_categories_that_training_did_not_have_are_counted(call, folder):
     new = people(60).assign(city="Wien")
     new.to_csv("new.csv", index=False)
     predict = ("predict", "new.csv", "--model", "m.skops")
-    says = "Warning: city: 60 of 60 values were not in the training rows; "
+    says = "Warning: column 'city': 60 of 60 values were not in the training data, e.g. 'Wien'. "
     done = call(*predict, "--out", "p.csv")
     assert done.code == 0
     assert done.err.count(says) == 1
     audit = ("audit", "new.csv", "--model", "m.skops", "--protected", "sex", "--parts", "scores")
     assert call(*audit).err.count(says) == 1
     new.assign(city=np.resize(["Aachen", "Bonn", "Wien"], 60)).to_csv("new.csv", index=False)
-    assert "Warning: city: 20 of 60 values" in call(*predict).err
+    assert "Warning: column 'city': 20 of 60 values" in call(*predict).err
+    new.assign(city=np.resize(["Wien", "Graz"], 60)).to_csv("new.csv", index=False)
+    refused(call(*predict), "column 'city': none of its 60 values was in the training data")
+    refused(call(*audit), "column 'city': none of its 60 values was in the training data")
     people(60).to_csv("new.csv", index=False)
     assert "Warning" not in call(*predict).err
 

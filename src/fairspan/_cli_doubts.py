@@ -1,4 +1,4 @@
-"""What a person may not have meant: columns that are read as something else, values never seen."""
+"""Warnings about columns that are probably not features: numbers or dates as text, identifiers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder
-
 from fairspan._cli_tables import some
 
-__all__ = ["doubtful_columns", "unseen_values"]
+__all__ = ["doubtful_columns"]
 
 # With decimal commas, thousands, a percent or currency sign; and days in the usual orders.
 _NUMBER = r"[-+]?[$€£]?\s?\d[\d.,'\s]*(?:[eE][-+]?\d+)?\s?[%$€£]?"
@@ -73,25 +69,3 @@ def _doubt(column: Any) -> str | None:
     if len(values) >= _MIN_ROWS and (text or values.dtype.kind in "iu") and values.is_unique:
         return "identifiers"
     return None
-
-
-def unseen_values(model: Any, frame: Any) -> Iterator[str]:
-    """One sentence, if any, about categories that the model's encoder has not seen."""
-    encoder = getattr(model, "encoder_", None)
-    if not isinstance(encoder, ColumnTransformer):
-        return
-    found = []
-    for _, step, names in encoder.transformers_:
-        if not (isinstance(step, Pipeline) and isinstance(step[-1], OneHotEncoder)):
-            continue
-        texts = step[:-1].transform(frame[list(names)])
-        for j, name in enumerate(names):
-            known = set(step[-1].categories_[j])
-            n = sum(text not in known for text in texts[:, j])
-            if n:
-                found.append(f"{name}: {n:,} of {len(frame):,} values")
-    if found:
-        yield (
-            f"{some(found)} were not in the training rows; the model takes them for a rare category, "
-            f"or for none where it has no rare one."
-        )

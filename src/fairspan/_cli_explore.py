@@ -17,7 +17,7 @@ import typer
 
 from fairspan import _cli_tables as tables
 from fairspan._cli_data import read_asked, read_data
-from fairspan._cli_doubts import doubtful_columns, unseen_values
+from fairspan._cli_doubts import doubtful_columns
 from fairspan._cli_models import (
     POSITIVE,
     Control,
@@ -48,17 +48,16 @@ from fairspan._cli_output import (
     show,
     write_out,
 )
+from fairspan._cli_read import text_columns
 from fairspan._files import whole_file
 from fairspan._parameters import canonical_criterion
-from fairspan._text import printable_json
+from fairspan._text import is_formula, printable_json
 from fairspan.report import explore
 from fairspan.report._explore import check_options
 from fairspan.report._snippet import source_lines
 
 __all__ = ["explore_command", "predict_command"]
 
-# What a spreadsheet takes for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _SHOWN_DIALS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -143,7 +142,7 @@ def explore_command(
             model=estimator, sensitive_kind=kinds.protected or "auto", fairness=fairness, n_points=points,
             test_share=test_share, audit_parts=check_parts(parts), random_state=seed,
             verbose=int(sys.stderr.isatty()), name=data, command=_command(),
-            source="\n".join([source_lines(data), *kinds.lines]),
+            source="\n".join([source_lines(data, asked.text), *kinds.lines]),
         )  # fmt: skip
     # Files first: whoever reads the lines may be gone after the first.
     report.to_html(out)
@@ -256,8 +255,9 @@ def predict_command(
     check_fairness(fairness)
     if out in (None, STDOUT) and json_file == STDOUT:
         out = None
-    frame = read_data(data, data_home, say).frame
-    fitted, names = loaded_model(model, frame)
+    fitted, names = loaded_model(model)
+    frame = read_data(data, data_home, say, text_columns(fitted)).frame
+    tables.check_columns(frame, names, f"{model} was fitted with")
     tables.check_features(frame, names)
     if not hasattr(fitted, "predict"):
         msg = f"{model} holds a {type(fitted).__name__}, which makes features and predicts nothing."
@@ -266,13 +266,20 @@ def predict_command(
         if fairness is not None:
             fitted = fitted.at(fairness)
         columns = _predictions(fitted, frame[names])
-    for text in (*told, *unseen_values(fitted, frame)):
+    for text in told:
         say(f"Warning: {text}")
     for text in (*tables.filled_gaps(frame, names), *_meaning(fitted)):
         say(text)
     if json_file is not None:
         _bring(json_file, printable_json(json.dumps(columns, ensure_ascii=False)) + "\n")
     if out is not None or json_file is None:
+        labels = dict.fromkeys(columns["prediction"])
+        quoted = [repr(label) for label in labels if isinstance(label, str) and is_formula(label)]
+        if quoted:
+            say(
+                f"Warning: a spreadsheet would run the label {tables.some(quoted)} as a formula, so the CSV "
+                f"file has a quote before it. Rename the label, or use --json, which has it as it is."
+            )
         _bring(out or STDOUT, _as_csv(columns))
     for path in (out, json_file):
         if path not in (None, STDOUT):
@@ -329,10 +336,8 @@ def _as_csv(columns: dict[str, list[Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula gets a quote before it; numbers stay."""
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA) else value
-    return value
+    """Put a quote before a text that a spreadsheet would run as a formula."""
+    return f"'{value}" if isinstance(value, str) and is_formula(value) else value
 
 
 def _bring(path: Path, text: str) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from fairspan import _cli_tables as tables
 from fairspan._cli_data import read_asked, read_data
-from fairspan._cli_doubts import doubtful_columns, unseen_values
+from fairspan._cli_doubts import doubtful_columns
 from fairspan._cli_output import (
     STDOUT,
     AuditFiles,
@@ -27,6 +27,7 @@ from fairspan._cli_output import (
     say,
     show,
 )
+from fairspan._cli_read import text_columns
 from fairspan._parameters import canonical_criterion
 from fairspan.report._favourable import Favourable, choose_favourable
 
@@ -265,7 +266,11 @@ def audit_command(
     check_parts(parts)
     check_audit(level, min_rows, attackers)
     check_apart({"DATA": Path(data), "--model": model}, files.written)
-    source = read_data(data, data_home, say)
+    audited: Any = None
+    names: list[str] = []
+    if model is not None:
+        audited, names = loaded_model(model)
+    source = read_data(data, data_home, say, text_columns(audited, target))
     frame = source.frame
     target, protected = target or source.target, protected or list(source.protected)
     roles = tables.find_roles(
@@ -276,13 +281,11 @@ def audit_command(
     frame, kinds = tables.set_kinds(frame, kind, roles)
     frame = tables.complete_rows(frame, roles, drop=drop_missing, say=say)
     if model is not None:
-        audited, names = loaded_model(model, frame)
+        tables.check_columns(frame, names, f"{model} was fitted with")
     else:
         audited, names = frame[scores or decisions].to_numpy(), [] if no_features else others
     if names:
         tables.check_features(frame, names)
-    for text in unseen_values(audited, frame):
-        say(f"Warning: {text}")
     given = tables.arguments(frame, names, roles)
     if decisions:
         tables.check_decisions(frame, decisions, target)
@@ -425,7 +428,7 @@ def _fit(
         say(f"Warning: {text}")
 
 
-def loaded_model(path: Path, frame: Any) -> tuple[Any, list[str]]:
+def loaded_model(path: Path) -> tuple[Any, list[str]]:
     """A saved model, and the columns it was fitted with."""
     from fairspan.persistence import load_model
 
@@ -436,5 +439,4 @@ def loaded_model(path: Path, frame: Any) -> tuple[Any, list[str]]:
     if names is None:
         msg = f"{path} was fitted on an array, whose columns have no names to look for in a table."
         raise ValueError(msg)
-    tables.check_columns(frame, names, f"{path} was fitted with")
     return model, list(names)

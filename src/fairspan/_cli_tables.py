@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairspan._files import MISSING_WORDS
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import FairspanWarning
 from fairspan.report import _table as rows
-from fairspan.report._snippet import MISSING
 from fairspan.report._table import is_continuous
 
 __all__ = [
     "KIND_HINT",
     "Kinds",
     "arguments",
+    "categories",
     "check_columns",
     "check_decisions",
     "check_features",
@@ -44,7 +45,7 @@ __all__ = [
 
 _SHOWN = 6  # names in a message
 KIND_HINT = "--kind NAME=categorical or NAME=continuous changes how a column is read."
-_MISSING_WORDS = ", ".join(["Empty fields", *(word for word in MISSING if word)])
+_MISSING_WORDS = ", ".join(["Empty fields", *(word for word in MISSING_WORDS if word)])
 
 
 def listed(given: list[str] | None) -> list[str] | None:
@@ -222,10 +223,17 @@ class Kinds:
     lines: tuple[str, ...]
 
 
-def set_kinds(
+def categories(
     frame: Any, given: list[str] | None, roles: Mapping[str, Sequence[str]]
-) -> tuple[Any, Kinds]:
-    """The table with its columns of the kinds of ``--kind NAME=KIND``."""
+) -> list[str]:
+    """Features that ``--kind NAME=categorical`` names."""
+    kinds = _read_kinds(frame, given)
+    taken = {*roles["protected"], *roles.get("target", ())}
+    return [name for name, kind in kinds.items() if kind == "categorical" and name not in taken]
+
+
+def _read_kinds(frame: Any, given: list[str] | None) -> dict[str, str]:
+    """Kinds by column, from ``--kind NAME=KIND``."""
     kinds: dict[str, str] = {}
     for text in _kind_texts(frame, given):
         name, sign, kind = text.rpartition("=")
@@ -234,6 +242,14 @@ def set_kinds(
             raise ValueError(msg)
         check_columns(frame, [name], f"--kind {text!r} names")
         kinds[name] = kind
+    return kinds
+
+
+def set_kinds(
+    frame: Any, given: list[str] | None, roles: Mapping[str, Sequence[str]]
+) -> tuple[Any, Kinds]:
+    """Return the table with its columns of the kinds of ``--kind NAME=KIND``."""
+    kinds = _read_kinds(frame, given)
     changed, lines = {}, []
     for name, kind in kinds.items():
         if kind == "continuous":

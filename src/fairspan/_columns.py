@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from fairspan._arrays import is_tensor
+from fairspan._text import refuse_bytes
 from fairspan.codes import Attribute
 
 __all__ = [
@@ -84,6 +85,7 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
             declared = "i"
         raw = series.to_numpy()
     values = np.asarray(unmasked(raw))
+    refuse_bytes(values, f"{role} column {name!r}")
     missing = np.zeros(len(values), dtype=bool)
     if values.dtype.kind == "O":
         missing = np.array([_is_missing(v) for v in values], dtype=bool)
@@ -98,13 +100,13 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
     else:
         present = values
     kind = declared or present.dtype.kind
-    if present.dtype.kind not in "biufUS":
+    if present.dtype.kind not in "biufU":
         msg = (
             f"{role} column {name!r} has dtype {present.dtype}; give text, booleans, integers or "
             f"floats (turn dates into numbers, e.g. years)."
         )
         raise ValueError(msg)
-    if kind in "bUS":
+    if kind in "bU":
         text = (
             np.array([str(v) for v in present.tolist()])
             if len(present)

@@ -15,7 +15,11 @@ import numpy as np
 
 from fairspan._text import printable
 
-__all__ = ["check_archive", "first_line", "inert", "whole_file"]
+__all__ = ["MISSING_WORDS", "check_archive", "first_line", "inert", "whole_file"]
+
+# Fields of a CSV file that are missing values. Not "None", which pandas adds: it is an answer, as to
+# a question for one's religion.
+MISSING_WORDS = ["", "NA", "NaN", "nan", "NULL", "null"]
 
 # Of a name, what the name beside it keeps: file systems allow 255 bytes.
 _NAME_CHARACTERS = 40

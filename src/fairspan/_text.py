@@ -1,10 +1,11 @@
-"""Names that users give us, made harmless where they are shown."""
+"""Text of users: made harmless where it is shown or written, and told from bytes."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
-__all__ = ["printable", "printable_json"]
+__all__ = ["is_formula", "printable", "printable_json", "refuse_bytes"]
 
 
 def printable(text: str, keep: str = "\n") -> str:
@@ -15,3 +16,37 @@ def printable(text: str, keep: str = "\n") -> str:
 def printable_json(text: str) -> str:
     """JSON with letters as they are; what steers a terminal, or is no UTF-8, as JSON escapes it."""
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet would run a text as a formula; a lone sign and a number are none."""
+    return (
+        len(text) > 1 and text.startswith(("=", "+", "-", "@", "\t", "\r")) and not _is_number(text)
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def refuse_bytes(values: Any, what: str) -> None:
+    """Raise if an array holds bytes: they are text only once somebody has chosen an encoding."""
+    kind = getattr(getattr(values, "dtype", None), "kind", None)
+    if kind == "S":
+        held: Any = values.flat
+    elif kind == "O":
+        held = (value for value in values.flat if isinstance(value, bytes | bytearray))
+    else:
+        return
+    first = next(iter(held), None)
+    if first is not None:
+        msg = (
+            f"{what} holds bytes, such as {bytes(first)!r:.60}; give text or numbers. Decode them first, "
+            f'e.g. column.str.decode("utf-8") in pandas or numpy.char.decode(array, "utf-8"), or give '
+            f"the encoding where the file is read."
+        )
+        raise ValueError(msg)

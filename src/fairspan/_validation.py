@@ -26,14 +26,14 @@ from fairspan._tensors import (
     all_finite,
     bring_home,
     check_weight_shape,
-    labels_of,
     read_tensor,
     read_tensor_attributes,
     read_tensor_target,
     read_tensor_weights,
     without_tensors,
 )
-from fairspan.codes import MAX_INTEGER_CATEGORIES, Attribute
+from fairspan._text import refuse_bytes
+from fairspan.codes import MAX_INTEGER_CATEGORIES, Attribute, ClassLabels
 from fairspan.encoding import LARGEST
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
 
@@ -69,7 +69,7 @@ class Data:
 
     X: Array
     y: Attribute | None
-    classes: np.ndarray | None  # original labels, sorted, for classes
+    classes: ClassLabels | None  # labels as they were given
     sensitive: dict[str, Attribute]
     control: dict[str, Attribute]
     weights: Array | None
@@ -189,6 +189,11 @@ def read_features(
             msg = "X is a frame without columns; a minimum of 1 feature(s) is required."
             raise ValueError(msg)
         _check_frame_dtypes(frame, protected)
+        for name, dtype in frame.schema.items():
+            if dtype == nw.Object:
+                refuse_bytes(frame[name].to_numpy(), f"Column {name!r} of X")
+    elif hasattr(X, "dtype"):
+        refuse_bytes(X, "X")
     try:
         X = validate_data(est, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C")
     except ValueError as error:
@@ -276,7 +281,7 @@ def _text_message(est: Any, X: Any) -> str:
     return "X holds text. Encode it first, e.g. with fairspan.table_encoder."
 
 
-def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, np.ndarray | None]:
+def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, ClassLabels | None]:
     if is_tensor(y):
         return read_tensor_target(y, home, numbers=numbers)
     series = nw.from_native(y, series_only=True, pass_through=True)
@@ -290,9 +295,12 @@ def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, np.nda
     if attribute.missing.any():
         msg = f"Input y contains NaN or None in {int(attribute.missing.sum())} rows. Drop those rows first."
         raise ValueError(msg)
-    if home is not None:
-        attribute = bring_home(attribute, home)
-    return attribute, distinct(y) if len(y) else None
+    labels = None
+    if len(y):
+        if y.dtype.kind == "O":
+            distinct(y)  # text and numbers in one column have no common order
+        labels = ClassLabels.of(attribute, y)
+    return attribute if home is None else bring_home(attribute, home), labels
 
 
 def _check_magnitude(attribute: Attribute, what: str) -> None:
@@ -312,6 +320,7 @@ def one_column(y: Any) -> np.ndarray:
     except ValueError as error:
         msg = "y holds sequences of several lengths; give one value per row."
         raise ValueError(msg) from error
+    refuse_bytes(array, "y")
     return column_or_1d(array, warn=True)
 
 
@@ -437,14 +446,7 @@ def read_training_data(
     if data.weights is not None and (data.weights == 0).any():
         kept = data.weights > 0
         data = replace(data.take(kept), given=n)
-        if classes is not None:
-            by_value = labels_of(y, kept) if is_tensor(y) else _labels(y, to_numpy(kept))
-            data = replace(data, classes=by_value)
     return data
-
-
-def _labels(y: Any, kept: np.ndarray) -> np.ndarray:
-    return np.unique(column_or_1d(np.asarray(y))[kept])
 
 
 def _read_attributes(raw: Any, n: int, prefix: str, home: Any) -> dict[str, Attribute]:

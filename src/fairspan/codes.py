@@ -23,6 +23,7 @@ Codes = NDArray[np.intp]
 __all__ = [
     "Attribute",
     "Cells",
+    "ClassLabels",
     "Coder",
     "Codes",
     "CrossedCoder",
@@ -215,6 +216,28 @@ class Coder:
             found = attribute.take(unseen).on_host().values
             raise ValueError(_unseen_message(self, np.unique(found)))
         return codes.masked_fill_(missing, -1)
+
+
+@dataclass(frozen=True)
+class ClassLabels:
+    """Class labels as the user gave them, and the clean value of each.
+
+    Codes follow the order of a coder's table, and so must ``classes_``: two ways to sort labels can
+    disagree.
+    """
+
+    values: NDArray[np.generic]  # clean values, sorted
+    given: NDArray[Any]  # the label of each clean value
+
+    @classmethod
+    def of(cls, attribute: Attribute, y: NDArray[Any]) -> ClassLabels:
+        """Collect the labels of a target column and of the array ``y`` it was read from."""
+        values, first = np.unique(attribute.values, return_index=True)
+        return cls(values, y[first])
+
+    def in_order_of(self, coder: Coder) -> NDArray[Any]:
+        """Labels of the coder's categories: the label at place k has the code k."""
+        return np.asarray(self.given[np.searchsorted(self.values, coder.table)])
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from fairspan.auditing._outputs import Outputs, ask, codes_of, looks_like, plain
 from fairspan.auditing._representation import Representation, find_representation
 from fairspan.auditing._rows import Protected, cross
 from fairspan.codes import Coder, Codes, infer_kind
-from fairspan.exceptions import DataWarning, warn_user
+from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 
 __all__ = ["Audited", "read_audit"]
 
@@ -96,8 +96,9 @@ def read_audit(
     control_features = _taken(frame, control_features, "control_features", named)
     model = given if is_model(given) else None
     seen = None if model is None else _model_rows(model, X, frame, named)
-    outputs = plain(given) if model is None else ask(model, seen)
-    found = find_representation(model, seen, representation)
+    with each_warning_once():  # the model reads the same rows several times
+        outputs = plain(given) if model is None else ask(model, seen)
+        found = find_representation(model, seen, representation)
     if decisions is not None:
         outputs = replace(outputs, decisions=read_labels(decisions, "decisions"))
     labels = None if y is None else read_labels(y, "y")

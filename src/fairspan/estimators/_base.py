@@ -318,7 +318,8 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         self.moments_ = self.pilot_.empty_moments()
         self._counter = self.pilot_.counter()
         if self.pilot_.target is not None and not self.pilot_.target_is_numeric:
-            self.classes_ = data.classes
+            labels = data.classes
+            self.classes_ = None if labels is None else labels.in_order_of(self.pilot_.target)
 
     def _absorb(self, data: Data, start: int | None = None) -> None:
         counter = self._counter.copy()

@@ -147,13 +147,13 @@ def learn_cells(est: Any, data: Data, target: Coder | None, n_slices: int | None
             "criterion='equalized_odds', which asks for independence within slices of y."
         )
         raise ValueError(msg)
-    positive = _positive_class(est, data)
+    positive = _positive_class(est, data, target)
     return Cells("class", (f"y={target.labels[positive]}",), positive=positive)
 
 
-def _positive_class(est: Any, data: Data) -> int:
+def _positive_class(est: Any, data: Data, target: Coder) -> int:
     assert data.classes is not None
-    classes = data.classes.tolist()
+    classes = data.classes.in_order_of(target).tolist()
     if est.pos_label is not None:
         if est.pos_label not in classes:
             msg = f"pos_label={est.pos_label!r} is not in y, whose classes are {classes}."

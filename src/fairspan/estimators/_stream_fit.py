@@ -283,6 +283,7 @@ def _freeze(est: Any, looked: Looker, plan: StreamPlan) -> str:
         table = isinstance(plan.encoder, str)
         encoder = table_encoder(rows.X) if table else clone(plan.encoder)
         est.encoder_ = encoder.fit(rows.X, rows.y)
+        est.text_features_ = [name for name in frame.columns if not _is_number(frame[name])]
     data = est._read(*rows.arguments, reset=True)
     est._prepare(data, "position")
     precision = looked.precision

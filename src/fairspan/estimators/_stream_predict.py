@@ -15,6 +15,7 @@ import numpy as np
 
 from fairspan._files import first_line, whole_file
 from fairspan._progress import row_progress
+from fairspan.encoding import collect_unseen
 from fairspan.estimators._stream_read import naming_new_rows
 from fairspan.exceptions import RowError
 from fairspan.streams import Rows, Source, blocks, open_source, prefetch
@@ -43,12 +44,13 @@ def write_predictions(
     if features is None and hasattr(est, "feature_names_in_") and not _has_no_names(source):
         features = est.feature_names_in_.tolist()
     with _speaking_of_keep():
-        rows = open_source(source, control=keep, features=features, soft=True)
+        text = getattr(est, "text_features_", ())
+        rows = open_source(source, control=keep, features=features, soft=True, text=text)
     if any(os.path.realpath(file) == os.path.realpath(target) for file in rows.files()):
         msg = f"destination={str(destination)!r} is one of the files to predict from; give another."
         raise ValueError(msg)
     writer, schema = None, pyarrow.schema([])
-    with whole_file(target) as part:
+    with whole_file(target) as part, collect_unseen() as unseen:
         found = _read(rows)
         shown = row_progress(method, rows.n_rows, verbose=est.verbose)
         try:
@@ -74,6 +76,7 @@ def write_predictions(
         if writer is None:
             msg = "The source has no rows; there is nothing to predict."
             raise ValueError(msg)
+        unseen.report()  # of all rows: a block may have none of the known values by chance
     return target
 
 

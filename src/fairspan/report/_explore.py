@@ -16,7 +16,7 @@ from fairspan._validation import read_seed
 from fairspan.auditing import audit
 from fairspan.auditing._attack import ATTACKERS
 from fairspan.auditing._audit import _settings
-from fairspan.encoding import category_label
+from fairspan.encoding import category_label, collect_unseen
 from fairspan.estimators._path_judge import Judge
 from fairspan.estimators._path_scores import read_rows, sampling_noise
 from fairspan.exceptions import each_warning_once
@@ -142,7 +142,8 @@ def explore(
     check_options(n_points, random_state, fairness, test_share)
     settings = _settings(level, n_boot, 499, _MIN_ROWS, 10_000, 5, ATTACKERS, audit_parts)
     told = Told()
-    with told.kept(), each_warning_once():
+    # Rare values of a column may be among the held-out rows alone; that is nothing to warn about.
+    with told.kept(), each_warning_once(), collect_unseen():
         whole = _as_pandas(frame)
         roles, refused = find_roles(
             whole, target=target, sensitive_features=sensitive_features,

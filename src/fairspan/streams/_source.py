@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,35 @@ import narwhals as nw
 
 from fairspan.streams._rows import Rows, Span, plain_text
 
-__all__ = ["Part", "Roles", "Source"]
+__all__ = ["FileState", "Part", "Roles", "Source"]
+
+
+@dataclass(frozen=True)
+class FileState:
+    """Size and time of the last change of a file, to notice that it changes between two passes.
+
+    A digest of the rows would also notice a change that keeps both, but costs a pass of its own.
+    """
+
+    size: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str]) -> FileState:
+        """Look at a file."""
+        found = os.stat(path)
+        return cls(found.st_size, found.st_mtime_ns)
+
+    def check(self, path: str | os.PathLike[str]) -> None:
+        """Raise if the file is another one by now."""
+        now = FileState.of(path)
+        if now != self:
+            what = "its size" if now.size != self.size else "its contents (it was written again)"
+            msg = (
+                f"{os.fspath(path)} changed {what} since it was opened, so rows read before and after do "
+                f"not belong together. Call again while nothing writes to it, or give a copy of it."
+            )
+            raise OSError(msg)
 
 
 @dataclass(frozen=True)
