@@ -1,4 +1,4 @@
-"""Hyper-parameters: every value that cannot be is refused before any work is done."""
+"""Validate hyper-parameters before any computation, and keep those of a fit."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import KERNEL_PARAMS
 
+from fairspan._arrays import is_tensor, to_numpy
 from fairspan.features import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
 
-__all__ = ["canonical_criterion", "check_choice", "check_parameters"]
+__all__ = ["FitConfig", "canonical_criterion", "check_choice", "check_parameters"]
 
 CRITERIA = {
     "statistical_parity": ("demographic_parity", "sp", "proxy_nondiscrimination"),
@@ -182,3 +183,48 @@ def _check_kernel(est: Any) -> None:
             raise ValueError(msg)
     if est.feature_map is not None and not hasattr(est.feature_map, "transform"):
         _refuse("feature_map", est.feature_map, "a scikit-learn transformer, or None")
+
+
+# A fitted model can be moved to another value of these without a new fit.
+_FREE = frozenset(("fairness", "dial", "verbose"))
+
+
+class FitConfig:
+    """The parameters of an estimator at the time of its fit, one attribute each.
+
+    Arrays, dicts and lists are copied, and a nested estimator is kept as its type and its parameters,
+    so later changes in place are found too. Functions and random generators are kept as they are.
+    """
+
+    def __init__(self, est: Any) -> None:
+        vars(self).update(_snapshot(est.get_params(deep=False)))
+
+    def changes(self, est: Any) -> list[str]:
+        """Names of the parameters that differ now and would need another fit."""
+        now = _snapshot(est.get_params(deep=False))
+        return [k for k, v in vars(self).items() if k not in _FREE and not _equal(v, now.get(k))]
+
+
+def _snapshot(value: Any) -> Any:
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return type(value), _snapshot(value.get_params(deep=False))
+    if isinstance(value, Mapping):
+        return {key: _snapshot(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_snapshot(part) for part in value]
+    if is_tensor(value) or (hasattr(value, "__array__") and not isinstance(value, np.generic)):
+        return np.array(to_numpy(value))
+    return value
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    try:
+        return bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
+    except (TypeError, ValueError):  # values without a truth value, such as an array and a list
+        return False

@@ -165,10 +165,10 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
     def _weights(self) -> tuple[Array | None, Array]:
         """Weights of the rows in the likelihood, and with them the share of each class."""
         rows, K = self._rows, len(self.classes_)
-        weight = rows.weight
-        if self.class_weight is not None:
+        weight, class_weight = rows.weight, self._config.class_weight
+        if class_weight is not None:
             # Not scikit-learn's "balanced" on rows: weighted rows count by their weights.
-            each = _class_weights(self.class_weight, self.classes_, rows)[rows.codes]
+            each = _class_weights(class_weight, self.classes_, rows)[rows.codes]
             before = len(each) if weight is None else float(weight.sum())
             weight = each if weight is None else weight * each
             # Only their ratios count: all classes twice as heavy are no more rows than before.
@@ -278,7 +278,7 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
 
     def __sklearn_is_fitted__(self) -> bool:
         return super().__sklearn_is_fitted__() and (
-            self.likelihood == "gaussian" or hasattr(self, "_rows")
+            self._config.likelihood == "gaussian" or hasattr(self, "_rows")
         )
 
     def _check_fitted(self) -> None:
@@ -296,7 +296,7 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         Log odds before calibration; for ``likelihood="gaussian"`` the regression on -1 and 1.
         """
         outputs = self._outputs(X)
-        if self.likelihood == "gaussian":
+        if self._config.likelihood == "gaussian":
             outputs = 2.0 * outputs - 1.0
             return outputs[:, 1] if outputs.shape[1] == 2 else outputs
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
@@ -311,11 +311,11 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         checked = self._read_new(X)
         scores = self._scores(checked)
         outputs = scores @ self.score_coef_ + self.score_intercept_
-        lengths = squared_lengths(self, checked) if self.subspace == "fair" else None
+        lengths = squared_lengths(self, checked) if self._config.subspace == "fair" else None
         spread = None if lengths is None else self._on_all_of_f(lengths)
-        if self.likelihood == "gaussian":
+        if self._config.likelihood == "gaussian":
             return self._gaussian_probabilities(scores, 2.0 * outputs - 1.0, spread)
-        if self.subspace == "fair":  # scores are on B, Laplace's on the functions of the line
+        if self._config.subspace == "fair":  # scores are on B, Laplace's on the functions of the line
             scores = scores @ self._functions
         latents = moderate(_columns(outputs), self._latent_variance(scores, spread))
         return softmax(latents) if self._link is None else self._link.probabilities(latents)
