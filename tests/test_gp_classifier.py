@@ -1121,11 +1121,11 @@ def test_many_classes_are_taken_where_the_approximation_is_small(params):
 
 
 def test_the_limit_holds_for_the_functions_that_are_used(monkeypatch):
-    monkeypatch.setattr("fairspan.estimators.gp_classifier._MOST_COEFFICIENTS", 9)
+    monkeypatch.setattr("fairspan.estimators.gp_classifier._MOST_COEFFICIENTS", 7)
     rows = many_classes(3)
     est = FairGPClassifier(subspace="fair", eta=1e-3, alpha=1.0, gamma=0.1).fit(**rows)
-    with pytest.raises(ValueError, match=r"3 classes with 4 functions.*or subspace='model'"):
-        est.at(0.5)  # two functions more than at fairness 1
+    with pytest.raises(ValueError, match=r"3 classes with 3 functions.*or subspace='model'"):
+        est.at(0.5)  # one function more than at fairness 1
     chosen = FairGPClassifier(n_predictive_directions="test", gamma=0.1, random_state=0)
     monkeypatch.setattr("fairspan.estimators.gp_classifier._MOST_COEFFICIENTS", 1)
     with pytest.raises(ValueError, match="n_predictive_directions=1 or fewer"):
