@@ -85,7 +85,7 @@ def each_warning_once() -> Iterator[None]:
 
 
 def warn_user(message: str, category: type[FairspanWarning]) -> None:
-    """Warn at the line of the user's code: the first frame outside fairspan and scikit-learn."""
+    """Warn at the line of the user's code: the first frame outside fairspan and what calls it."""
     # Names of columns stand in messages; one with an escape sequence would steer the terminal.
     message = printable(message)
     said = _said.get()
@@ -96,7 +96,7 @@ def warn_user(message: str, category: type[FairspanWarning]) -> None:
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None:
         package = frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in ("fairspan", "sklearn", "contextlib"):
+        if package not in ("fairspan", "sklearn", "joblib", "contextlib"):
             break
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

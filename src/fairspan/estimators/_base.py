@@ -20,7 +20,12 @@ from sklearn.utils.validation import check_is_fitted
 from fairspan._arrays import to_numpy
 from fairspan._html import estimator_html
 from fairspan._linalg import Array
-from fairspan._parameters import FitConfig, canonical_criterion, check_parameters
+from fairspan._parameters import (
+    FitConfig,
+    canonical_criterion,
+    check_parameters,
+    check_search,
+)
 from fairspan._validation import Data, check_rows, read_features, read_training_data
 from fairspan.estimators._curvature import RowCurvature
 from fairspan.estimators._device_pass import for_precision, precision_for
@@ -144,6 +149,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         self
         """
         with self._unchanged_on_error():
+            check_search()
             self._start_fit()
             data = self._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
             self._prepare(*pilot_rows(self, data))
