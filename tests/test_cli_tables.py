@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -264,9 +266,12 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_work(call, monkeypa
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_what_is_no_ordinary_file_is_not_replaced(call, folder):
+def test_a_pipe_can_be_written_to_and_a_socket_cannot(call, folder):
     os.mkfifo(folder / "pipe")
-    refused(call(*EXPLORE, "--out", "pipe"), "--out pipe is no ordinary file")
+    _cli_output.check_folder(Path("pipe"), "--out")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        refused(call(*EXPLORE, "--out", "socket"), "--out socket is a socket, not a file")
     refused(call(*FIT, "--out", "-"), "--out - is not allowed")
     refused(call(*FIT, "--audit", "--plot", "-"), "--plot - is not allowed")
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from fairspan._cli_tables import listed
-from fairspan._files import whole_file
+from fairspan._files import is_stream, whole_file
 from fairspan._text import printable, printable_json
 from fairspan.exceptions import FairspanWarning, NumericalError
 from fairspan.plotting import require_pyplot
@@ -82,11 +82,11 @@ def check_folder(path: Path, option: str) -> None:
     """Refuse a file that has no folder to be in, or that cannot be written there."""
     if path == STDOUT:
         raise ValueError(f"{option} - is not allowed; give the name of a file.")
-    if path.is_dir():
-        raise ValueError(f"{option} {path} is a folder; give the name of a file.")
-    if path.exists() and not path.is_file():
-        # It would be replaced by a file: /dev/null, too, where that is allowed.
-        raise ValueError(f"{option} {path} is no ordinary file; give another name.")
+    try:
+        if is_stream(path):
+            return  # the writer copies into it, so its folder need not be writable
+    except OSError as error:
+        raise ValueError(f"{option} {error}") from error
     if not path.parent.is_dir():
         raise ValueError(f"{option} {path}: there is no folder {path.parent}.")
     try:

@@ -54,10 +54,11 @@ def read_tensor(est: Any, X: Any, *, reset: bool) -> Any:
     if X.layout != torch.strided:
         msg = f"X is a tensor of layout {X.layout}; a dense one is needed: X.to_dense()."
         raise ValueError(msg)
-    if est.feature_map is not None:
+    config = getattr(est, "_config", est)
+    if config.feature_map is not None:
         refuse_on_device(f"feature_map {type(est.feature_map).__name__}")
-    if callable(est.kernel) or est.kernel not in DEVICE_KERNELS:
-        refuse_on_device(f"kernel={est.kernel!r}")
+    if callable(config.kernel) or config.kernel not in DEVICE_KERNELS:
+        refuse_on_device(f"kernel={config.kernel!r}")
     if X.dtype.is_complex:
         msg = f"Complex data not supported: X is a tensor of {X.dtype}."
         raise ValueError(msg)

@@ -85,7 +85,7 @@ def each_warning_once() -> Iterator[None]:
 
 
 def warn_user(message: str, category: type[FairspanWarning]) -> None:
-    """Warn at the line of the user's code: the first frame outside fairspan, scikit-learn and joblib."""
+    """Warn at the line of the user's code: the first frame outside fairspan and what calls it."""
     # Names of columns stand in messages; one with an escape sequence would steer the terminal.
     message = printable(message)
     said = _said.get()

@@ -107,8 +107,10 @@ def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool =
     if not isinstance(model, FairKernelEstimator) or not _has_something(model):
         msg = f"save_model takes a fitted fairspan estimator; got {type(model).__name__}."
         raise ValueError(msg)
+    model._check_unchanged()
     skops = _skops()
     model = copy(model)
+    del model._fit_config  # the parameters in the file are those of the fit
     if isinstance(model.random_state, np.random.RandomState):
         model.random_state = None  # a generator's state is no part of a fitted model
     if not keep_moments:

@@ -77,7 +77,7 @@ def run_stream(est: Any, plan: StreamPlan) -> None:
         saved.find(source, describe(plan.encoder), order)
     seed = int(read_seed(est.random_state).randint(2**31 - 1))
     seed = seed if saved is None or saved.seed is None else saved.seed
-    est._forget()
+    est._start_fit()
     with _seeded(est, seed):
         size = _sample_size(est)
         if source.once:

@@ -125,5 +125,5 @@ def _no_formula(value: Any) -> Any:
 
 def write_whole(path: Path, text: str) -> None:
     """Under its name a file is whole, whoever else writes it or dies meanwhile."""
-    with whole_file(path) as part, part.open("x", encoding="utf-8", newline="") as stream:
+    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as stream:
         stream.write(text)
