@@ -33,6 +33,7 @@ TRUSTED = (
     "fairspan.codes.Cells",
     "fairspan.codes.Coder",
     "fairspan.codes.CrossedCoder",
+    "fairspan.encoding.TableEncoder",
     "fairspan.encoding._as_float",
     "fairspan.encoding._as_numbers",
     "fairspan.encoding._as_text",
