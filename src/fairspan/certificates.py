@@ -54,7 +54,7 @@ class BlockCertificate:
     score : the same for the fitted score (largest over outputs).
     n_rows : rows of the cell that the block uses.
     n_removed, n_codes : directions removed, and directions the codes have.
-    left_out : categories with too few rows in the cell, about which nothing is promised.
+    left_out : categories with too few rows or too little weight in the cell, about which nothing is promised.
     """
 
     cell: str
@@ -162,7 +162,7 @@ class Certificate:
             {f"{b.attribute}={v} in {b.cell}" for b in self.blocks for v in b.left_out}
         )
         if left_out:
-            lines.append(f"NOT covered, too few rows: {', '.join(left_out)}.")
+            lines.append(f"NOT covered, too few rows or too little weight: {', '.join(left_out)}.")
         fewer = any(b.constrained and b.n_removed < b.n_codes for b in self.blocks)
         if fewer and self.limits is None:  # limits know of all codes
             lines.append("Not all directions are removed; n_sensitive_directions='all' reaches 0.")
