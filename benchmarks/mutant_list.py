@@ -179,15 +179,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "codes of part of a cell not scaled to it",
         "sdr.py",
-        "gap.T @ whiten * np.sqrt(total / cell_weight),",
-        "gap.T @ whiten,",
+        "codes * np.sqrt(total / cell_weight),",
+        "codes,",
         _tests("unit/test_sdr", "a_block_on_part_of_the_cell_counts_for_that_part"),
     ),
     Mutant(
-        "level means about their plain mean",
+        "codes that are not centred",
         "sdr.py",
-        "gap = (mean - p @ mean) * p[:, None]",
-        "gap = (mean - mean.mean(axis=0)) * p[:, None]",
+        "codes = scipy.linalg.null_space(root[None])",
+        "codes = scipy.linalg.null_space(np.ones((1, len(root))))",
         _tests("unit/test_sdr", "a_level_block_is_the_covariance_with_whitened_indicators"),
     ),
     Mutant(
@@ -544,8 +544,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "certificate on the wrong cell",
         "estimators/_blocks.py",
-        "out.append(Block(report, cov, code.delta, covectors))",
-        "out.append(Block(report, total_cov, code.delta, covectors))",
+        "out.append(Block(report, cov, code.delta, covectors, light))",
+        "out.append(Block(report, total_cov, code.delta, covectors, light))",
         SUPREMUM,
     ),
     # ------------------------------------------------------------------ the solution

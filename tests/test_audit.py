@@ -291,7 +291,7 @@ HOLDERS = {
     "list": lambda v: v.tolist(),
     "array": lambda v: v,
     "column": lambda v: v[:, None],
-    "series": lambda v: pd.Series(v, index=np.arange(len(v)) + 7),
+    "series": lambda v: pd.Series(v),
     "frame": lambda v: pd.DataFrame({"score": v}),
     "polars": lambda v: pytest.importorskip("polars").Series("score", v),
 }

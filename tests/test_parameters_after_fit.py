@@ -148,7 +148,9 @@ def mapped(feature_map):
     ],
     ids=lambda params: next(iter(params)),
 )
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))]
+)
 def test_values_of_every_kind_are_recognised(params, copied):
     est = FairRidgeClassifier(**{**FIXED, "random_state": 0, **params})
     est.fit(**ROWS)
@@ -242,7 +244,9 @@ def test_probabilities_of_the_fair_prior_keep_their_class_weights():
 # ------------------------------------------------------------------ copies and files
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))]
+)
 def test_a_copy_remembers_the_fit(copied):
     est = changed(copied(ridge().fit(**ROWS)))
     with pytest.raises(ValueError, match=CHANGED):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import json
 import math
 import os
+import re
+import shlex
 import sys
 import tempfile
 import warnings
@@ -219,8 +222,9 @@ def plain_errors() -> Iterator[list[str]]:
     told: list[str] = []
 
     def keep(message: Warning | str, *_: Any) -> None:
-        if str(message) not in told:
-            told.append(str(message))
+        text = _with_options(str(message))
+        if text not in told:
+            told.append(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", FairspanWarning)
@@ -229,6 +233,19 @@ def plain_errors() -> Iterator[list[str]]:
             yield told
         except NumericalError as error:
             raise ValueError(str(error)) from error
+
+
+def _with_options(text: str) -> str:
+    """The text with the option ``--kind`` where a message names the parameter ``sensitive_kind``."""
+
+    def option(match: re.Match[str]) -> str:
+        try:
+            kinds = ast.literal_eval(match[1])
+        except (SyntaxError, ValueError):  # a column name with a brace
+            return match[0]
+        return " ".join(f"--kind {shlex.quote(f'{name}={kind}')}" for name, kind in kinds.items())
+
+    return re.sub(r"sensitive_kind=(\{[^{}]*\})", option, text)
 
 
 def show(text: str) -> None:

@@ -32,9 +32,31 @@ def _refuse_twice(names: list[Any], what: str) -> None:
         raise ValueError(msg)
 
 
+def _check_names(names: list[Any], role: str) -> None:
+    """Raise unless each column has one name of its own, also when names are written as text."""
+    _refuse_twice(names, f"{role} has")
+    levels = next((name for name in names if isinstance(name, tuple)), None)
+    if levels is not None:
+        msg = (
+            f"{role} has columns with names of several levels, such as {levels!r}. Give each column one "
+            f"name, e.g. table.columns = ['_'.join(map(str, name)) for name in table.columns]."
+        )
+        raise ValueError(msg)
+    first: dict[str, Any] = {}
+    for name in names:
+        if str(name) in first:
+            msg = (
+                f"{role} has the columns {first[str(name)]!r} and {name!r}, whose names are the same when "
+                f"written as text. Rename one of them."
+            )
+            raise ValueError(msg)
+        first[str(name)] = name
+
+
 def as_frame(obj: Any, role: str) -> nw.DataFrame[Any] | None:
+    """The object as a narwhals frame after a check of its column names; None if it is no frame."""
     # The `columns` of a pyarrow table are its values.
-    _refuse_twice(list(getattr(obj, "column_names", getattr(obj, "columns", ()))), f"{role} has")
+    _check_names(list(getattr(obj, "column_names", getattr(obj, "columns", ()))), role)
     out = nw.from_native(obj, eager_only=True, pass_through=True)
     return out if isinstance(out, nw.DataFrame) else None
 
@@ -150,16 +172,24 @@ def _refuse_merged(name: str, integers: np.ndarray, role: str) -> None:
         raise ValueError(msg)
 
 
+def _is_series(raw: Any) -> bool:
+    return isinstance(nw.from_native(raw, series_only=True, pass_through=True), nw.Series)
+
+
 def _named_columns(raw: Any, role: str, prefix: str) -> list[tuple[str, Any]]:
     frame = as_frame(raw, role)
     if frame is not None:
-        return [(str(name), frame[name].to_native()) for name in frame.columns]
-    series = nw.from_native(raw, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
+        # Not frame[name]: a name that is a number would be read as the number of a row.
+        return [(str(name), frame.get_column(name).to_native()) for name in frame.columns]
+    if _is_series(raw):
+        series = nw.from_native(raw, series_only=True)
         return [(str(series.name) if series.name not in (None, "") else f"{prefix}_0", raw)]
     if isinstance(raw, Mapping):
         return [(str(k), np.asarray(v) if not hasattr(v, "dtype") else v) for k, v in raw.items()]
     if isinstance(raw, list | tuple):
+        if raw and _is_series(raw[0]):
+            msg = f"{role} is a list of Series. Give a dict of columns by name, or a data frame."
+            raise ValueError(msg)
         raw = np.array(raw, dtype=object)
     array = raw if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)
     if array.ndim == 1:
@@ -220,6 +250,8 @@ def named_columns_of(frame: nw.DataFrame[Any] | None, raw: Any, role: str) -> li
         msg = f"{role}={raw!r} names a column, but X is not a data frame. Give the values instead."
         raise ValueError(msg)
     unknown = [name for name in names if name not in frame.columns]
+    if unknown and len(set(names)) < len(names):
+        return None  # values that repeat, for another number of rows than X has
     if unknown:
         shown = ", ".join(map(repr, frame.columns[:8])) + (
             ", ..." if len(frame.columns) > 8 else ""

@@ -16,7 +16,6 @@ from fairspan._metric_inputs import (
     SensitiveKind,
     is_positive,
     read,
-    read_labels,
     unknown_pos_label,
 )
 
@@ -40,8 +39,8 @@ def _rates(
         sensitive_features,
         sensitive_kind,
         sample_weight,
-        y_true=read_labels(y_true, "y_true"),
-        y_pred=read_labels(y_pred, "y_pred"),
+        y_true=y_true,
+        y_pred=y_pred,
     )
     positive, selected = is_positive(actual, pos_label), is_positive(decided, pos_label)
     if not (positive.any() or selected.any()):

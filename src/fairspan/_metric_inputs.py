@@ -5,14 +5,24 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairspan._alignment import align_rows
 from fairspan._columns import read_attributes, unmasked
 from fairspan._linalg import Array
-from fairspan.codes import Attribute, Coder, Codes, CrossedCoder, Kind, infer_kind
+from fairspan.codes import (
+    Attribute,
+    Coder,
+    Codes,
+    CrossedCoder,
+    Kind,
+    infer_kinds,
+    warn_of_similar_labels,
+)
 
 Labels: TypeAlias = NDArray[Any]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -98,7 +108,9 @@ def read_scores(data: Any, what: str = "scores") -> Array:
     return scores
 
 
-def _resolve_kinds(attributes: dict[str, Attribute], given: SensitiveKind) -> dict[str, Kind]:
+def _resolve_kinds(
+    attributes: dict[str, Attribute], given: SensitiveKind, fitted: Mapping[str, Kind]
+) -> dict[str, Kind]:
     names = list(attributes)
     if isinstance(given, str):
         given = dict.fromkeys(names, given)
@@ -113,11 +125,15 @@ def _resolve_kinds(attributes: dict[str, Attribute], given: SensitiveKind) -> di
         given = dict(zip(names, given, strict=True))
     if unknown := [name for name in given if name not in attributes]:
         raise ValueError(f"sensitive_kind names {unknown[0]!r}, which is not among {names}")
-    kinds: dict[str, Kind] = {}
+    wanted = {name: given.get(name, "auto") for name in attributes}
     for name, attribute in attributes.items():
-        match given.get(name, "auto"):
+        if wanted[name] == "auto" and attribute.values.dtype.kind == "f":
+            wanted[name] = fitted.get(name, "auto")
+    kinds = infer_kinds({n: one for n, one in attributes.items() if wanted[n] == "auto"})
+    for name, attribute in attributes.items():
+        match wanted[name]:
             case "auto":
-                kinds[name] = infer_kind(attribute)
+                pass
             case "categorical":
                 kinds[name] = "categorical"
             case "continuous" if attribute.values.dtype.kind == "f":
@@ -128,7 +144,7 @@ def _resolve_kinds(attributes: dict[str, Attribute], given: SensitiveKind) -> di
                 raise ValueError(
                     f"sensitive_kind={other!r} is unknown: 'auto', 'categorical' or 'continuous'"
                 )
-    return kinds
+    return {name: kinds[name] for name in attributes}
 
 
 def _read_weight(sample_weight: Any, n: int) -> Array:
@@ -150,8 +166,13 @@ def read_rows(
     sensitive_kind: SensitiveKind,
     sample_weight: Any,
     sizes: dict[str, int],
+    fitted: Mapping[str, Kind] = MappingProxyType({}),
 ) -> Rows:
-    """Clean attributes and weights; ``sizes`` are the numbers of rows of the other arguments."""
+    """Clean attributes and weights.
+
+    ``sizes`` are the numbers of rows of the other arguments, ``fitted`` the kinds that a model has
+    read numbers as: they replace the guess "auto", which may turn out otherwise on fewer rows.
+    """
     n = next(iter(sizes.values()))
     weight = _read_weight(sample_weight, n)
     if sample_weight is not None:
@@ -167,13 +188,28 @@ def read_rows(
             count = attribute.missing.sum()
             raise ValueError(f"sensitive feature {name!r} is missing (NaN or None) in {count} rows")
     used = {name: attribute.take(weight > 0) for name, attribute in attributes.items()}
-    return Rows(attributes, _resolve_kinds(used, sensitive_kind), weight)
+    warn_of_similar_labels(used, "sensitive_features")
+    return Rows(attributes, _resolve_kinds(used, sensitive_kind, fitted), weight)
 
 
 def read(
-    sensitive_features: Any, sensitive_kind: SensitiveKind, sample_weight: Any, **arrays: Labels
+    sensitive_features: Any, sensitive_kind: SensitiveKind, sample_weight: Any, **columns: Any
 ) -> tuple[Rows, list[Labels]]:
-    """Clean rows of one length, without those of weight zero (METHOD 0)."""
+    """Clean rows of one length, without those of weight zero (METHOD 0).
+
+    ``columns`` are ``scores`` or labels by name. The last one is what the model predicted: its rows
+    set the order of all others.
+    """
+    predicted = list(columns)[-1]
+    given = align_rows(
+        **{predicted: columns[predicted], **columns}, sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+    )  # fmt: skip
+    sensitive_features, sample_weight = given["sensitive_features"], given["sample_weight"]
+    arrays = {
+        name: read_scores(given[name]) if name == "scores" else read_labels(given[name], name)
+        for name in columns
+    }
     sizes = {what: len(array) for what, array in arrays.items()}
     rows = read_rows(sensitive_features, sensitive_kind, sample_weight, sizes)
     keep = rows.weight > 0

@@ -14,8 +14,6 @@ from fairspan._metric_inputs import (
     SensitiveKind,
     is_positive,
     read,
-    read_labels,
-    read_scores,
     unknown_pos_label,
 )
 from fairspan.codes import Coder, infer_kind
@@ -83,7 +81,7 @@ def statistical_parity_correlation(
     float
         In [0, 1], 0 is parity. Its noise is about :func:`correlation_noise`.
     """
-    rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=read_scores(scores))
+    rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=scores)
     return _worst_correlation(f, rows)
 
 
@@ -116,8 +114,8 @@ def equal_opportunity_correlation(
         sensitive_features,
         sensitive_kind,
         sample_weight,
-        y_true=read_labels(y_true, "y_true"),
-        scores=read_scores(scores),
+        y_true=y_true,
+        scores=scores,
     )
     cell = is_positive(y, pos_label)
     if not cell.any():
@@ -156,8 +154,8 @@ def equalized_odds_correlation(
         sensitive_features,
         sensitive_kind,
         sample_weight,
-        y_true=read_labels(y_true, "y_true"),
-        scores=read_scores(scores),
+        y_true=y_true,
+        scores=scores,
     )
     target = read_attributes({"y_true": y}, len(y), "y_true", "y_true")
     coder = Coder.learn(target["y_true"], infer_kind(target["y_true"]), n_bins, rows.weight)
@@ -198,7 +196,7 @@ def correlation_ratio(
     float
         In [0, 1]; at least the correlation with any level.
     """
-    rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=read_scores(scores))
+    rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=scores)
     z = standardize(f, rows.weight)
     share = rows.weight / rows.weight.sum()
     between = 0.0
@@ -233,7 +231,7 @@ def ks_distance(
     float
         In [0, 1], 0 if all groups have the same distribution.
     """
-    rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=read_scores(scores))
+    rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=scores)
     worst = 0.0
     for _, codes, labels in rows.groups(n_bins, intersectional):
         for column in f.T:

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from fairspan._alignment import align_rows
 from fairspan._arrays import home_of, is_tensor, take, to_home, to_numpy
 from fairspan._columns import (
     as_frame,
@@ -347,8 +348,23 @@ def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Arra
     except (TypeError, ValueError) as error:
         msg = f"sample_weight must be one number per row; got {sample_weight!r:.80}."
         raise ValueError(msg) from error
-    weights = check_array(given, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    weights = check_array(
+        given,
+        ensure_2d=False,
+        dtype=np.float64,
+        ensure_all_finite=False,
+        input_name="sample_weight",
+    )
     check_weight_shape(weights.shape, n)
+    # Not by check_array, which looks at no value under scikit-learn's assume_finite.
+    unusable = int((~np.isfinite(weights)).sum())
+    if unusable:
+        what = "NaN" if np.isnan(weights).any() else "infinity"
+        msg = (
+            f"Input sample_weight contains {what}: {unusable} rows have no finite weight. Give a number "
+            f"of at least 0 for every row; weight 0 leaves a row out."
+        )
+        raise ValueError(msg)
     if (weights < 0).any():
         negative = int((weights < 0).sum())
         msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
@@ -360,7 +376,7 @@ def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Arra
             f"{_WEIGHT_RANGE:g}. Rescale the weights: weight k counts as k copies."
         )
         raise ValueError(msg)
-    # A block of a stream may count for nothing; the rows of a fit may not.
+    # All-zero weights are fine for a streamed block, but an error for `fit`.
     if not block and not (weights > 0).any():
         msg = "sample_weight is zero for every row; nothing is left to fit."
         raise ValueError(msg)
@@ -407,6 +423,13 @@ def read_training_data(
             msg = f"X has no column left besides {', '.join(map(repr, taken))}; features are needed too."
             raise ValueError(msg)
         X = frame.drop([c for c in frame.columns if c in taken]).to_native()
+    X, y, *parts, sample_weight = align_rows(
+        X=X,
+        y=y,
+        sensitive_features=parts[0],
+        control_features=parts[1],
+        sample_weight=sample_weight,
+    ).values()
     X = read_features(est, X, reset=reset, protected=column_names(parts[0]))
     n, home = len(X), home_of(X)
     if home is None:
@@ -529,20 +552,21 @@ def _warn_far_from_origin(data: Data, *, linear: bool) -> None:
 
 def _warn_sensitive_columns(est: Any, data: Data) -> None:
     """Columns of X that are a protected attribute, or the indicator of one of its levels."""
-    if len(data.X) < 3:
-        return
-    centred = data.X - data.X.mean(axis=0)
-    norms = np.sqrt(np.einsum("ij,ij->j", centred, centred))
     for attribute in data.sensitive.values():
-        if attribute.missing.any():
-            continue
-        distinct, codes = np.unique(attribute.values, return_inverse=True)
-        columns = (
-            [attribute.values.astype(np.float64)] if attribute.values.dtype.kind == "f" else []
+        # Rows without S say nothing about whether a column of X repeats S.
+        known = ~attribute.missing
+        X, values = (
+            (data.X, attribute.values) if known.all() else (data.X[known], attribute.values[known])
         )
+        if len(X) < 3:
+            continue
+        centred = X - X.mean(axis=0)
+        norms = np.sqrt(np.einsum("ij,ij->j", centred, centred))
+        distinct, codes = np.unique(values, return_inverse=True)
+        columns = [values.astype(np.float64)] if values.dtype.kind == "f" else []
         if len(distinct) <= MAX_INTEGER_CATEGORIES:
             columns += [(codes == h).astype(np.float64) for h in range(len(distinct))]
-        S = np.stack(columns, axis=1) if columns else np.zeros((data.n, 0))
+        S = np.stack(columns, axis=1) if columns else np.zeros((len(X), 0))
         S -= S.mean(axis=0)
         scale = np.outer(np.sqrt(np.einsum("ij,ij->j", S, S)), norms)
         cosine = np.divide(np.abs(S.T @ centred), scale, out=np.zeros(scale.shape), where=scale > 0)

@@ -54,7 +54,8 @@ class BlockCertificate:
     score : the same for the fitted score (largest over outputs).
     n_rows : rows of the cell that the block uses.
     n_removed, n_codes : directions removed, and directions the codes have.
-    left_out : categories with too few rows in the cell, about which nothing is promised.
+    left_out : categories with too few rows or too little weight in the cell, about which nothing is
+        promised.
     n_slices : slices of a continuous attribute over all rows; 0 for other codings.
     n_merged : slices with too few rows in the cell. Each is merged with a neighbour, and differences
         between merged slices are neither removed nor part of ``supremum``.
@@ -178,7 +179,7 @@ class Certificate:
             {f"{b.attribute}={v} in {b.cell}" for b in self.blocks for v in b.left_out}
         )
         if left_out:
-            lines.append(f"NOT covered, too few rows: {', '.join(left_out)}.")
+            lines.append(f"NOT covered, too few rows or too little weight: {', '.join(left_out)}.")
         if merged := self.merged_slices():
             lines.append(
                 f"Slices MERGED, too few rows: {', '.join(merged)}. Differences between merged slices are "

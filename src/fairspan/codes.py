@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fairspan._arrays import is_tensor, take, to_home, to_numpy
 from fairspan._linalg import Array
+from fairspan.exceptions import DataWarning, warn_user
 
 Kind = Literal["categorical", "continuous"]
 Codes = NDArray[np.intp]
@@ -29,10 +30,16 @@ __all__ = [
     "CrossedCoder",
     "code_slices",
     "infer_kind",
+    "infer_kinds",
     "slice_edges",
+    "warn_of_similar_labels",
 ]
 
 MAX_INTEGER_CATEGORIES = 20
+# Numbers with fewer distinct values may be codes of groups (1 = "white", ...).
+_FEW_VALUES = 50
+# Labels shown in a warning.
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,16 @@ class Attribute:
         return Attribute(
             self.name, take(self.values, rows), take(self.missing, rows), self.dtype_kind
         )
+
+    def as_given(self) -> NDArray[np.generic]:
+        """Values for a user's metric, of the type that was given; missing ones are NaN or empty text."""
+        if self.dtype_kind == "b" and not self.missing.any():
+            return np.asarray(self.values == "True")
+        if self.dtype_kind == "i" and not self.missing.any():
+            return self.values.astype(np.int64)  # as floats they would be read as measurements
+        if self.values.dtype.kind == "f":
+            return np.where(self.missing, np.nan, self.values.astype(np.float64))
+        return np.asarray(self.values)
 
     def on_host(self) -> Attribute:
         """The same column in arrays."""
@@ -76,6 +93,51 @@ def infer_kind(attribute: Attribute) -> Kind:
     if attribute.dtype_kind == "i" and n_distinct <= MAX_INTEGER_CATEGORIES:
         return "categorical"
     return "continuous"
+
+
+def infer_kinds(attributes: Mapping[str, Attribute]) -> dict[str, Kind]:
+    """Kinds of protected attributes whose kind was not given, with one warning about doubtful ones.
+
+    Numbers are doubtful if they have few distinct values and some of them repeat: such numbers may
+    be codes of groups, such as ZIP codes.
+    """
+    kinds = {name: infer_kind(attribute) for name, attribute in attributes.items()}
+    few: dict[str, int] = {}
+    for name, attribute in attributes.items():
+        known = attribute.values[~attribute.missing]
+        n_distinct = len(np.unique(known)) if kinds[name] == "continuous" else len(known)
+        if n_distinct < min(_FEW_VALUES, len(known)):
+            few[name] = n_distinct
+    if few:
+        listed = ", ".join(f"{name!r} ({n} distinct values)" for name, n in few.items())
+        warn_user(
+            f"Protected attributes read as continuous numbers: {listed}. If the values name groups, pass "
+            f"sensitive_kind={dict.fromkeys(few, 'categorical')}. If they are amounts, pass "
+            f"sensitive_kind={dict.fromkeys(few, 'continuous')}, which also silences this warning.",
+            DataWarning,
+            key=f"kinds of {list(few)}",
+        )
+    return kinds
+
+
+def warn_of_similar_labels(attributes: Mapping[str, Attribute], role: str) -> None:
+    """Warn of labels of an attribute that differ only in case or blanks, such as "M" and " m"."""
+    for name, attribute in attributes.items():
+        if attribute.values.dtype.kind != "U":
+            continue
+        alike: dict[str, list[str]] = {}
+        for label in np.unique(attribute.values[~attribute.missing]).tolist():
+            alike.setdefault("".join(label.split()).casefold(), []).append(label)
+        groups = [", ".join(map(repr, labels)) for labels in alike.values() if len(labels) > 1]
+        if groups:
+            more = f"; and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
+            warn_user(
+                f"{role} {name!r} has labels that differ only in case or blanks: "
+                f"{'; '.join(groups[:_SHOWN])}{more}. They are counted as different groups. If they mean the "
+                f"same, make them equal first (in pandas: .str.strip().str.lower()).",
+                DataWarning,
+                key=f"labels of {role} {name!r}",
+            )
 
 
 def slice_edges(values: Array, n_slices: int | None, weights: Array | None = None) -> Array:

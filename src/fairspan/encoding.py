@@ -13,6 +13,7 @@ from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
+from fairspan._columns import as_frame
 from fairspan._text import refuse_bytes
 from fairspan.exceptions import DataWarning, warn_user
 
@@ -125,7 +126,27 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
             feature_name_combiner=_category_name,
         )
         branches += [("categories", one_hot, categories)]
-    return ColumnTransformer(branches, remainder="drop", verbose_feature_names_out=_feature_name)
+    return TableEncoder(branches, remainder="drop", verbose_feature_names_out=_feature_name)
+
+
+class TableEncoder(ColumnTransformer):
+    """ColumnTransformer that also accepts column names of type numpy.str_, as pandas may have them."""
+
+    def fit_transform(self, X, y=None, **params):
+        """As in ColumnTransformer."""
+        return super().fit_transform(_with_plain_names(X), y, **params)
+
+    def transform(self, X, **params):
+        """As in ColumnTransformer."""
+        return super().transform(_with_plain_names(X), **params)
+
+
+def _with_plain_names(X):
+    """The frame with names of type str, the only text that scikit-learn takes for a column name."""
+    names = list(getattr(X, "columns", ()))
+    if all(type(name) is str or not isinstance(name, str) for name in names):
+        return X
+    return X.set_axis([str(n) if isinstance(n, str) else n for n in names], axis=1)
 
 
 class CategoryEncoder(OneHotEncoder):
@@ -268,19 +289,18 @@ def is_number_label(text):
 
 def column_kinds(frame):
     """Names of the columns to treat as numbers and as categories."""
-    try:
-        table = nw.from_native(frame, eager_only=True)
-    except TypeError:
-        raise TypeError(
-            f"`frame` must be a pandas or polars DataFrame, got {type(frame).__name__}"
-        ) from None
-    if not table.columns:
+    table = as_frame(frame, "`frame`")
+    if table is None:
+        raise TypeError(f"`frame` must be a pandas or polars DataFrame, got {type(frame).__name__}")
+    columns: list = table.columns
+    if not columns:
         raise ValueError("`frame` has no columns to encode")
-    unnamed = [name for name in table.columns if not isinstance(name, str)]
+    unnamed = [name for name in columns if not isinstance(name, str)]
     if unnamed:
         raise ValueError(f"column names must be strings, got {unnamed}: rename these columns")
     numbers, categories, refused = [], [], []
     for name, dtype in table.schema.items():
+        name = str(name)
         if dtype.is_numeric() or dtype == nw.Boolean:
             numbers.append(name)
         elif dtype in _CATEGORY_DTYPES and (stranger := _stranger(table[name])) is None:

@@ -34,6 +34,7 @@ TRUSTED = (
     "fairspan.codes.Coder",
     "fairspan.codes.CrossedCoder",
     "fairspan.encoding.CategoryEncoder",
+    "fairspan.encoding.TableEncoder",
     "fairspan.encoding._as_float",
     "fairspan.encoding._as_numbers",
     "fairspan.encoding._as_text",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._alignment import align_rows
 from fairspan._columns import as_frame, named_columns_of, read_attributes
 from fairspan._linalg import Array
 from fairspan._metric_inputs import (
@@ -22,7 +23,7 @@ from fairspan.auditing._features import read_numbers
 from fairspan.auditing._outputs import Outputs, ask, codes_of, looks_like, plain
 from fairspan.auditing._representation import Representation, find_representation
 from fairspan.auditing._rows import Protected, cross
-from fairspan.codes import Coder, Codes, infer_kind
+from fairspan.codes import Coder, Codes, infer_kind, warn_of_similar_labels
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 
 __all__ = ["Audited", "read_audit"]
@@ -95,6 +96,16 @@ def read_audit(
     sensitive_features = _taken(frame, sensitive_features, "sensitive_features", named)
     control_features = _taken(frame, control_features, "control_features", named)
     model = given if is_model(given) else None
+    rows_given = align_rows(
+        X=X, scores=None if model is not None else given, y=y, decisions=decisions,
+        representation=representation, sensitive_features=sensitive_features,
+        control_features=control_features, sample_weight=sample_weight,
+    )  # fmt: skip
+    given = model if model is not None else rows_given["scores"]
+    y, decisions = rows_given["y"], rows_given["decisions"]
+    representation, sample_weight = rows_given["representation"], rows_given["sample_weight"]
+    sensitive_features = rows_given["sensitive_features"]
+    control_features = rows_given["control_features"]
     seen = None if model is None else _model_rows(model, X, frame, named)
     with each_warning_once():  # the model reads the same rows several times
         outputs = plain(given) if model is None else ask(model, seen)
@@ -107,7 +118,7 @@ def read_audit(
         "representation": None if found is None else found.Z,
     }  # fmt: skip
     sizes = {name: _n_rows(part) for name, part in given_rows.items() if part is not None}
-    rows = read_rows(sensitive_features, sensitive_kind, sample_weight, sizes)
+    rows = read_rows(sensitive_features, sensitive_kind, sample_weight, sizes, _fitted_kinds(model))
     keep = rows.weight > 0.0
     rows = _varying(rows.take(keep))
     outputs = outputs.take(keep)
@@ -158,6 +169,13 @@ def _refuse(given: Any, X: Any, sensitive_features: Any) -> None:
         )
     if is_model(given) and X is None:
         raise ValueError(f"audit of a {type(given).__name__} needs X, the rows to audit it on.")
+
+
+def _fitted_kinds(model: Any) -> dict[str, Any]:
+    """Kinds of the protected attributes that a fairspan model was fitted with, {} for other models."""
+    model = getattr(model, "best_estimator_", model)  # of a search
+    last = model[-1] if hasattr(model, "steps") else model
+    return getattr(last, "sensitive_kinds_", {})
 
 
 def _varying(rows: Rows) -> Rows:
@@ -290,6 +308,7 @@ def _strata(given: Any, keep: Any, weight: Array) -> Protected | None:
     if given is None:
         return None
     columns = read_attributes(given, len(keep), "control_features", "control_feature")
+    warn_of_similar_labels(columns, "control_features")
     parts = []
     for name, column in columns.items():
         if column.missing.any():

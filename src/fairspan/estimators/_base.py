@@ -136,7 +136,8 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         y : array-like of shape (n_samples,)
             Classes (text, booleans, two values, integers with at most 20 values) or numbers.
         sensitive_features : array-like, frame, or column name(s) of X
-            One or several protected attributes. Never needed again after fitting.
+            One or several protected attributes. Never needed again after fitting. pandas objects are
+            matched with X by their index, here and for y, control features and weights.
         control_features : array-like, frame, or column name(s) of X, optional
             Strata for ``criterion="conditional_statistical_parity"``.
         sample_weight : array-like of shape (n_samples,), optional

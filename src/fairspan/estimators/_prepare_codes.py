@@ -7,12 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion
 from fairspan._validation import Data
-from fairspan.codes import Cells, Coder, Codes, CrossedCoder, infer_kind
+from fairspan.codes import (
+    Cells,
+    Coder,
+    Codes,
+    CrossedCoder,
+    infer_kind,
+    infer_kinds,
+    warn_of_similar_labels,
+)
 from fairspan.estimators._pilot import Encoded, Pilot
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.sdr import MIN_ROWS, usable_levels
+from fairspan.sdr import MIN_ROWS, MIN_SHARE, usable_levels
 
 _MAX_GROUPS = 20
 
@@ -35,13 +44,16 @@ def _kinds(est: Any, data: Data) -> dict[str, str]:
             f"dict by name)."
         )
         raise ValueError(msg)
-    return {
-        name: infer_kind(data.sensitive[name]) if kind == "auto" else kind
-        for name, kind in wanted.items()
-    }
+    auto = {name: data.sensitive[name] for name, kind in wanted.items() if kind == "auto"}
+    if est.method == "paper" and est.n_slices == "distinct":  # every value is a level in any case
+        guessed = {name: infer_kind(attribute) for name, attribute in auto.items()}
+    else:
+        guessed = infer_kinds(auto)
+    return {name: guessed.get(name, kind) for name, kind in wanted.items()}
 
 
 def learn_coders(est: Any, data: Data, n_slices: int | None) -> list[Coder | CrossedCoder]:
+    warn_of_similar_labels(data.sensitive, "sensitive_features")
     coders: list[Coder] = []
     for name, kind in _kinds(est, data).items():
         attribute = data.sensitive[name]
@@ -89,7 +101,8 @@ def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes) -> None:
     if coder.n_levels > _MAX_GROUPS:
         warn_user(
             f"Attribute {name!r} has {coder.n_levels} groups; parity between so many costs accuracy "
-            f"and is estimated from few rows each. If it is a number, pass sensitive_kind='continuous'.",
+            f"and is estimated from few rows each. If it is a number, pass "
+            f"sensitive_kind={ {name: 'continuous'} }.",
             DataWarning,
         )
 
@@ -130,6 +143,7 @@ def learn_cells(est: Any, data: Data, target: Coder | None, n_slices: int | None
     if criterion == "statistical_parity":
         return Cells("all", ("all rows",))
     if criterion == "conditional_statistical_parity":
+        warn_of_similar_labels(data.control, "control_features")
         parts = [
             Coder.learn(attribute, infer_kind(attribute), n_slices, data.weights)
             for attribute in data.control.values()
@@ -165,8 +179,8 @@ def _positive_class(est: Any, data: Data, target: Coder) -> int:
     raise ValueError(msg)
 
 
-def check_levels(pilot: Pilot, encoded: Encoded, est: Any) -> None:
-    """Refuse an attribute that no cell can constrain, before the pass over the data."""
+def check_levels(pilot: Pilot, encoded: Encoded, est: Any, weights: Array | None) -> None:
+    """Raise if no cell can constrain an attribute, before the pass over the data."""
     min_rows = 1 if est.method == "paper" else MIN_ROWS
     numeric = [coder.name for coder in pilot.numeric]
     for j, coder in enumerate(pilot.coders):
@@ -181,8 +195,17 @@ def check_levels(pilot: Pilot, encoded: Encoded, est: Any) -> None:
                 usable |= len(v) >= 2 * min_rows and np.ptp(v) > 0.0
                 continue
             codes = encoded.levels[inside, j]
-            rows = np.bincount(codes[codes >= 0], minlength=coder.n_levels).tolist()
-            groups = usable_levels(rows, ordered=coder.kind == "continuous", min_rows=min_rows)
+            known = codes >= 0
+            rows = np.bincount(codes[known], minlength=coder.n_levels)
+            weight = rows
+            if weights is not None:
+                weight = np.bincount(codes[known], weights[inside][known], coder.n_levels)
+            groups = usable_levels(
+                rows.tolist(),
+                weight.tolist(),
+                ordered=coder.kind == "continuous",
+                min_rows=min_rows,
+            )
             usable |= len(groups) >= 2
         if not usable:
             refuse_attribute(coder.name, pilot.cells, min_rows)
@@ -192,7 +215,8 @@ def refuse_attribute(name: str, cells: Cells, min_rows: int) -> None:
     """The error for an attribute without a usable block."""
     where = "the data" if cells.rule == "all" else f"any cell ({', '.join(cells.names[:4])})"
     msg = (
-        f"sensitive_features {name!r} does not have two levels of at least {min_rows} rows in {where}, "
-        f"so it cannot be constrained. Merge levels, add rows, or choose another criterion."
+        f"sensitive_features {name!r} does not have two levels of at least {min_rows} rows, each with more "
+        f"than {MIN_SHARE:g} of the weight, in {where}, so it cannot be constrained. Merge levels, add "
+        f"rows, rescale sample_weight, or choose another criterion."
     )
     raise ValueError(msg)

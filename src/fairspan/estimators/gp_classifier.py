@@ -345,7 +345,9 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         spread = None if lengths is None else self._on_all_of_f(lengths)
         if self._config.likelihood == "gaussian":
             return self._gaussian_probabilities(scores, 2.0 * outputs - 1.0, spread)
-        if self._config.subspace == "fair":  # scores are on B, Laplace's on the functions of the line
+        if (
+            self._config.subspace == "fair"
+        ):  # scores are on B, Laplace's on the functions of the line
             scores = scores @ self._functions
         latents = moderate(_columns(outputs), self._latent_variance(scores, spread))
         return softmax(latents) if self._link is None else self._link.probabilities(latents)

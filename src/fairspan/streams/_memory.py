@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
+from fairspan._alignment import align_rows
 from fairspan._columns import as_frame, named_columns_of, take_rows
 from fairspan.streams._arrow import frame_of
 from fairspan.streams._rows import Rows, Span
@@ -88,6 +89,8 @@ class ArraySource(Source):
         features = feature_columns(X.shape[1], features, roles)
         for role, given in roles.items():
             _check_rows(given, len(X), role)
+        roles = align_rows(X=X, **roles)
+        roles.pop("X")
         files = _mapped_files([X, *roles.values()])
         self.parts = [ArrayPart("array", len(X), X, features, tuple(roles.values()), files)]
         self._what = {"shape": list(X.shape), "dtype": str(X.dtype), "features": features}
@@ -200,6 +203,10 @@ class IterablePart(Part):
             try:
                 for role, given in zip(_ROLES[1:], rows.arguments[1:], strict=True):
                     _check_rows(given, n, role)
+                # Here, because blocks are cut and joined by position.
+                rows = Rows.of(
+                    align_rows(**dict(zip(_ROLES, rows.arguments, strict=True))).values()
+                )
                 look = [_look(one) for one in rows.arguments]
             except (TypeError, ValueError) as error:
                 msg = f"{name}: {error}"
