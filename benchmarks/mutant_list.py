@@ -513,17 +513,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # ------------------------------------------------------------------ limits
     Mutant(
-        "multipliers of other blocks forgotten",
+        "limit does not grow with the standard deviation",
         "limits.py",
-        "for c in free if c != b)",
-        "for c in free if c == b)",
-        _tests("unit/test_limits", "every_limit_is_kept_and_met_where_it_binds"),
+        "np.stack([code @ code.T - cov for",
+        "np.stack([code @ code.T for",
+        _tests("unit/test_limits", "one_limit_is_theorem_5"),
     ),
     Mutant(
         "limit of zero not projected out",
         "limits.py",
-        "removed = {b for b in blocks if limits[b] <= _REMOVED}",
-        "removed: set[int] = set()",
+        "if limit <= _ZERO_LIMIT], len(g)",
+        "if limit < 0.0], len(g)",
         _tests("unit/test_limits", "limits_of_zero_are_the_projection"),
     ),
     # ------------------------------------------------------------------ certificates

@@ -280,10 +280,12 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         max_correlation : float in [0, 1], or dict of such, optional
             Instead of ``fairness``: the largest in-sample multiple correlation of the fitted score
             with any protected attribute in any cell. A dict gives every attribute it names a limit
-            of its own (the others have none), e.g. ``{"sex": 0.05, "age": 0.1}``; the model is then
-            the nearest to the unconstrained one that keeps them all, off the line of the other dials,
-            and for least squares the cheapest. For one predictive direction (a numeric y, or two
-            classes).
+            of its own (the others have none), e.g. ``{"sex": 0.05, "age": 0.1}``. The model is then
+            the nearest to the unconstrained one that keeps them all, off the line of the other dials.
+            For least squares it has the lowest penalised squared error on the training rows within the
+            limits, among all combinations of the unconstrained score and the regressions of the
+            protected attributes on the features; a warning says where this could not be proved. For one
+            predictive direction (a numeric y, or two classes).
 
         Returns
         -------
