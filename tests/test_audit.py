@@ -104,6 +104,7 @@ OURS = {
 
 @pytest.mark.filterwarnings("ignore:The kernel space predicts:fairspan.DataWarning")
 @pytest.mark.parametrize("kind", OURS)
+@pytest.mark.filterwarnings("ignore:About 100% of these rows were used for fitting")
 def test_our_own_models_are_audited_in_every_part(kind):
     model = OURS[kind]()
     classes = kind not in ("representation", "ridge", "GP")
@@ -124,6 +125,7 @@ def test_our_own_models_are_audited_in_every_part(kind):
 
 
 @pytest.mark.parametrize("kind", ["ridge classifier", "GP classifier"])
+@pytest.mark.filterwarnings("ignore:About 100% of these rows were used for fitting")
 def test_numbers_of_our_classifiers_are_those_of_their_outputs(kind):
     model = OURS[kind]()
     found = audit(model, X, LABELS, sensitive_features=S, **GAPS)
@@ -138,6 +140,7 @@ def test_numbers_of_our_classifiers_are_those_of_their_outputs(kind):
 
 
 @pytest.mark.filterwarnings("ignore:The kernel space predicts:fairspan.DataWarning")
+@pytest.mark.filterwarnings("ignore:About 100% of these rows were used for fitting")
 def test_a_model_fitted_on_a_stream_of_text_and_numbers():
     pytest.importorskip("pyarrow")
     table = DATA.assign(y=TARGET)
@@ -151,6 +154,7 @@ def test_a_model_fitted_on_a_stream_of_text_and_numbers():
     assert_same(values(found), values(by_name))
 
 
+@pytest.mark.filterwarnings("ignore:About 100% of these rows were used for fitting")
 def test_a_kernel_too_narrow_for_the_data_is_warned_about():
     model = quietly(FairRidge(alpha=1.0, **{**FIXED, "gamma": 100.0}), TARGET)
     with pytest.warns(DataWarning, match="the kernel is too poor for these data"):

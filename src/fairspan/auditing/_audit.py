@@ -58,6 +58,9 @@ class Audit:
         Parameters it was made with, the positive class, and parts that could not be made, with the reason.
     rows : Audited or None
         What was audited, as clean arrays; in no file that is written.
+    fitted_share : float or None
+        Share of the audited rows that the model was fitted on; None where no such rows can be shown.
+        The numbers then hold for these rows, not for new people.
     """
 
     model: str
@@ -70,6 +73,7 @@ class Audit:
     kernel: KernelCheck | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     rows: Audited | None = None
+    fitted_share: float | None = None
 
     # ------------------------------------------------------------------ numbers
 
@@ -145,6 +149,7 @@ class Audit:
         out: dict[str, Any] = _plain(
             {
                 "fairspan": __version__, "model": self.model, "n_rows": self.n_rows,
+                "fitted_share": self.fitted_share,
                 "level": self.level, "settings": self.settings, "groups": self.groups,
                 "findings": [asdict(one) for one in self.findings],
                 "proxies": [asdict(one) for one in self.proxies],
@@ -235,10 +240,13 @@ def audit(
     min_rows: int = 30,
     max_attack_rows: int = 10_000,
     n_folds: int = 5,
-    random_state: Any = None,
+    random_state: Any = 0,
     verbose: int = 0,
 ) -> Audit:
     """Audit a model, or plain scores and decisions, on rows it was not fitted on.
+
+    Rows that a fairspan model was fitted on are recognised, also inside a pipeline: the audit then
+    warns, and says so before its numbers (``fitted_share``).
 
     Parameters
     ----------
@@ -282,8 +290,8 @@ def audit(
         Attackers learn on a sample of at most so many rows.
     n_folds : int, default=5
         Folds of everything cross-fitted.
-    random_state : int, RandomState or None
-        Makes the audit repeatable.
+    random_state : int, RandomState or None, default=0
+        Seed of resamples, permutations and attackers. None draws another one each time.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -335,7 +343,10 @@ def audit(
     out = Audit(
         data.name, data.n, level, groups, tuple(findings), tuple(evidence.proxies),
         tuple(evidence.bounds), evidence.kernel, _shown(settings, data, missing), data,
+        data.fitted_share,
     )  # fmt: skip
+    if data.fitted_share is not None:
+        warn_user(out.warnings[0], DataWarning)
     if evidence.kernel is not None and evidence.kernel.misspecified:
         warn_user(evidence.kernel.message, DataWarning)
     return out

@@ -21,7 +21,11 @@ from fairspan._metric_inputs import (
 )
 from fairspan.auditing._features import read_numbers
 from fairspan.auditing._outputs import Outputs, ask, codes_of, looks_like, plain
-from fairspan.auditing._representation import Representation, find_representation
+from fairspan.auditing._representation import (
+    Representation,
+    find_representation,
+    share_of_fitted_rows,
+)
 from fairspan.auditing._rows import Protected, cross
 from fairspan.codes import Coder, Codes, infer_kind, warn_of_similar_labels
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
@@ -49,6 +53,7 @@ class Audited:
     probability : (n,) probability of the positive class.
     features : (n, p) what the model was given, as numbers, without protected columns.
     representation : the coordinates that the model's functions are made of.
+    fitted_share : share of the rows that the model was fitted on, if it can be shown.
     """
 
     name: str
@@ -64,6 +69,7 @@ class Audited:
     probability: Array | None
     features: Array | None
     representation: Representation | None
+    fitted_share: float | None = None
 
     @property
     def n(self) -> int:
@@ -145,6 +151,7 @@ def read_audit(
         else codes_of(outputs.decisions, classes, "decisions"),
         outputs.probability(classes, positive), features,
         None if found is None else found.take(keep),
+        None if model is None else share_of_fitted_rows(model, seen, keep),
     )  # fmt: skip
 
 

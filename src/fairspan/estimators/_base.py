@@ -26,6 +26,7 @@ from fairspan._parameters import (
     check_parameters,
     check_search,
 )
+from fairspan._row_sketch import RowSketch
 from fairspan._validation import Data, check_rows, read_features, read_training_data
 from fairspan.estimators._curvature import RowCurvature
 from fairspan.estimators._device_pass import for_precision, precision_for
@@ -449,6 +450,12 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         return hasattr(self, "_position")
 
     @property
+    def _fitted_rows(self) -> RowSketch | None:
+        """Sketch of the rows of the fit; None for a model that was saved without it."""
+        moments = vars(self).get("moments_")
+        return vars(self).get("_row_sketch") if moments is None else moments.row_sketch
+
+    @property
     def _config(self) -> Any:
         """The parameters of the fit; before a fit, the estimator with its current ones."""
         return vars(self).get("_fit_config", self)
@@ -513,6 +520,6 @@ _PRIVATE_STATE = frozenset(
     (
         *("_counter", "_solution", "_position", "_fair_space", "_sensitive_columns"),
         *("_n_features_out", "_posterior", "_prior", "_rows", "_laplace", "_link"),
-        *("_functions", "_merged", "_start", "_fit_config"),
+        *("_functions", "_merged", "_start", "_fit_config", "_row_sketch"),
     )
 )
