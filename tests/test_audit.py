@@ -401,7 +401,7 @@ GOOD = {"y": LABELS, "sensitive_features": S, "decisions": LABELS}
         (TARGET, {"sensitive_features": [None, *S["sex"][1:]]}, "missing .* in 1 rows"),
         (TARGET, {"control_features": {"c": [None, *S["sex"][1:]]}}, "'c' is missing in 1 rows"),
         (TARGET, {"sensitive_features": ["m"] * N}, "constant"),
-        (TARGET, {"y": np.arange(N) % 2}, "do not compare"),
+        (TARGET, {"y": np.arange(N) % 2}, "labels of different types"),
         (TARGET, {"y": [None, *LABELS[1:]]}, "y is missing"),
         (TARGET, {"sample_weight": -np.ones(N)}, "sample_weight is negative"),
         (TARGET, {"sensitive_features": "sex"}, "X is not a data frame"),

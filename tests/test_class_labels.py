@@ -251,5 +251,5 @@ def test_labels_of_rows_without_weight_are_no_classes():
 
 def test_text_and_numbers_in_one_target_are_refused():
     y = np.array([1, "1"], dtype=object)[CODES]
-    with pytest.raises(ValueError, match="y mixes values that have no order"):
+    with pytest.raises(ValueError, match="mixes text and other values"):
         MODEL.fit(X, y, sensitive_features=SEX)

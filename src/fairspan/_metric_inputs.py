@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan._alignment import align_rows
-from fairspan._columns import read_attributes, unmasked
+from fairspan._columns import as_array, read_attributes, refuse_dates, unmasked
 from fairspan._linalg import Array
 from fairspan.codes import (
     Attribute,
@@ -21,8 +21,9 @@ from fairspan.codes import (
     CrossedCoder,
     Kind,
     infer_kinds,
-    warn_of_similar_labels,
+    warn_of_doubtful_labels,
 )
+from fairspan.exceptions import DataWarning, warn_user
 
 Labels: TypeAlias = NDArray[Any]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -70,20 +71,17 @@ def check_bins(n_bins: Any) -> None:
 
 def read_labels(data: Any, what: str) -> Labels:
     """One column of labels or target values, as the user wrote them."""
-    data = unmasked(data)
     try:
-        labels = np.asarray(data)
+        labels = as_array(data)
     except ValueError:
         raise ValueError(
             f"{what} holds sequences of several lengths; give one value per row"
         ) from None
-    # text swallows a NaN of a list: look for it before
-    raw = np.array(data, dtype=object) if isinstance(data, list | tuple) else labels
     if labels.ndim == 2 and labels.shape[1] == 1:
-        labels, raw = labels[:, 0], raw[:, 0]
+        labels = labels[:, 0]
     if labels.ndim != 1:
         raise ValueError(f"{what} must be one column, got shape {labels.shape}")
-    (column,) = read_attributes({what: raw}, len(raw), what, what).values()
+    (column,) = read_attributes({what: labels}, len(labels), what, what).values()
     if column.missing.any():
         raise ValueError(f"{what} is missing (NaN or None) in {column.missing.sum()} rows")
     return labels
@@ -97,6 +95,9 @@ def read_scores(data: Any, what: str = "scores") -> Array:
         raise ValueError(
             f"{what} has rows of several lengths; give one number per output"
         ) from None
+    refuse_dates(scores, what)
+    if scores.dtype.kind == "c":
+        raise ValueError(f"{what} must be real numbers, got complex ones")
     if scores.ndim not in (1, 2) or scores.size == 0:
         raise ValueError(f"{what} must be 1D or 2D and not empty, got shape {scores.shape}")
     try:
@@ -188,7 +189,7 @@ def read_rows(
             count = attribute.missing.sum()
             raise ValueError(f"sensitive feature {name!r} is missing (NaN or None) in {count} rows")
     used = {name: attribute.take(weight > 0) for name, attribute in attributes.items()}
-    warn_of_similar_labels(used, "sensitive_features")
+    warn_of_doubtful_labels(used, "sensitive_features")
     return Rows(attributes, _resolve_kinds(used, sensitive_kind, fitted), weight)
 
 
@@ -216,6 +217,60 @@ def read(
     return rows.take(keep), [array[keep] for array in arrays.values()]
 
 
+def check_decisions(decisions: Labels, labels: Labels | None, what: str, true: str) -> None:
+    """Check that decisions are labels, and can be compared with the true labels if there are any.
+
+    ``what`` and ``true`` name the two arguments in messages. A comparison of different types, or of
+    scores with labels, would find no row selected, and so no gap between groups.
+    """
+    if not len(decisions):
+        return
+    seen = np.unique(decisions)
+    known = np.unique(labels) if labels is not None else seen[:0]
+    if len(known) and isinstance(seen[0], str) != isinstance(known[0], str):
+        raise ValueError(
+            f"{what} and {true} hold labels of different types, e.g. {seen.tolist()[0]!r} and "
+            f"{known.tolist()[0]!r}, which never are equal. Give both as text, or both as numbers"
+        )
+    unseen = np.setdiff1d(seen, known)
+    if isinstance(seen[0], str) or not len(unseen):
+        decimals = unseen[:0]
+    else:
+        decimals = unseen[unseen.astype(np.float64) % 1.0 != 0.0]
+    if len(decimals):
+        raise ValueError(
+            f"{what} holds numbers with decimals, e.g. {decimals.tolist()[0]!r:.8}: scores, not decisions. "
+            f"Give labels, e.g. scores >= 0.5, or use a metric of scores"
+        )
+    if len(unseen) and len(known) == 2:
+        warn_user(
+            f"{what} has labels that {true} does not have: {_listed(unseen)} (labels of {true}: "
+            f"{_listed(known)}). If they are the same classes under other names, make them equal first.",
+            DataWarning,
+        )
+
+
+def _listed(labels: Labels) -> str:
+    shown = ", ".join(map(repr, labels[:5].tolist()))
+    return shown + (", ..." if len(labels) > 5 else "")
+
+
+def choose_positive(pos_label: Any, *columns: Labels) -> Any:
+    """The favourable label: the one given, or 1 if that is the larger label.
+
+    Of the labels 1 and 2 the models take 2, as scikit-learn does, so 1 must be asked for.
+    """
+    if pos_label is not None:
+        return pos_label
+    labels = np.unique(np.concatenate(columns))
+    if len(labels) and not isinstance(labels[-1], str) and labels[-1] > 1:
+        raise ValueError(
+            f"pos_label must name the favourable label, because 1 is not the larger of two labels here. "
+            f"Labels: {_listed(labels)}"
+        )
+    return 1
+
+
 def is_positive(labels: Labels, pos_label: Any) -> Mask:
     """Rows of the positive class; numpy answers with one False when types do not compare."""
     return np.broadcast_to(np.asarray(labels == pos_label, dtype=bool), labels.shape)
@@ -223,6 +278,5 @@ def is_positive(labels: Labels, pos_label: Any) -> Mask:
 
 def unknown_pos_label(pos_label: Any, labels: Labels, hint: str = "") -> ValueError:
     """The error for a positive class that does not occur."""
-    seen = list(dict.fromkeys(labels.tolist()))
-    shown = ", ".join(map(repr, seen[:5])) + (", ..." if len(seen) > 5 else "")
-    return ValueError(f"pos_label={pos_label!r} is not among the labels {shown}{hint}")
+    seen = np.array(list(dict.fromkeys(labels.tolist())), dtype=object)
+    return ValueError(f"pos_label={pos_label!r} is not among the labels {_listed(seen)}{hint}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import sys
 from collections.abc import Mapping, Sized
@@ -71,7 +72,7 @@ def _check_count(est: Any, name: str, words: tuple[str, ...], low: int) -> None:
 def _check_ridge(est: Any, name: str) -> None:
     value = getattr(est, name)
     ok = (isinstance(value, str) and value == "auto") or (
-        _is_number(value) and np.isfinite(value) and value > 0
+        _is_number(value) and math.isfinite(value) and value > 0
     )
     if not ok:
         _refuse(name, value, "'auto' or a positive number")
@@ -159,7 +160,7 @@ def _check_kernel(est: Any) -> None:
             what = "feature_map" if est.feature_map is not None else f"kernel {kernel!r}"
             msg = f"gamma='evidence' chooses a width, and the {what} has none. Leave gamma='cv'."
             raise ValueError(msg)
-    elif not (_is_number(gamma) and np.isfinite(gamma) and gamma > 0):
+    elif not (_is_number(gamma) and math.isfinite(gamma) and gamma > 0):
         _refuse("gamma", gamma, allowed)
     elif est.feature_map is not None or kernel not in GAMMA_KERNELS:
         what = "feature_map" if est.feature_map is not None else f"kernel {kernel!r}"

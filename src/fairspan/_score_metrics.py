@@ -12,11 +12,12 @@ from fairspan._linalg import Array
 from fairspan._metric_inputs import (
     Rows,
     SensitiveKind,
+    choose_positive,
     is_positive,
     read,
     unknown_pos_label,
 )
-from fairspan.codes import Coder, infer_kind
+from fairspan.codes import Coder, infer_kind, warn_of_few_values
 
 
 def standardize(columns: Array, weight: Array) -> Array:
@@ -90,7 +91,7 @@ def equal_opportunity_correlation(
     scores: Any,
     *,
     sensitive_features: Any,
-    pos_label: Any = 1,
+    pos_label: Any = None,
     sample_weight: Any = None,
     sensitive_kind: SensitiveKind = "auto",
 ) -> float:
@@ -102,8 +103,8 @@ def equal_opportunity_correlation(
         True labels.
     scores, sensitive_features, sample_weight, sensitive_kind
         As in :func:`statistical_parity_correlation`.
-    pos_label : label, default=1
-        The positive class.
+    pos_label : label, default=None
+        The positive class. None: 1, if that is the larger of the labels; for other labels name it.
 
     Returns
     -------
@@ -117,6 +118,7 @@ def equal_opportunity_correlation(
         y_true=y_true,
         scores=scores,
     )
+    pos_label = choose_positive(pos_label, y)
     cell = is_positive(y, pos_label)
     if not cell.any():
         hint = ". For a numeric target use equalized_odds_correlation"
@@ -157,7 +159,8 @@ def equalized_odds_correlation(
         y_true=y_true,
         scores=scores,
     )
-    target = read_attributes({"y_true": y}, len(y), "y_true", "y_true")
+    target = read_attributes({"y_true": y}, len(y), "target", "y_true")
+    warn_of_few_values(target, n_bins, "target")
     coder = Coder.learn(target["y_true"], infer_kind(target["y_true"]), n_bins, rows.weight)
     if coder.n_levels < 2:
         raise ValueError("y_true has one class or slice: equalized odds needs at least two")

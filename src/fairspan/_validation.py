@@ -14,11 +14,14 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from fairspan._alignment import align_rows
 from fairspan._arrays import home_of, is_tensor, take, to_home, to_numpy
 from fairspan._columns import (
+    as_array,
     as_frame,
     column_names,
+    is_categorical,
     named_columns_of,
     read_attribute,
     read_attributes,
+    refuse_dates,
     unmasked,
 )
 from fairspan._linalg import Array
@@ -190,11 +193,13 @@ def read_features(
             msg = "X is a frame without columns; a minimum of 1 feature(s) is required."
             raise ValueError(msg)
         _check_frame_dtypes(frame, protected)
+        _check_column_numbers(est, frame.columns, reset=reset)
         for name, dtype in frame.schema.items():
             if dtype == nw.Object:
                 refuse_bytes(frame[name].to_numpy(), f"Column {name!r} of X")
     elif hasattr(X, "dtype"):
         refuse_bytes(X, "X")
+        refuse_dates(X, "X")
     try:
         X = validate_data(est, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C")
     except ValueError as error:
@@ -208,6 +213,24 @@ def read_features(
         raise
     _check_finite(est, X)
     return X
+
+
+def _check_column_numbers(est: Any, names: list[Any], *, reset: bool) -> None:
+    """Compare column names that are numbers with those of the fit; scikit-learn compares only text."""
+    named = bool(names) and not any(isinstance(name, str) for name in names)
+    if reset:
+        vars(est).pop("_column_numbers", None)
+        if named:
+            est._column_numbers = [str(name) for name in names]
+        return
+    fitted = vars(est).get("_column_numbers")
+    if named and fitted is not None and fitted != [str(name) for name in names]:
+        msg = (
+            f"X has the columns {names[:8]!r}, but the model was fitted with the columns "
+            f"[{', '.join(fitted[:8])}]. Give the same columns in the same order, or values without names "
+            f"(X.to_numpy()) to go by position."
+        )
+        raise ValueError(msg)
 
 
 def _check_finite(est: Any, X: Array) -> None:
@@ -285,6 +308,7 @@ def _text_message(est: Any, X: Any) -> str:
 def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, ClassLabels | None]:
     if is_tensor(y):
         return read_tensor_target(y, home, numbers=numbers)
+    declared = is_categorical(y)
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         y = series.to_numpy()
@@ -292,14 +316,14 @@ def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, ClassL
     if y.dtype.kind in "fc" or (y.dtype.kind == "O" and len(y) and isinstance(y[0], float)):
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0)
     attribute = read_attribute("y", y, "target")
+    if declared:  # numbers that are names of classes; the values keep their order
+        attribute = replace(attribute, dtype_kind="U")
     _check_magnitude(attribute, "y")
     if attribute.missing.any():
         msg = f"Input y contains NaN or None in {int(attribute.missing.sum())} rows. Drop those rows first."
         raise ValueError(msg)
     labels = None
     if len(y):
-        if y.dtype.kind == "O":
-            distinct(y)  # text and numbers in one column have no common order
         labels = ClassLabels.of(attribute, y)
     return attribute if home is None else bring_home(attribute, home), labels
 
@@ -317,7 +341,7 @@ def _check_magnitude(attribute: Attribute, what: str) -> None:
 def one_column(y: Any) -> np.ndarray:
     """The target as an array, None in the gaps of a masked one."""
     try:
-        array = np.asarray(unmasked(y))
+        array = as_array(y)
     except ValueError as error:
         msg = "y holds sequences of several lengths; give one value per row."
         raise ValueError(msg) from error
@@ -344,6 +368,7 @@ def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Arra
         sample_weight = np.full(n, float(sample_weight))
     try:
         given = np.asarray(unmasked(sample_weight))
+        refuse_dates(given, "sample_weight")
         given = given.astype(np.float64) if given.dtype.kind in "OUS" else given
     except (TypeError, ValueError) as error:
         msg = f"sample_weight must be one number per row; got {sample_weight!r:.80}."

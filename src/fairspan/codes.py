@@ -6,6 +6,7 @@ Codes come back in SAMPLE order, -1 where the value is missing.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,7 +33,8 @@ __all__ = [
     "infer_kind",
     "infer_kinds",
     "slice_edges",
-    "warn_of_similar_labels",
+    "warn_of_doubtful_labels",
+    "warn_of_few_values",
 ]
 
 MAX_INTEGER_CATEGORIES = 20
@@ -40,6 +42,8 @@ MAX_INTEGER_CATEGORIES = 20
 _FEW_VALUES = 50
 # Labels shown in a warning.
 _SHOWN = 5
+# What `str` makes of missing values, and empty text.
+_MISSING_AS_TEXT = frozenset(("", "nan", "NaN", "None", "<NA>", "NaT"))
 
 
 @dataclass(frozen=True)
@@ -120,24 +124,72 @@ def infer_kinds(attributes: Mapping[str, Attribute]) -> dict[str, Kind]:
     return kinds
 
 
-def warn_of_similar_labels(attributes: Mapping[str, Attribute], role: str) -> None:
-    """Warn of labels of an attribute that differ only in case or blanks, such as "M" and " m"."""
+def warn_of_few_values(
+    attributes: Mapping[str, Attribute], n_slices: int | None, role: str
+) -> None:
+    """Warn of numbers with few distinct values, some of which would share a slice.
+
+    For columns that have no ``sensitive_kind``: control features, and the target of a metric.
+    """
+    for name, attribute in attributes.items():
+        if n_slices is None or infer_kind(attribute) == "categorical":
+            continue
+        known = attribute.values[~attribute.missing]
+        n_distinct = len(np.unique(known))
+        if n_slices < n_distinct < min(_FEW_VALUES, len(known)):
+            warn_user(
+                f"{role} {name!r} is read as a number and cut into {n_slices} slices, which merges some of "
+                f"its {n_distinct} distinct values. If the values name groups or classes, give them as text, "
+                f"e.g. with .astype(str); if they are amounts, cut them into intervals yourself.",
+                DataWarning,
+                key=f"values of {role} {name!r}",
+            )
+
+
+def warn_of_doubtful_labels(attributes: Mapping[str, Attribute], role: str) -> None:
+    """Warn of labels that look like one label in two spellings, or like a missing value."""
     for name, attribute in attributes.items():
         if attribute.values.dtype.kind != "U":
             continue
-        alike: dict[str, list[str]] = {}
-        for label in np.unique(attribute.values[~attribute.missing]).tolist():
-            alike.setdefault("".join(label.split()).casefold(), []).append(label)
-        groups = [", ".join(map(repr, labels)) for labels in alike.values() if len(labels) > 1]
-        if groups:
-            more = f"; and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
+        labels = np.unique(attribute.values[~attribute.missing]).tolist()
+        _warn_of_similar_labels(labels, f"{role} {name!r}")
+        missing = [label for label in labels if label.strip() in _MISSING_AS_TEXT]
+        if missing:
             warn_user(
-                f"{role} {name!r} has labels that differ only in case or blanks: "
-                f"{'; '.join(groups[:_SHOWN])}{more}. They are counted as different groups. If they mean the "
-                f"same, make them equal first (in pandas: .str.strip().str.lower()).",
+                f"{role} {name!r} has the label {missing[0]!r}, which looks like a missing value written as "
+                f"text, and counts it as a label like any other. If the value is missing, give None; "
+                f"otherwise give it another name, e.g. 'unknown'.",
                 DataWarning,
-                key=f"labels of {role} {name!r}",
+                key=f"missing values of {role} {name!r}",
             )
+
+
+def _warn_of_similar_labels(labels: list[str], what: str) -> None:
+    """Warn of labels that differ only in case, blanks or the encoding of the same characters."""
+    alike: dict[str, list[str]] = {}
+    for label in labels:
+        alike.setdefault(_spelling(label), []).append(label)
+    groups = [", ".join(map(_quoted, same)) for same in alike.values() if len(same) > 1]
+    if groups:
+        more = f"; and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
+        warn_user(
+            f"{what} has labels that differ only in case, blanks or the encoding of characters, and "
+            f"counts them as different: {'; '.join(groups[:_SHOWN])}{more}. If they mean the same, "
+            f'make them equal first, e.g. with .str.normalize("NFKC").str.strip().str.lower().',
+            DataWarning,
+            key=f"labels of {what}",
+        )
+
+
+def _spelling(label: str) -> str:
+    """The label without case, blanks and invisible characters, in one Unicode form."""
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", label).casefold())
+    return "".join(c for c in text if not c.isspace() and unicodedata.category(c) != "Cf")
+
+
+def _quoted(label: str) -> str:
+    """The label as a user reads it; with escapes where it would look like another one."""
+    return repr(label) if unicodedata.is_normalized("NFKC", label) else ascii(label)
 
 
 def slice_edges(values: Array, n_slices: int | None, weights: Array | None = None) -> Array:

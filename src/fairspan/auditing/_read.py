@@ -15,6 +15,7 @@ from fairspan._metric_inputs import (
     Rows,
     SensitiveKind,
     check_bins,
+    check_decisions,
     read_labels,
     read_rows,
     read_scores,
@@ -27,7 +28,13 @@ from fairspan.auditing._representation import (
     share_of_fitted_rows,
 )
 from fairspan.auditing._rows import Protected, cross
-from fairspan.codes import Coder, Codes, infer_kind, warn_of_similar_labels
+from fairspan.codes import (
+    Coder,
+    Codes,
+    infer_kind,
+    warn_of_doubtful_labels,
+    warn_of_few_values,
+)
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 
 __all__ = ["Audited", "read_audit"]
@@ -130,6 +137,8 @@ def read_audit(
     outputs = outputs.take(keep)
     labels = None if labels is None else labels[keep]
     outputs = _recognised(outputs, labels)
+    if outputs.decisions is not None and outputs.classes is None:  # a model knows all its classes
+        check_decisions(outputs.decisions, labels, "decisions", "y")
     classes = _classes(model, outputs, labels)
     if classes is not None and len(classes) == 1 and pos_label is not None:
         classes = np.unique(np.append(classes, pos_label))  # nobody is selected, or everybody
@@ -315,7 +324,8 @@ def _strata(given: Any, keep: Any, weight: Array) -> Protected | None:
     if given is None:
         return None
     columns = read_attributes(given, len(keep), "control_features", "control_feature")
-    warn_of_similar_labels(columns, "control_features")
+    warn_of_doubtful_labels(columns, "control_features")
+    warn_of_few_values(columns, _STRATA, "control_features")
     parts = []
     for name, column in columns.items():
         if column.missing.any():

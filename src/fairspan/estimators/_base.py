@@ -520,6 +520,6 @@ _PRIVATE_STATE = frozenset(
     (
         *("_counter", "_solution", "_position", "_fair_space", "_sensitive_columns"),
         *("_n_features_out", "_posterior", "_prior", "_rows", "_laplace", "_link"),
-        *("_functions", "_merged", "_start", "_fit_config", "_row_sketch"),
+        *("_functions", "_merged", "_start", "_fit_config", "_row_sketch", "_column_numbers"),
     )
 )

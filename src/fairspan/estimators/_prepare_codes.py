@@ -11,13 +11,15 @@ from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion
 from fairspan._validation import Data
 from fairspan.codes import (
+    MAX_INTEGER_CATEGORIES,
     Cells,
     Coder,
     Codes,
     CrossedCoder,
     infer_kind,
     infer_kinds,
-    warn_of_similar_labels,
+    warn_of_doubtful_labels,
+    warn_of_few_values,
 )
 from fairspan.estimators._pilot import Encoded, Pilot
 from fairspan.exceptions import DataWarning, warn_user
@@ -53,7 +55,7 @@ def _kinds(est: Any, data: Data) -> dict[str, str]:
 
 
 def learn_coders(est: Any, data: Data, n_slices: int | None) -> list[Coder | CrossedCoder]:
-    warn_of_similar_labels(data.sensitive, "sensitive_features")
+    warn_of_doubtful_labels(data.sensitive, "sensitive_features")
     coders: list[Coder] = []
     for name, kind in _kinds(est, data).items():
         attribute = data.sensitive[name]
@@ -112,6 +114,7 @@ def learn_target(est: Any, data: Data, n_slices: int | None) -> Coder | None:
         return None
     wanted = getattr(est, "_target_kind", None)
     kind = wanted or infer_kind(data.y)
+    warn_of_doubtful_labels({"y": data.y}, "target")
     distinct = np.unique(data.y.values)
     numbers = distinct.dtype.kind == "f"
     if wanted == "continuous" and not numbers:
@@ -126,6 +129,13 @@ def learn_target(est: Any, data: Data, n_slices: int | None) -> Coder | None:
             f"needs classes. Use a regressor, e.g. FairRidge, or turn y into text."
         )
         raise ValueError(msg)
+    few = numbers and len(distinct) <= MAX_INTEGER_CATEGORIES
+    if wanted is None and kind == "continuous" and few and (distinct == np.floor(distinct)).all():
+        warn_user(
+            f"y holds {len(distinct)} distinct whole numbers as floats, and {type(est).__name__} reads "
+            f"floats as amounts. If they are classes, give integers or text, e.g. y.astype(int).",
+            DataWarning,
+        )
     if len(distinct) < 2 and kind == "categorical":
         msg = f"y holds one class only ({distinct[0].item()!r}); two or more are needed to learn from it."
         raise ValueError(msg)
@@ -143,7 +153,8 @@ def learn_cells(est: Any, data: Data, target: Coder | None, n_slices: int | None
     if criterion == "statistical_parity":
         return Cells("all", ("all rows",))
     if criterion == "conditional_statistical_parity":
-        warn_of_similar_labels(data.control, "control_features")
+        warn_of_doubtful_labels(data.control, "control_features")
+        warn_of_few_values(data.control, n_slices, "control_features")
         parts = [
             Coder.learn(attribute, infer_kind(attribute), n_slices, data.weights)
             for attribute in data.control.values()
