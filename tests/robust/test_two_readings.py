@@ -12,6 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from fairspan import (
     DataWarning,
@@ -231,6 +233,7 @@ MIXED = pytest.mark.regression('two readings: 1 and "1" are merged')
 LOST_NAN = pytest.mark.regression("two readings: NaN in a list of text is a label")
 NUL = pytest.mark.regression("two readings: labels that differ in a NUL are merged")
 BIG_INTEGERS = pytest.mark.regression("two readings: large integers are merged")
+UNUSED_LABEL = pytest.mark.regression("two readings: a favourable class that y does not have")
 DATES = pytest.mark.regression("two readings: dates as numbers of an unknown unit")
 
 _SEX_GAPS = [("f" if b else "m") if i % 7 else float("nan") for i, b in enumerate(SEX)]
@@ -285,6 +288,7 @@ REFUSED_FIT = [
     ("criterion 'SP'", {"criterion": "SP"}, "criterion='SP'", ()),
     ("kind of another name", {"sensitive_kind": {"sex": "categorical"}}, "does not fit", ()),
     ("kinds of two", {"sensitive_kind": ["categorical", "continuous"]}, "does not fit", ()),
+    ("pos_label '1' of parity", {"pos_label": "1"}, "not in y", UNUSED_LABEL),
     ("pos_label '1'", {"criterion": "equal_opportunity", "pos_label": "1"}, "not in y", ()),
     (
         "pos_label 1 of text",
@@ -688,6 +692,18 @@ def test_an_audit_takes_no_scores_for_decisions(y):
 def test_an_audit_names_labels_that_the_truth_does_not_have():
     with pytest.warns(DataWarning, match="decisions has labels that y does not have: 2"):
         small_audit(X[:, 0], y=Y, decisions=DECIDED + 1)
+
+
+@pytest.mark.regression("two readings: an audit favours another class than its model")
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_an_audit_favours_the_class_that_its_model_favours(in_pipeline):
+    model = fit(criterion="equal_opportunity", pos_label=0)
+    model = make_pipeline(FunctionTransformer().fit(X), model) if in_pipeline else model
+    found = small_audit(model, X=X, y=Y)
+    assert found.settings["positive"] == ["0"]
+    value = found.value("equal_opportunity_correlation", "sensitive_feature_0")
+    assert value == pytest.approx(0.0, abs=1e-9)
+    assert small_audit(model, X=X, y=Y, pos_label=1).settings["positive"] == ["1"]
 
 
 @pytest.mark.parametrize("model", [FairRidge, FairRidgeClassifier])

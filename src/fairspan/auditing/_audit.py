@@ -268,7 +268,8 @@ def audit(
     representation : array-like of shape (n_samples, d), optional
         What to attack and to certify; the model's own by default, where it shows one.
     pos_label : label, optional
-        The favourable class: the larger of two labels if not given; of more, each in turn.
+        The favourable class. If not given: the ``pos_label`` of the model, if it has one; otherwise the
+        larger of two labels; of more, each in turn.
     sensitive_kind : str, sequence or mapping, default="auto"
         "auto", "categorical" or "continuous", for all attributes or one for each.
     intersectional : bool, default=True

@@ -109,6 +109,8 @@ def read_audit(
     sensitive_features = _taken(frame, sensitive_features, "sensitive_features", named)
     control_features = _taken(frame, control_features, "control_features", named)
     model = given if is_model(given) else None
+    if pos_label is None:  # what the model was fitted to favour
+        pos_label = getattr(_last_step(model), "pos_label", None)
     rows_given = align_rows(
         X=X, scores=None if model is not None else given, y=y, decisions=decisions,
         representation=representation, sensitive_features=sensitive_features,
@@ -187,11 +189,15 @@ def _refuse(given: Any, X: Any, sensitive_features: Any) -> None:
         raise ValueError(f"audit of a {type(given).__name__} needs X, the rows to audit it on.")
 
 
+def _last_step(model: Any) -> Any:
+    """The estimator itself, inside a search or a pipeline."""
+    model = getattr(model, "best_estimator_", model)  # of a search
+    return model[-1] if hasattr(model, "steps") else model
+
+
 def _fitted_kinds(model: Any) -> dict[str, Any]:
     """Kinds of the protected attributes that a fairspan model was fitted with, {} for other models."""
-    model = getattr(model, "best_estimator_", model)  # of a search
-    last = model[-1] if hasattr(model, "steps") else model
-    return getattr(last, "sensitive_kinds_", {})
+    return getattr(_last_step(model), "sensitive_kinds_", {})
 
 
 def _varying(rows: Rows) -> Rows:

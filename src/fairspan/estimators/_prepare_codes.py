@@ -150,6 +150,8 @@ def learn_target(est: Any, data: Data, n_slices: int | None) -> Coder | None:
 
 def learn_cells(est: Any, data: Data, target: Coder | None, n_slices: int | None) -> Cells:
     criterion = canonical_criterion(est.criterion)
+    if est.pos_label is not None and target is not None and target.kind == "categorical":
+        _positive_class(est, data, target)  # a class that y does not have is an error in any case
     if criterion == "statistical_parity":
         return Cells("all", ("all rows",))
     if criterion == "conditional_statistical_parity":
