@@ -6,6 +6,7 @@ import math
 import numbers
 import sys
 from collections.abc import Mapping, Sized
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -240,7 +241,7 @@ def check_search() -> None:
     look for the search among the callers. The refit runs once per search, in the process of the user,
     and after the choice; fits of single candidates are left alone.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
         if module == "sklearn.model_selection._validation" and function == "_fit_and_score":

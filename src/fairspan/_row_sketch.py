@@ -86,7 +86,9 @@ class RowSketch:
     def checked(cls, key: str, level: Any, known: Any, hashes: Any, counts: Any) -> RowSketch:
         """A sketch from a file; ValueError for parts that do not form one."""
         whole = all(type(bits) is int and 0 <= bits <= _HASH_BITS for bits in (level, known))
-        arrays = all(isinstance(array, np.ndarray) and array.ndim == 1 for array in (hashes, counts))
+        arrays = all(
+            isinstance(array, np.ndarray) and array.ndim == 1 for array in (hashes, counts)
+        )
         if not (whole and arrays and level <= known and len(hashes) == len(counts) <= SIZE):
             raise ValueError("its sketch of rows has parts that do not belong together")
         if hashes.dtype != np.uint32 or counts.dtype != np.int64 or (counts < 1).any():
@@ -195,7 +197,7 @@ def _hash_tensor(X: Any, offset: Any, factors: Any, level: int) -> Hashes:
 
 
 def _multipliers(key: str, n_features: int) -> tuple[Any, Any]:
-    """B and a_1, ..., a_p: 64 random bits each, drawn from the key."""
+    """Offset b and factors a of the sum: 64 random bits each, drawn from the key."""
     stream = hashlib.shake_256(b"fairspan rows " + key.encode()).digest(8 * (1 + n_features))
     drawn = np.frombuffer(stream, dtype="<u8").astype(np.uint64)
     return drawn[0], drawn[1:]
