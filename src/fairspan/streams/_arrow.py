@@ -101,7 +101,7 @@ def _all_types(found: Any) -> Any:
     pyarrow = require_pyarrow("Streaming from files")
     schemas = [found.schema, *(fragment.physical_schema for fragment in found.get_fragments())]
     if kind == "csv":
-        text = {name: pyarrow.string() for name in _text_somewhere(schemas)}
+        text = dict.fromkeys(_text_somewhere(schemas), pyarrow.string())
         schemas = [_with_types(schema, text) for schema in schemas]
     both = pyarrow.unify_schemas(schemas, promote_options="permissive")
     return None if both.equals(found.schema) else both
@@ -110,22 +110,28 @@ def _all_types(found: Any) -> Any:
 def _text_somewhere(schemas: list[Any]) -> list[str]:
     """Columns of CSV files that are neither numbers everywhere nor of one type everywhere."""
     types = require_pyarrow("Streaming from files").types
-    out = []
-    for name in dict.fromkeys(name for schema in schemas for name in schema.names):
-        found = [schema.field(name).type for schema in schemas if name in schema.names]
-        kinds = {kind for kind in found if not types.is_null(kind)}
-        numbers = all(types.is_integer(kind) or types.is_floating(kind) for kind in kinds)
-        if len(kinds) > 1 and not numbers and not any(map(types.is_binary, kinds)):
-            out.append(name)
-    return out
+    kinds: dict[str, set[Any]] = {}
+    for schema in schemas:
+        for column in schema:
+            if not types.is_null(column.type):
+                kinds.setdefault(column.name, set()).add(column.type)
+
+    def number(kind: Any) -> bool:
+        return bool(types.is_integer(kind) or types.is_floating(kind))
+
+    return [
+        name
+        for name, found in kinds.items()
+        if len(found) > 1 and not all(map(number, found)) and not any(map(types.is_binary, found))
+    ]
 
 
 def _with_types(schema: Any, wanted: Mapping[str, Any]) -> Any:
     """The schema with other types for some of its columns."""
-    for i, name in enumerate(schema.names):
-        if name in wanted:
-            schema = schema.set(i, schema.field(i).with_type(wanted[name]))
-    return schema
+    if not wanted:
+        return schema
+    fields = [f.with_type(wanted[f.name]) if f.name in wanted else f for f in schema]
+    return require_pyarrow("Streaming from files").schema(fields, metadata=schema.metadata)
 
 
 def _suffix(path: Path) -> str:
@@ -296,9 +302,9 @@ class ArrowSource(Source):
     def _check_encoding(self) -> None:
         """Raise if a column of a CSV file is not UTF-8: Arrow reads it as bytes."""
         assert self.roles is not None
-        is_binary = require_pyarrow("Streaming from files").types.is_binary
+        is_binary, kinds = require_pyarrow("Streaming from files").types.is_binary, self.types()
         for name in self.roles.columns:
-            if is_binary(self._schema.field(name).type):
+            if is_binary(kinds[name]):
                 found = {one.path: one.physical_schema for one in self._dataset.get_fragments()}
                 files = [path for path, own in found.items() if is_binary(own.field(name).type)]
                 msg = f"{(files or self.files())[0]}: the column {name!r} is not UTF-8. {_ENCODING}"
