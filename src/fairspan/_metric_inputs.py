@@ -56,10 +56,7 @@ class Rows:
             parts.append(coder)
         crossed = [CrossedCoder.learn(parts, self.attributes)] if intersectional else []
         for used in crossed or parts:
-            labels = used.labels
-            if len(set(labels)) < len(labels):  # numbers that differ beyond the digits shown
-                labels = tuple(f"{label} (#{i})" for i, label in enumerate(labels))
-            yield used.name, used.codes(self.attributes), labels
+            yield used.name, used.codes(self.attributes), used.labels
 
 
 def check_bins(n_bins: Any) -> None:
@@ -263,7 +260,7 @@ def choose_positive(pos_label: Any, *columns: Labels) -> Any:
     if pos_label is not None:
         return pos_label
     labels = np.unique(np.concatenate(columns))
-    if len(labels) and not isinstance(labels[-1], str) and labels[-1] > 1:
+    if is_positive(labels, 1).any() and labels[-1] > 1:
         raise ValueError(
             f"pos_label must name the favourable label, because 1 is not the larger of two labels here. "
             f"Labels: {_listed(labels)}"

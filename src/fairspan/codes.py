@@ -32,6 +32,7 @@ __all__ = [
     "code_slices",
     "infer_kind",
     "infer_kinds",
+    "numbered",
     "slice_edges",
     "warn_of_doubtful_labels",
     "warn_of_few_values",
@@ -261,10 +262,10 @@ class Coder:
     def labels(self) -> tuple[str, ...]:
         """Readable level names, for reports and warnings."""
         if self.kind == "categorical":
-            return tuple(_label(value) for value in self.table)
+            return _labels(self.table)
         if len(self.table) == 0:
             return ("all values",)
-        inner = [_label(edge) for edge in self.table]
+        inner = _labels(self.table)
         between = [f"[{a}, {b})" for a, b in pairwise(inner)]
         return (f"< {inner[0]}", *between, f">= {inner[-1]}")
 
@@ -384,9 +385,8 @@ class CrossedCoder:
     def labels(self) -> tuple[str, ...]:
         """Readable combinations."""
         names = [part.labels for part in self.parts]
-        return tuple(
-            " & ".join(names[j][code] for j, code in enumerate(row)) for row in self.combinations
-        )
+        rows = self.combinations
+        return numbered([" & ".join(names[j][code] for j, code in enumerate(row)) for row in rows])
 
     def codes(self, attributes: Mapping[str, Attribute]) -> Codes:
         """Combination of each row; -1 where any part is missing; an unseen one is an error."""
@@ -470,15 +470,26 @@ def _row_keys(known: Codes, rows: Codes) -> tuple[Codes, Codes]:
     return keys[: len(known)], keys[len(known) :]
 
 
-def _label(value: object) -> str:
-    """Short text of a category or an edge: 3.0 reads "3", text reads as itself."""
-    if isinstance(value, float | np.floating):
-        return f"{float(value):.6g}"
-    return str(value)
+def _labels(values: NDArray[np.generic]) -> tuple[str, ...]:
+    """Short texts of categories or edges: 3.0 reads "3"; more digits only to tell numbers apart."""
+    if values.dtype.kind != "f":
+        return tuple(map(str, values.tolist()))
+    for digits in (6, 9, 12, 15):
+        labels = tuple(f"{value:.{digits}g}" for value in values.tolist())
+        if len(set(labels)) == len(labels):
+            return labels
+    return tuple(map(repr, values.tolist()))
+
+
+def numbered(labels: Sequence[str]) -> tuple[str, ...]:
+    """The labels, with their numbers if two of them are the same text."""
+    if len(set(labels)) == len(labels):
+        return tuple(labels)
+    return tuple(f"{label} (#{i})" for i, label in enumerate(labels))
 
 
 def _unseen_message(coder: Coder, values: NDArray[np.generic]) -> str:
-    shown = ", ".join(repr(_label(v)) for v in values[:3])
+    shown = ", ".join(map(repr, _labels(values[:3])))
     known = ", ".join(repr(label) for label in coder.labels[:5])
     more = ", ..." if coder.n_levels > 5 else ""
     return (

@@ -227,6 +227,32 @@ def test_the_same_strata(control):
     np.testing.assert_allclose(scores(fit(control=control, **options)), expected, atol=1e-9)
 
 
+SAME_TEXT = pytest.mark.regression("two readings: two cells or groups under one name")
+
+
+@SAME_TEXT
+def test_large_numbers_as_groups_and_classes_have_their_own_names():
+    model = fit(y=10_000_001 + Y, S=10_000_001 + SEX, criterion="equalized_odds")
+    assert model.cells_ == ["y=10000001", "y=10000002"]
+    assert list(model.n_directions_) == model.cells_
+    assert model.pilot_.coders[0].labels == ("10000001", "10000002")
+
+
+@SAME_TEXT
+def test_strata_whose_names_are_equal_when_joined_have_their_own_names():
+    control = {"u": np.where(SEX, "a", "a & b"), "v": np.where(PLACE % 2, "b & c", "c")}
+    S = {"region": REGION}
+    model = fit(S=S, control=control, criterion="conditional_statistical_parity")
+    assert len(set(model.cells_)) == len(model.n_directions_) == 4
+
+
+def test_names_of_numbers_have_no_more_digits_than_they_need():
+    assert fit(S=np.where(SEX, 1 / 3, 0.5)).pilot_.coders[0].labels == ("0.333333", "0.5")
+    close = np.where(SEX, 1.0, np.nextafter(1.0, 2.0))
+    rates = metrics.selection_rates(Y, Y, sensitive_features=close)
+    assert list(rates["sensitive_feature_0"]) == ["1.0", "1.0000000000000002"]
+
+
 # ------------------------------------------------------------------ errors
 
 MIXED = pytest.mark.regression('two readings: 1 and "1" are merged')
