@@ -59,7 +59,7 @@ def gaps(frame):
 def test_fit_prints_how_it_reads_the_columns(call, table):
     done = fit(call)
     assert "FairGPClassifier of repaid (2 classes: 'no', 'yes')\n" in done.out
-    assert "Protected: sex (categorical), age (continuous)\n" in done.out
+    assert "Protected: sex (categorical: 'f', 'm'), age (continuous)\n" in done.out
     assert "Columns not used (3): id, grade, amount\n" in done.out
     assert done.out.count("--kind NAME=categorical or NAME=continuous") == 1
     assert done.err.count(f"Missing values of {gaps(table)} are filled in") == 1
@@ -95,8 +95,8 @@ def test_audit_prints_how_it_reads_the_columns(call, target):
         *QUICK,
     )  # fmt: skip
     assert done.code == 0, done.err
-    kind = "categorical" if target == "repaid" else "continuous"
-    read = f"target {target} ({kind}), protected sex (categorical), protected age (continuous)"
+    kind = "categorical: 'no', 'yes'" if target == "repaid" else "continuous"
+    read = f"target {target} ({kind}), protected sex (categorical: 'f', 'm'), protected age (continuous)"
     assert f"Columns read as: {read}." in done.err
 
 
@@ -117,7 +117,7 @@ def test_a_kind_that_was_given_is_printed_as_given(call):
         "--kind", "age=categorical", "--no-features", *QUICK,
     )  # fmt: skip
     assert done.code == 0, done.err
-    assert "protected age (categorical)" in done.err
+    assert "protected age (categorical: 20, 21, " in done.err
 
 
 # ------------------------------------------------------------------ predict

@@ -188,7 +188,10 @@ def fit_command(
     line = say if files.to_stdout else show
     split = f", {len(test):,} of them held out (--test-share {test_share:g})" if audit else ""
     line(f"{data}: {len(frame):,} rows{split}")
-    groups = ", ".join(f"{name} ({kind})" for name, kind in estimator.sensitive_kinds_.items())
+    groups = ", ".join(
+        f"{name} ({tables.kind_shown(frame, name, kind)})"
+        for name, kind in estimator.sensitive_kinds_.items()
+    )
     line(f"{type(estimator).__name__} of {asked.target} ({_target_kind(estimator)})")
     line(f"Features ({len(names)}): {tables.some(names)}")
     if left_out := tables.left_out(frame, names, roles):
@@ -353,14 +356,14 @@ def _say_roles(
     frame: Any, roles: dict[str, list[str]], kinds: tables.Kinds, audited: Any, names: Sequence[str]
 ) -> None:
     """Print how the target and the protected attributes are read, and which columns attackers see."""
-    read = [
-        f"protected {name} ({kinds.protected.get(name) or tables.kind_of(frame, name)})"
-        for name in roles["protected"]
-    ]
+    read = []
+    for name in roles["protected"]:
+        kind = kinds.protected.get(name) or tables.kind_of(frame, name)
+        read.append(f"protected {name} ({tables.kind_shown(frame, name, kind)})")
     for name in roles["target"]:
         numbers = hasattr(audited, "predict") and not hasattr(audited, "classes_")
         kind = "continuous" if numbers else kinds.target or tables.kind_of(frame, name)
-        read.insert(0, f"target {name} ({kind})")
+        read.insert(0, f"target {name} ({tables.kind_shown(frame, name, kind)})")
     say(f"Columns read as: {', '.join(read)}. {tables.KIND_HINT}")
     if names:
         say(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._cli_doubts import LEADING_ZEROS
 from fairspan._cli_tables import some
 from fairspan._files import MISSING_WORDS, first_line
 from fairspan._system import memory_bytes
@@ -26,6 +27,8 @@ _UNPACK = {
     ".zst": ("zstandard", "open"),
 }  # fmt: skip
 _CHUNK = 2**20
+# Rows in which values that begin with 0 are looked for.
+_FIRST_ROWS = 10_000
 # Assumed memory where the system does not report it.
 _MEMORY = 2**33
 # Shares of the memory: a table of text takes several times the text; numbers, nearly what they are.
@@ -113,10 +116,20 @@ def _read_csv(path: Path, name: str, text: Collection[str]) -> Any:
         raise ValueError(msg) from error
     with _unpacked(path, name) as file:
         # Not in pieces, in which "01" may be 1 in one and "01" in another.
-        return pd.read_csv(
+        frame = pd.read_csv(
             file, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values=MISSING_WORDS,
             low_memory=False,
         )  # fmt: skip
+    numbers = [column for column in frame.columns if frame[column].dtype.kind in "iuf"]
+    if numbers:
+        with _unpacked(path, name) as file:
+            written = pd.read_csv(file, nrows=_FIRST_ROWS, dtype=str, keep_default_na=False)
+        frame.attrs[LEADING_ZEROS] = {
+            column: found.iloc[0]
+            for column in numbers
+            if len(found := written[column][written[column].str.fullmatch(r"\s*0\d+\s*")])
+        }
+    return frame
 
 
 def _check_header(names: list[str]) -> None:

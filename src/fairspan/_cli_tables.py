@@ -33,6 +33,7 @@ __all__ = [
     "held_out_rows",
     "is_continuous",
     "kind_of",
+    "kind_shown",
     "label_like",
     "left_out",
     "listed",
@@ -62,8 +63,15 @@ def pick(frame: Any, given: Sequence[str] | None, option: str) -> list[str]:
     """Columns of the table that an option names, several in a text perhaps."""
     names: list[str] = []
     for text in given or ():
+        several = listed([text]) or []
         # A name may hold a comma of its own.
-        names += [text] if text in frame.columns else (listed([text]) or [])
+        if text in frame.columns and len(several) > 1 and all(n in frame.columns for n in several):
+            msg = (
+                f"{option} {text!r} names one column, and also the columns {some(list(map(repr, several)))}. "
+                f"Rename the column with the comma, or repeat the option for each of the others."
+            )
+            raise ValueError(msg)
+        names += [text] if text in frame.columns else several
     check_columns(frame, names, f"{option} names")
     return list(dict.fromkeys(names))
 
@@ -158,6 +166,13 @@ def kind_of(frame: Any, name: str) -> str:
     return "continuous" if is_continuous(frame, name) else "categorical"
 
 
+def kind_shown(frame: Any, name: str, kind: str) -> str:
+    """A kind in words, with the first few groups or classes of a categorical column."""
+    if kind != "categorical":
+        return kind
+    return f"categorical: {some([repr(label) for label in sorted(frame[name].unique().tolist(), key=str)])}"
+
+
 def check_leaks(names: Sequence[str], roles: Mapping[str, Sequence[str]]) -> None:
     """Refuse the answer among the features, and what prediction is to do without."""
     what = {"target": "the target", "protected": "a protected attribute", "weight": "the weight"}
@@ -241,6 +256,9 @@ def _read_kinds(frame: Any, given: list[str] | None) -> dict[str, str]:
             msg = f"--kind {text!r} is not allowed; write NAME=categorical or NAME=continuous."
             raise ValueError(msg)
         check_columns(frame, [name], f"--kind {text!r} names")
+        if kinds.get(name, kind) != kind:
+            msg = f"--kind says both {kinds[name]} and {kind} of the column {name!r}; say one of them."
+            raise ValueError(msg)
         kinds[name] = kind
     return kinds
 

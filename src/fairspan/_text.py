@@ -1,11 +1,13 @@
-"""Text of users: made harmless where it is shown or written, and told from bytes."""
+"""Text that users give: made harmless where it is shown, and what kind of values it holds."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["is_formula", "printable", "printable_json", "refuse_bytes"]
+__all__ = ["is_formula", "kind_of_texts", "printable", "printable_json", "refuse_bytes"]
 
 
 def printable(text: str, keep: str = "\n") -> str:
@@ -50,3 +52,31 @@ def refuse_bytes(values: Any, what: str) -> None:
             f"the encoding where the file is read."
         )
         raise ValueError(msg)
+
+
+# With decimal commas, thousands, a percent or currency sign. An integer that begins with 0 is a code.
+_NUMBER = r"(?!0\d+$)[-+]?[$€£]?\s?\d[\d.,'\s]*(?:[eE][-+]?\d+)?\s?[%$€£]?"
+# Days in the usual orders.
+_DATE = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2}))(?:[T ].*)?"
+# Words that often stand for a missing value, although CSV files are not read that way.
+_NO_VALUE = frozenset(
+    {"?", "-", "--", ".", "*", "n/a", "na", "#n/a", "none", "null", "nan", "unknown"}
+)
+_NEARLY_ALL = 0.9
+
+
+def kind_of_texts(values: Iterable[str]) -> str | None:
+    """What texts look like: "numbers", "dates", or None if they are neither.
+
+    Words that often stand for a missing value, such as "?", do not count. Fewer than three different
+    texts are never numbers or dates.
+    """
+    texts = [text.strip() for text in values]
+    texts = [text for text in texts if text.casefold() not in _NO_VALUE]
+    if len(set(texts)) < 3:
+        return None
+    for kind, pattern in (("dates", _DATE), ("numbers", _NUMBER)):
+        matches = sum(re.fullmatch(pattern, text) is not None for text in texts)
+        if matches >= _NEARLY_ALL * len(texts):
+            return kind
+    return None

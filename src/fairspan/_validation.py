@@ -161,7 +161,12 @@ def _check_frame_dtypes(frame: nw.DataFrame[Any], protected: frozenset[str]) -> 
 
 
 def _column_label(est: Any, j: int) -> str:
-    names = getattr(est, "feature_names_in_", None)
+    """Name of column j of the numbers that the kernel gets; j itself where there are no names."""
+    encoder: Any = getattr(est, "encoder_", None)
+    if hasattr(encoder, "get_feature_names_out"):  # one column of the table may be several here
+        names = encoder.get_feature_names_out()
+    else:
+        names = getattr(est, "feature_names_in_", None) if encoder is None else None
     return repr(str(names[j])) if names is not None and j < len(names) else str(j)
 
 

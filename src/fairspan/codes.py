@@ -6,6 +6,7 @@ Codes come back in SAMPLE order, -1 where the value is missing.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -183,9 +184,13 @@ def _warn_of_similar_labels(labels: list[str], what: str) -> None:
 
 
 def _spelling(label: str) -> str:
-    """The label without case, blanks and invisible characters, in one Unicode form."""
+    """The label without case, blanks, invisible characters and the zeros of 1.0, in one Unicode form.
+
+    "01" stays another code than "1".
+    """
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", label).casefold())
-    return "".join(c for c in text if not c.isspace() and unicodedata.category(c) != "Cf")
+    text = "".join(c for c in text if not c.isspace() and unicodedata.category(c) != "Cf")
+    return re.sub(r"^([-+]?\d+)\.0*$", r"\1", text)
 
 
 def _quoted(label: str) -> str:

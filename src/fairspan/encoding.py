@@ -138,7 +138,36 @@ class TableEncoder(ColumnTransformer):
 
     def transform(self, X, **params):
         """As in ColumnTransformer."""
-        return super().transform(_with_plain_names(X), **params)
+        X = _with_plain_names(X)
+        self._check_numbers(X)
+        return super().transform(X, **params)
+
+    def _check_numbers(self, X):
+        """Refuse booleans where training had other numbers; count columns that became empty."""
+        table = as_frame(X, "X")
+        numbers = getattr(self, "named_transformers_", {}).get("numbers")
+        if table is None or numbers is None:
+            return
+        scaler = numbers.named_steps["standardscaler"]
+        names = {name: columns for name, _, columns in self.transformers_}["numbers"]
+        indicators = self.named_transformers_["indicators"].named_steps["missingindicator"]
+        unseen = UnseenValues()
+        for j, name in enumerate(names):
+            if name not in table.columns:
+                continue  # ColumnTransformer names it
+            column = table[name]
+            # Numbers 0 and 1 have a mean in [0, 1] and a variance of at most 1/4.
+            mean, variance = scaler.mean_[j], scaler.var_[j]
+            was_binary = -1e-9 <= mean <= 1.0 + 1e-9 and variance <= 0.25 + 1e-9
+            if column.dtype == nw.Boolean and not was_binary:
+                raise ValueError(
+                    f"column {name!r} holds booleans, and held other numbers than 0 and 1 in training (mean "
+                    f"{mean:.3g}). Give these numbers."
+                )
+            if j not in indicators.features_:
+                n_missing = int(column.is_null().sum() if len(column) else 0)
+                unseen.add_missing(name, len(column), n_missing)
+        _report_or_collect(unseen)
 
 
 def _with_plain_names(X):
@@ -169,11 +198,7 @@ class CategoryEncoder(OneHotEncoder):
         """Encode the columns of a frame."""
         text = _as_text(X)
         unseen = self._unseen_values(nw.from_native(X, eager_only=True), text)
-        collected = _collected.get()
-        if collected is None:
-            unseen.report()
-        else:
-            collected.update(unseen)
+        _report_or_collect(unseen)
         # An array, so that the index and the names of a frame are those of X.
         return np.asarray(super().transform(text))
 
@@ -192,7 +217,9 @@ class CategoryEncoder(OneHotEncoder):
             if known and merged[j] is not None and set(known) <= set(merged[j]):
                 continue  # known and unseen values are encoded alike
             counts = Counter(text[:, j])
-            counts.pop(_MISSING, None)
+            n_missing = counts.pop(_MISSING, 0)
+            if _MISSING not in self.categories_[j]:
+                out.add_missing(name, len(text), n_missing)
             unseen = Counter({v: counts[v] for v in counts.keys() - set(known)})
             some = heapq.nsmallest(_SHOWN_VALUES + 1, unseen)
             out.add(name, counts.total(), unseen.total(), some, known)
@@ -213,6 +240,8 @@ class UnseenValues:
     def __init__(self):
         # By column: number of values, number of unseen ones, some of these, all known ones.
         self._columns = {}
+        # By column that was complete in training: number of rows, number of missing values.
+        self._missing = {}
 
     def add(self, name, n, n_unseen, unseen, known):
         """Add `n` values of a column, of which `n_unseen` are unseen."""
@@ -220,13 +249,33 @@ class UnseenValues:
         some = list(dict.fromkeys([*before[2], *unseen]))[: _SHOWN_VALUES + 1]
         self._columns[name] = (before[0] + n, before[1] + n_unseen, some, known)
 
+    def add_missing(self, name, n, n_missing):
+        """Add `n` rows of a column that was complete in training; `n_missing` of them lack a value."""
+        before = self._missing.get(name, (0, 0))
+        self._missing[name] = (before[0] + n, before[1] + n_missing)
+
     def update(self, other):
         """Add the counts of other rows."""
+        for name, counted in other._missing.items():
+            self.add_missing(name, *counted)
         for name, counted in other._columns.items():
             self.add(name, *counted)
 
     def report(self):
         """Raise if all values of a column are unseen; otherwise warn once, with the counts."""
+        empty = [
+            repr(name)
+            for name, (n, n_missing) in self._missing.items()
+            if n_missing == n >= _MIN_UNSEEN_ROWS
+        ]
+        if empty:
+            more = ", ..." if len(empty) > _SHOWN_COLUMNS else ""
+            warn_user(
+                f"No row has a value of {', '.join(empty[:_SHOWN_COLUMNS])}{more}, and training had one in "
+                f"every row. Every row is treated like the median (or the rarest category) of training. Fill "
+                f"the column in, or fit without it.",
+                DataWarning,
+            )
         parts = []
         for name, (n, n_unseen, unseen, known) in self._columns.items():
             enough = n >= _MIN_UNSEEN_ROWS and len(unseen) >= _MIN_UNSEEN_VALUES
@@ -251,6 +300,15 @@ class UnseenValues:
                 f"none where training had no rare one. Check how they are written, or fit again with them.",
                 DataWarning,
             )
+
+
+def _report_or_collect(unseen):
+    """Report now, or at the end of `collect_unseen` where one is open."""
+    collected = _collected.get()
+    if collected is None:
+        unseen.report()
+    else:
+        collected.update(unseen)
 
 
 _READ_AS_TEXT = "pandas.read_csv(..., dtype={{{0!r}: str}})"
@@ -362,6 +420,8 @@ def _as_numbers(block):
             refuse_bytes(column.to_numpy(), f"column {name!r}")
         if column.dtype == nw.Unknown and column.to_numpy().dtype.kind == "c":
             raise ValueError(why)  # a cast would drop the imaginary part
+        if column.dtype in _CATEGORY_DTYPES and any("_" in str(v) for v in column.to_list()):
+            raise ValueError(why)  # Python reads "1_000" as a number
         try:
             out[:, j] = column.cast(nw.Float64).to_numpy()
         except Exception as error:  # each dataframe library has its own class

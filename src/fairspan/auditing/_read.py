@@ -284,7 +284,48 @@ def _classes(model: Any, outputs: Outputs, y: Labels | None) -> Labels | None:
         shown = ", ".join(repr(part[0]) for part in parts if len(part))
         msg = f"Labels of y, of the decisions and of the model do not compare: {shown}, ..."
         raise ValueError(msg)
+    if y is not None:
+        _check_labels(y, outputs)
     return np.unique(np.concatenate(parts))
+
+
+def _check_labels(y: Labels, outputs: Outputs) -> None:
+    """Refuse true labels of which the model knows none; warn of labels that only one side has."""
+    true = _distinct(y)
+    if outputs.classes is not None:
+        known = _distinct(outputs.classes)
+        unknown = [label for label in true if label not in known]
+        if len(unknown) == len(true):
+            msg = (
+                f"y holds {_shown(true)}, and the model predicts {_shown(known)}: they have no label in "
+                f"common, so every decision would count as wrong. Write the labels of y as in training."
+            )
+            raise ValueError(msg)
+        if unknown:
+            n = int(np.isin(_tidy(y), unknown).sum())
+            warn_user(
+                f"y holds labels that the model cannot predict: {_shown(unknown)} ({n:,} of {len(y):,} "
+                f"rows). Every decision for these rows counts as wrong. The model predicts "
+                f"{_shown(known)}; if a label is only written in another way, write it as in training.",
+                DataWarning,
+            )
+    elif outputs.decisions is not None:
+        unknown = [label for label in _distinct(outputs.decisions) if label not in true]
+        if unknown and len(true) > 1:  # y of one label may lack the other one by chance
+            warn_user(
+                f"The decisions hold {_shown(unknown)}, which y never holds (it has {_shown(true)}), so such "
+                f"decisions count as wrong. If a label is only written in another way, write it as in y.",
+                DataWarning,
+            )
+
+
+def _distinct(labels: Labels) -> list[Any]:
+    out: list[Any] = np.unique(_tidy(np.asarray(labels))).tolist()
+    return out
+
+
+def _shown(labels: list[Any]) -> str:
+    return ", ".join([*map(repr, labels[:5]), *(["..."] if len(labels) > 5 else [])])
 
 
 def _tidy(labels: Labels) -> Labels:

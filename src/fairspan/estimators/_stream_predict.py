@@ -44,7 +44,10 @@ def write_predictions(
     if features is None and hasattr(est, "feature_names_in_") and not _has_no_names(source):
         features = est.feature_names_in_.tolist()
     with _speaking_of_keep():
-        text = getattr(est, "text_features_", ())
+        # A kept column is copied as it is written: as a number, "0123" would be 123.
+        used = set(getattr(est, "feature_names_in_", ()) if features is None else features)
+        kept = [keep] if isinstance(keep, str) else keep or ()
+        text = [*getattr(est, "text_features_", ()), *(name for name in kept if name not in used)]
         rows = open_source(source, control=keep, features=features, soft=True, text=text)
     if any(os.path.realpath(file) == os.path.realpath(target) for file in rows.files()):
         msg = f"destination={str(destination)!r} is one of the files to predict from; give another."

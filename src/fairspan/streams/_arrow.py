@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairspan._files import MISSING_WORDS, first_line
+from fairspan.exceptions import DataWarning, warn_user
 from fairspan.streams._rows import Rows, Span
 from fairspan.streams._source import FileState, Part, Roles, Source
 
@@ -294,6 +295,8 @@ class ArrowSource(Source):
         file_format = getattr(dataset, "format", None)
         if file_format is not None and file_format.default_extname == "csv":
             self._check_encoding()
+            self.inferred = True
+            self._warn_of_types(text)
             string = require_pyarrow("Streaming from files").string()
             self._schema = _with_types(self._schema, dict.fromkeys(text, string))
         self.parts = [part for one in dataset.get_fragments() for part in self._opened(one)]
@@ -309,6 +312,28 @@ class ArrowSource(Source):
                 files = [path for path, own in found.items() if is_binary(own.field(name).type)]
                 msg = f"{(files or self.files())[0]}: the column {name!r} is not UTF-8. {_ENCODING}"
                 raise ValueError(msg)
+
+    def _warn_of_types(self, text: Collection[str]) -> None:
+        """Warn of columns that are read as text because the CSV files look different there."""
+        assert self.roles is not None
+        types = require_pyarrow("Streaming from files").types
+        fragments = list(self._dataset.get_fragments())
+        schemas = [fragment.physical_schema for fragment in fragments]
+        for name in _text_somewhere(schemas):
+            if name not in self.roles.columns or name in text:
+                continue
+            first: dict[str, str] = {}  # type -> first file of that type
+            for fragment, schema in zip(fragments, schemas, strict=True):
+                if name in schema.names and not types.is_null(schema.field(name).type):
+                    first.setdefault(str(schema.field(name).type), fragment.path)
+            kinds = ", ".join(f"{kind} in {file}" for kind, file in first.items())
+            warn_user(
+                f"The CSV files differ in the column {name!r}: {kinds}. It is read as text in all of them, "
+                f"so every different text is a category of its own. If the files mean the same values, write "
+                f"them alike; to confirm, give a pyarrow.dataset with a schema.",
+                DataWarning,
+                key=f"types of {name!r}",
+            )
 
     def _opened(self, fragment: Any) -> list[Part]:
         """Parts of a fragment; what is damaged, or has changed since, is named."""
@@ -358,6 +383,29 @@ class ArrowSource(Source):
     def types(self) -> dict[str, Any]:
         """Of all columns."""
         return {field.name: field.type for field in self._schema}
+
+    def leading_zeros(self) -> dict[str, str]:
+        """In the first block of the first file."""
+        assert self.roles is not None
+        types = require_pyarrow("Streaming from files").types
+        names = [n for n in self.roles.columns if types.is_integer(self._schema.field(n).type)]
+        fragment = next(iter(self._dataset.get_fragments()), None)
+        if not self.inferred or fragment is None:
+            return {}
+        names = [name for name in names if name in fragment.physical_schema.names]
+        string = require_pyarrow("Streaming from files").string()
+        schema = _with_types(self._schema, dict.fromkeys(names, string))
+        batches = (
+            fragment.to_batches(schema=schema, columns=names, batch_readahead=1) if names else ()
+        )
+        first: Any = next(iter(batches), None)
+        out = {}
+        for name in names if first is not None else ():
+            texts = (value for value in first.column(name).to_pylist() if value is not None)
+            zeros = next((v for v in texts if len(v) > 1 and v[0] == "0" and v.isdecimal()), None)
+            if zeros is not None:
+                out[name] = zeros
+        return out
 
     def identity(self) -> dict[str, Any]:
         """Files, rows and columns."""
