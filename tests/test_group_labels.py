@@ -238,3 +238,12 @@ def test_an_audit_reads_numbers_as_its_model_did():
             n_boot=20, min_rows=2, n_bins=3,
         )  # fmt: skip
         assert len(found.groups["age"]) == 3
+
+
+def test_a_column_name_with_a_brace_keeps_the_words_of_python():
+    output = pytest.importorskip("fairspan._cli_output")
+    for name in ("a{b", "a}b"):
+        text = f"pass sensitive_kind={ {name: 'categorical'} }."
+        assert output._with_options(text) == text
+    text = f"pass sensitive_kind={ {'a b': 'categorical', 'c': 'continuous'} }."
+    assert output._with_options(text) == "pass --kind 'a b=categorical' --kind c=continuous."
