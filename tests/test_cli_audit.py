@@ -91,7 +91,7 @@ def test_fit_says_what_it_did(folder):
     assert "400 rows, 100 of them held out" in text
     assert "FairGPClassifier of repaid (2 classes: 'no', 'yes')\n" in text
     assert "Features (3): income, job, debt\nColumns not used (6): id, region, weight, " in text
-    assert "Protected: sex (categorical: 'f', 'm'), age (continuous)" in text
+    assert "Protected: sex (categorical: 'female', 'male'), age (continuous)" in text
     assert "no function of the model space correlates" in text
     assert f"Model written to {folder / 'model.skops'}" in text
     assert "Audit of FairGPClassifier on 100 rows" in text

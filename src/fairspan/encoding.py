@@ -87,7 +87,10 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
     - A column whose values are all unseen is an error if they are numbers or booleans and training
       had none, or if it has at least 10 rows and two different values: then the column is most
       likely written in another way than in training, such as 1 for "01".
-    - Bytes are an error: decode them.
+    - A column without any value in at least 10 rows that was complete in training is named in a
+      warning.
+    - Bytes are an error: decode them. So are booleans in a column that held other numbers than 0
+      and 1 in training.
     - A missing number in a column that was complete in training takes the median and leaves no
       trace: the indicator does not exist. Include rows with missing values in the training data if
       they will occur later.

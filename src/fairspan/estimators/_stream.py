@@ -85,7 +85,8 @@ class StreamFit:
         features : list of str, optional
             Columns to predict from; those of the fit if not given.
         keep : str or list of str, optional
-            Columns to copy beside the predictions, such as an identifier.
+            Columns to copy beside the predictions, such as an identifier. Those of CSV files are
+            copied as text, as they are written, unless the model uses them.
         device : str, optional
             torch device to predict on.
 
