@@ -46,7 +46,7 @@ def write_predictions(
     with _speaking_of_keep():
         # A kept column is copied as it is written: as a number, "0123" would be 123.
         used = set(getattr(est, "feature_names_in_", ()) if features is None else features)
-        kept = [keep] if isinstance(keep, str) else keep or ()
+        kept = [keep] if isinstance(keep, str) else keep if isinstance(keep, list | tuple) else ()
         text = [*getattr(est, "text_features_", ()), *(name for name in kept if name not in used)]
         rows = open_source(source, control=keep, features=features, soft=True, text=text)
     if any(os.path.realpath(file) == os.path.realpath(target) for file in rows.files()):

@@ -296,10 +296,11 @@ class ArrowSource(Source):
         if file_format is not None and file_format.default_extname == "csv":
             self._check_encoding()
             self.inferred = True
-            self._warn_of_types(text)
             string = require_pyarrow("Streaming from files").string()
             self._schema = _with_types(self._schema, dict.fromkeys(text, string))
         self.parts = [part for one in dataset.get_fragments() for part in self._opened(one)]
+        if self.inferred:
+            self._warn_of_types(text)
         self.for_workers = hasattr(dataset, "files")
 
     def _check_encoding(self) -> None:
