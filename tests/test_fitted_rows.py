@@ -88,7 +88,8 @@ def test_every_model_recognises_its_rows(model):
 
 @defect
 def test_half_of_the_rows_is_about_half():
-    half = type(OLD)(*(np.concatenate([a[: N // 2], b[: N // 2]]) for a, b in zip(OLD, NEW)))
+    both = zip(OLD, NEW, strict=True)
+    half = type(OLD)(*(np.concatenate([old[: N // 2], new[: N // 2]]) for old, new in both))
     assert share(fitted(), half) == pytest.approx(0.5, abs=0.03)
 
 

@@ -154,9 +154,14 @@ def test_a_link_that_leads_nowhere_is_filled(tmp_path):
 def test_after_an_error_the_old_file_is_there_and_nothing_else(tmp_path):
     path = tmp_path / "out"
     path.write_text("old")
-    with pytest.raises(RuntimeError, match="half"), _files.whole_file(path) as part:
-        part.write_text("new")
-        raise RuntimeError("half done")
+
+    def write_half():
+        with _files.whole_file(path) as part:
+            part.write_text("new")
+            raise RuntimeError("half done")
+
+    with pytest.raises(RuntimeError, match="half"):
+        write_half()
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["out"]
 
@@ -174,7 +179,7 @@ def test_a_file_that_is_open_elsewhere_is_named(tmp_path, monkeypatch):
         raise PermissionError(13, "Access is denied")
 
     monkeypatch.setattr(os, "replace", refused)
-    with pytest.raises(PermissionError, match="out could not be replaced .* Close it"):
+    with pytest.raises(PermissionError, match=r"out could not be replaced .* Close it"):
         write_json(tmp_path / "out")
     assert os.listdir(tmp_path) == []
 

@@ -195,7 +195,7 @@ def _hash_tensor(X: Any, offset: Any, factors: Any, level: int) -> Hashes:
 
 
 def _multipliers(key: str, n_features: int) -> tuple[Any, Any]:
-    """b and a_1, ..., a_p: 64 random bits each, drawn from the key."""
+    """Offset b and factors a of the sum: 64 random bits each, drawn from the key."""
     stream = hashlib.shake_256(b"fairspan rows " + key.encode()).digest(8 * (1 + n_features))
     drawn = np.frombuffer(stream, dtype="<u8").astype(np.uint64)
     return drawn[0], drawn[1:]

@@ -29,6 +29,7 @@ FORMAT = 1
 
 # Our own classes and what numpy needs; scikit-learn's estimators are on skops's own list.
 TRUSTED = (
+    "fairspan._parameters.FitConfig",
     "fairspan._row_sketch.RowSketch",
     "fairspan.calibration.Link",
     "fairspan.certificates.BlockCertificate",

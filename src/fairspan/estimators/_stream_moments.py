@@ -152,7 +152,8 @@ class Saved:
         assert rows is not None
         arrays |= {name: getattr(rows, name) for name in _SKETCH}
         header = {
-            **self._about, "sketch": [rows.level, rows.known], "seed": self.seed, "place": int(place), "rows": sums.n_rows,
+            **self._about, "sketch": [rows.level, rows.known],
+            "seed": self.seed, "place": int(place), "rows": sums.n_rows,
             "fingerprint": est.pilot_.fingerprint, "data": self._sample,
             "sum_log_weight": sums.sum_log_weight, "first_index": int(sums.first_index),
         }  # fmt: skip
