@@ -122,7 +122,7 @@ def test_a_new_file_has_the_permissions_of_the_umask(write, tmp_path, umask):
 def test_a_file_is_private_while_it_is_written(tmp_path, umask):
     path = tmp_path / "out"
     path.touch(0o640)
-    with _files.whole_file(path) as part:
+    with _files.atomic_write(path) as part:
         assert mode_of(part) == 0o600
         part.write_text("new")
     assert (mode_of(path), path.read_text()) == (0o640, "new")
@@ -137,7 +137,7 @@ def test_rights_of_a_group_that_cannot_be_kept_are_taken_away(tmp_path, umask, m
     path.touch(0o664)
     path.chmod(0o664)
     monkeypatch.setattr(os, "chown", refused)
-    with _files.whole_file(path) as part:
+    with _files.atomic_write(path) as part:
         part.write_text("new")
     assert mode_of(path) == 0o604
 
@@ -156,7 +156,7 @@ def test_after_an_error_the_old_file_is_there_and_nothing_else(tmp_path):
     path.write_text("old")
 
     def write_half():
-        with _files.whole_file(path) as part:
+        with _files.atomic_write(path) as part:
             part.write_text("new")
             raise RuntimeError("half done")
 
@@ -199,8 +199,8 @@ def test_a_socket_is_refused(tmp_path, monkeypatch):
 def test_standard_output_is_written_to_and_not_replaced(tmp_path):
     out = tmp_path / "out"
     script = (
-        "import sys\nfrom fairspan._files import whole_file\nprint('before', flush=True)\n"
-        "with whole_file('/dev/stdout') as part:\n    part.write_text('inside\\n')\n"
+        "import sys\nfrom fairspan._files import atomic_write\nprint('before', flush=True)\n"
+        "with atomic_write('/dev/stdout') as part:\n    part.write_text('inside\\n')\n"
         "print('after')\n"
     )
     with out.open("w") as stream:

@@ -49,7 +49,7 @@ from fairspan._cli_output import (
     write_out,
 )
 from fairspan._cli_read import text_columns
-from fairspan._files import whole_file
+from fairspan._files import atomic_write
 from fairspan._parameters import canonical_criterion
 from fairspan._text import is_formula, printable_json
 from fairspan.report import explore
@@ -344,5 +344,5 @@ def _bring(path: Path, text: str) -> None:
     if path == STDOUT:
         write_out(text)
         return
-    with whole_file(path) as part:
+    with atomic_write(path) as part:
         part.write_bytes(text.encode("utf-8", "backslashreplace"))

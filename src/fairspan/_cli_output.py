@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from fairspan._cli_tables import listed
-from fairspan._files import is_stream, whole_file
+from fairspan._files import atomic_write, is_stream
 from fairspan._text import printable, printable_json
 from fairspan.exceptions import FairspanWarning, NumericalError
 from fairspan.plotting import require_pyplot
@@ -182,7 +182,7 @@ def bring_audit(
             text_of(path)
     if files.plot is not None:
         figure = found.plot().figure_
-        with whole_file(files.plot) as part:
+        with atomic_write(files.plot) as part:
             figure.savefig(part, format=files.plot.suffix[1:].lower(), dpi=150)
         require_pyplot().close(figure)
     written = [str(path) for path in files if path not in (None, STDOUT)]
@@ -197,7 +197,7 @@ def bring_json(path: Path, value: Any) -> None:
     if path == STDOUT:
         write_out(text)
         return
-    with whole_file(path) as part:
+    with atomic_write(path) as part:
         part.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from fairspan._text import printable
 
-__all__ = ["MISSING_WORDS", "check_archive", "first_line", "inert", "is_stream", "whole_file"]
+__all__ = ["MISSING_WORDS", "atomic_write", "check_archive", "first_line", "inert", "is_stream"]
 
 # Fields of a CSV file that are missing values. Not "None", which pandas adds: it is an answer, as to
 # a question for one's religion.
@@ -30,7 +30,7 @@ _SHOWN = 200
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path to write to; its content becomes ``path`` on success only.
 
     A file is replaced by one rename, so a killed process leaves the old file or none. The new file

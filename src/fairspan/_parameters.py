@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import sys
 from collections.abc import Mapping, Sized
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -239,7 +240,7 @@ def check_search() -> None:
     look for the search among the callers. The refit runs once per search, in the process of the user,
     and after the choice; fits of single candidates are left alone.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
         if module == "sklearn.model_selection._validation" and function == "_fit_and_score":

@@ -86,7 +86,9 @@ class RowSketch:
     def checked(cls, key: str, level: Any, known: Any, hashes: Any, counts: Any) -> RowSketch:
         """A sketch from a file; ValueError for parts that do not form one."""
         whole = all(type(bits) is int and 0 <= bits <= _HASH_BITS for bits in (level, known))
-        arrays = all(isinstance(array, np.ndarray) and array.ndim == 1 for array in (hashes, counts))
+        arrays = all(
+            isinstance(array, np.ndarray) and array.ndim == 1 for array in (hashes, counts)
+        )
         if not (whole and arrays and level <= known and len(hashes) == len(counts) <= SIZE):
             raise ValueError("its sketch of rows has parts that do not belong together")
         if hashes.dtype != np.uint32 or counts.dtype != np.int64 or (counts < 1).any():

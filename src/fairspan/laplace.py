@@ -209,11 +209,11 @@ def _pass(rows: Iterable[ScoreBlock], theta: Array, K: int) -> tuple[float, Arra
     value, slope = 0.0, np.zeros((K - 1, size))
     sums = np.zeros((len(first), size * (size + 1) // 2))
     for block in rows:
-        one, p = _probabilities(block, theta)
+        log_likelihood, p = _probabilities(block, theta)
         bend = np.array([p[k] * (float(k == m) - p[m]) for k, m in zip(first, second, strict=True)])
         if block.weight is not None:
             p, bend = p * block.weight, bend * block.weight
-        value += one
+        value += log_likelihood
         slope += block.counted - p @ block.design.T
         sums += bend @ block.products.T
     curvature = np.empty((K - 1, K - 1, size, size))

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from fairspan._files import check_archive, first_line, inert, whole_file
+from fairspan._files import atomic_write, check_archive, first_line, inert
 from fairspan._row_sketch import RowSketch
 from fairspan.estimators._base import FairKernelEstimator
 from fairspan.estimators._dial import Position
@@ -139,7 +139,7 @@ def save_model(
             model.__dict__.pop(name, None)
     target = Path(path)
     payload = {"format": FORMAT, "fairspan": _version(), "model": model}
-    with whole_file(target) as part:
+    with atomic_write(target) as part:
         skops.dump(payload, part)
         # What cannot be loaded again is refused while the model is still at hand.
         with part.open("rb") as file:

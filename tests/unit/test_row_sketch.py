@@ -178,7 +178,7 @@ def test_few_rows_of_many_are_recognised():
     assert RowSketch.empty("key").share_of(X) is None
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [100, 1_000, 10_000])
 def test_false_alarms_are_rare(kind, n):
@@ -190,10 +190,16 @@ def test_false_alarms_are_rare(kind, n):
     assert alarms <= 4  # Poisson with mean 1.8: more in 4 of 100
 
 
-@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "share"),
-    [("numbers", 0.1), ("numbers", 0.5), ("numbers", 1.0), ("some copies", 0.5), ("some copies", 1.0)],
+    [
+        ("numbers", 0.1),
+        ("numbers", 0.5),
+        ("numbers", 1.0),
+        ("some copies", 0.5),
+        ("some copies", 1.0),
+    ],
 )
 def test_shares_are_unbiased(kind, share):
     n, shares = 2_000, []

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._files import whole_file
+from fairspan._files import atomic_write
 from fairspan._html import audit_html
 from fairspan._metric_inputs import SensitiveKind
 from fairspan._progress import track
@@ -198,7 +198,7 @@ class Audit:
 
 def _written(text: str, path: Any) -> str:
     if path is not None:
-        with whole_file(Path(path)) as part:
+        with atomic_write(Path(path)) as part:
             Path(part).write_text(text, encoding="utf-8")
     return text
 

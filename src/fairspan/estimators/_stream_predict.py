@@ -13,7 +13,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from fairspan._files import first_line, whole_file
+from fairspan._files import atomic_write, first_line
 from fairspan._progress import row_progress
 from fairspan.encoding import collect_unseen
 from fairspan.estimators._stream_read import naming_new_rows
@@ -50,7 +50,7 @@ def write_predictions(
         msg = f"destination={str(destination)!r} is one of the files to predict from; give another."
         raise ValueError(msg)
     writer, schema = None, pyarrow.schema([])
-    with whole_file(target) as part, collect_unseen() as unseen:
+    with atomic_write(target) as part, collect_unseen() as unseen:
         found = _read(rows)
         shown = row_progress(method, rows.n_rows, verbose=est.verbose)
         try:

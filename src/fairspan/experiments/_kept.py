@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairspan._files import inert, whole_file
+from fairspan._files import atomic_write, inert
 from fairspan._text import is_formula
 
 __all__ = ["Kept", "Labelled", "kept_rows", "read_kept", "write_table", "write_whole"]
@@ -125,5 +125,5 @@ def _no_formula(value: Any) -> Any:
 
 def write_whole(path: Path, text: str) -> None:
     """Under its name a file is whole, whoever else writes it or dies meanwhile."""
-    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as stream:
+    with atomic_write(path) as part, part.open("w", encoding="utf-8", newline="") as stream:
         stream.write(text)
