@@ -132,8 +132,8 @@ def main(out: Path = Path("demo-output")) -> int:
         "\ncorr: held-out |correlation| of the score with the attribute (largest over its levels).\n"
         "ratio: correlation ratio, which also sees differences in shape over age or among groups.\n"
         "certified: no function of the model space correlates more, on the training rows. Zero there is\n"
-        "not zero on new rows: small groups leave about twice the noise. For age a test decides how many\n"
-        "of nine directions to remove; n_sensitive_directions='all' certifies 0 and costs more."
+        "not zero on new rows: some dependence remains, most of it systematic. For age a test decides\n"
+        "how many of nine directions to remove; n_sensitive_directions='all' certifies 0 and costs more."
     )
     figure, axes = plt.subplots(1, 2, figsize=(10.4, 4.2), layout="constrained")
     TradeoffDisplay(DIALS, loans.error, loans.parity, noise=loans.noise, error_name="error").plot(

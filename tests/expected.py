@@ -12,6 +12,7 @@ from fairspan import DataWarning, NumericalWarning
 
 EXPECTED_WARNINGS: tuple[tuple[str, type[Warning]], ...] = (
     (".* left out there: ", DataWarning),  # a category under five rows in a cell
+    (".* are merged with a neighbour there: ", DataWarning),  # a slice under five rows in a cell
     (".* left out of its constraint", DataWarning),
     (".* is not constrained in ", DataWarning),  # a cell without two usable levels
     (".* is capped at ", DataWarning),  # fewer usable levels than directions asked for

@@ -73,7 +73,7 @@ def test_from_a_csv_to_a_report_a_model_and_predictions_with_two_commands(call, 
     )
     assert done.code == 0, done.err
     assert "Columns read as: " in done.out
-    assert "region category" in done.out
+    assert "target repaid (2 classes), protected region (3 groups)." in done.out
     assert "Report written to report.html" in done.out
     assert "file://" in done.out
     page = (folder / "report.html").read_text(encoding="utf-8")
@@ -180,7 +180,7 @@ def test_a_known_data_set_has_roles_of_its_own(call):
     done = call("fit", "diabetes", "--model", "ridge", "--out", "known.skops")
     assert done.code == 0, done.err
     assert "FairRidge of target" in done.out
-    assert "Protected: sex (categorical), age (continuous)" in done.out
+    assert "Protected: sex (categorical: 1, 2), age (continuous)" in done.out
 
 
 def test_predictions_go_into_a_pipe(folder):
@@ -210,18 +210,37 @@ def test_predictions_go_into_a_pipe(folder):
     assert "\x1b" not in done.stderr
 
 
-def test_a_label_that_a_spreadsheet_would_run_is_quoted(call, folder):
+def predict_labels(call, folder, yes, no):
+    """Predictions of a model with these two labels, and how the command ended."""
     people = make_people()
-    labels = np.where(people["repaid"] == "yes", "=cmd()", "-1+1")
-    X = people[["since", "zip"]]
+    X = people[["since", "zip", "owner"]]
+    y = np.where(people["owner"], yes, no)
     model = fairspan.FairRidgeClassifier(gamma=0.5, alpha=1.0, eta=0.1, random_state=0)
-    model.fit(X, labels, sensitive_features=people["region"])
-    fairspan.save_model(model, folder / "evil.skops")
-    done = call("predict", "people.csv", "--model", "evil.skops")
+    model.fit(X, y, sensitive_features=people["region"])
+    fairspan.save_model(model, folder / "labels.skops")
+    done = call("predict", "people.csv", "--model", "labels.skops", "--json", "labels.json")
     assert done.code == 0, done.err
-    cells = [cell for line in done.out.splitlines() for cell in line.split(",")[:2]]
-    assert not any(cell.startswith(("=", "-1+")) for cell in cells)
-    assert {"'=cmd()", "'-1+1"} & set(cells)
+    exact = json.loads((folder / "labels.json").read_text())["prediction"]
+    assert set(exact) == {yes, no}
+    done = call("predict", "people.csv", "--model", "labels.skops")
+    assert done.code == 0, done.err
+    return [line.split(",")[1] for line in done.out.splitlines()[1:]], exact, done
+
+
+def test_a_label_that_a_spreadsheet_would_run_is_quoted(call, folder):
+    cells, exact, done = predict_labels(call, folder, "=cmd()", "-1+1")
+    assert cells == [f"'{label}" for label in exact]
+    assert done.err.count("Warning: a spreadsheet would run the label") == 1
+    assert "'=cmd()'" in done.err
+    assert "use --json" in done.err
+
+
+@pytest.mark.regression("labels + and - are written as '+ and '-")
+@pytest.mark.parametrize(("yes", "no"), [("+", "-"), ("+1", "-1"), ("-0.5", "no"), ("=", "@")])
+def test_a_sign_and_a_number_are_written_as_they_are(call, folder, yes, no):
+    cells, exact, done = predict_labels(call, folder, yes, no)
+    assert cells == exact
+    assert "Warning" not in done.err
 
 
 # ------------------------------------------------------------------ twelve and more wrong invocations
@@ -285,7 +304,6 @@ def test_a_wrong_invocation_is_one_line_and_exit_code_two(call, folder, argument
         (("new.csv", "--model", "none.skops"), "is no file"),
         (("new.csv", "--model", "model.skops"), "is not a fairspan model file"),
         (("new.csv", "--model", "model.skops", "--fairness", "2"), "--fairness 2 is not allowed"),
-        (("nothing.csv", "--model", "model.skops"), "does not exist"),
     ],
 )
 def test_a_wrong_prediction_is_one_line_and_exit_code_two(call, arguments, says):

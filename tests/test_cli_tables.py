@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -202,14 +204,17 @@ def test_categories_that_training_did_not_have_are_counted(call, folder):
     new = people(60).assign(city="Wien")
     new.to_csv("new.csv", index=False)
     predict = ("predict", "new.csv", "--model", "m.skops")
-    says = "Warning: city: 60 of 60 values were not in the training rows; "
+    says = "Warning: column 'city': 60 of 60 values were not in the training data, e.g. 'Wien'. "
     done = call(*predict, "--out", "p.csv")
     assert done.code == 0
     assert done.err.count(says) == 1
     audit = ("audit", "new.csv", "--model", "m.skops", "--protected", "sex", "--parts", "scores")
     assert call(*audit).err.count(says) == 1
     new.assign(city=np.resize(["Aachen", "Bonn", "Wien"], 60)).to_csv("new.csv", index=False)
-    assert "Warning: city: 20 of 60 values" in call(*predict).err
+    assert "Warning: column 'city': 20 of 60 values" in call(*predict).err
+    new.assign(city=np.resize(["Wien", "Graz"], 60)).to_csv("new.csv", index=False)
+    refused(call(*predict), "column 'city': none of its 60 values was in the training data")
+    refused(call(*audit), "column 'city': none of its 60 values was in the training data")
     people(60).to_csv("new.csv", index=False)
     assert "Warning" not in call(*predict).err
 
@@ -261,9 +266,12 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_work(call, monkeypa
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_what_is_no_ordinary_file_is_not_replaced(call, folder):
+def test_a_pipe_can_be_written_to_and_a_socket_cannot(call, folder):
     os.mkfifo(folder / "pipe")
-    refused(call(*EXPLORE, "--out", "pipe"), "--out pipe is no ordinary file")
+    _cli_output.check_folder(Path("pipe"), "--out")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        refused(call(*EXPLORE, "--out", "socket"), "--out socket is a socket, not a file")
     refused(call(*FIT, "--out", "-"), "--out - is not allowed")
     refused(call(*FIT, "--audit", "--plot", "-"), "--plot - is not allowed")
 

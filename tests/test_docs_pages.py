@@ -123,3 +123,21 @@ def test_every_decision_is_in_the_list_of_decisions():
     folder = DOCS / "decisions"
     linked = set(re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text("utf-8")))
     assert linked == {page.name for page in folder.glob("0*.md")}
+
+
+@pytest.mark.regression("the dependence left on new rows is called noise")
+@pytest.mark.parametrize(
+    ("page", "wrong", "right"),
+    [
+        ("docs/technical-note.md", "On others there is noise", "most of it is bias, not noise"),
+        ("docs/limits.md", "several times the noise", "It is systematic, not chance"),
+        ("docs/method.md", "Noise of a correlation is about", "is mostly bias, not chance"),
+        ("docs/index.md", "near sampling noise", "mostly as a bias"),
+        ("docs/leakage.md", "up to noise", "mostly as a bias"),
+        ("README.md", "is\nsampling noise; race", "this is systematic"),
+    ],
+)
+def test_what_is_left_on_new_rows_is_called_a_bias(checkout, page, wrong, right):
+    text = (checkout / page).read_text("utf-8")
+    assert wrong not in text
+    assert right in text

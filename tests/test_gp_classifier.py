@@ -1092,3 +1092,41 @@ def test_weighted_rows_are_left_out_with_their_weight():
 def test_only_the_ratios_of_class_weights_count(subspace):
     plain, heavy = (fitted(subspace=subspace, class_weight=c) for c in (None, {0: 50.0, 1: 50.0}))
     np.testing.assert_allclose(heavy.predict_proba(new), plain.predict_proba(new), atol=1e-9)
+
+
+def many_classes(n_classes, n=200):
+    rng = np.random.default_rng(0)
+    s, y = rng.integers(0, 2, n), np.arange(n) % n_classes
+    X = rng.normal(size=(n, 4)) + rng.normal(size=(n_classes, 4))[y]
+    return {"X": X, "y": y, "sensitive_features": s}
+
+
+@pytest.mark.regression("FairGPClassifier with 100 classes takes minutes")
+def test_too_many_classes_are_refused_before_any_pass_over_the_rows():
+    words = r"100 classes with 99 functions.*FairRidgeClassifier.*n_predictive_directions=39 or"
+    with pytest.raises(ValueError, match=words):
+        FairGPClassifier(random_state=0).prepare(**many_classes(100))
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"likelihood": "gaussian"}, {"n_predictive_directions": 3}, {"kernel": "linear"}],
+    ids=["gaussian", "few directions", "few coordinates"],
+)
+@pytest.mark.filterwarnings("ignore:1 of 4 predictive directions")
+def test_many_classes_are_taken_where_the_approximation_is_small(params):
+    rows = many_classes(100)
+    est = FairGPClassifier(eta=1e-3, alpha=1.0, random_state=0, **params).fit(**rows)
+    assert est.predict_proba(rows["X"]).shape == (200, 100)
+
+
+def test_the_limit_holds_for_the_functions_that_are_used(monkeypatch):
+    monkeypatch.setattr("fairspan.estimators.gp_classifier._MOST_COEFFICIENTS", 7)
+    rows = many_classes(3)
+    est = FairGPClassifier(subspace="fair", eta=1e-3, alpha=1.0, gamma=0.1).fit(**rows)
+    with pytest.raises(ValueError, match=r"3 classes with 3 functions.*or subspace='model'"):
+        est.at(0.5)  # one function more than at fairness 1
+    chosen = FairGPClassifier(n_predictive_directions="test", gamma=0.1, random_state=0)
+    monkeypatch.setattr("fairspan.estimators.gp_classifier._MOST_COEFFICIENTS", 1)
+    with pytest.raises(ValueError, match="n_predictive_directions=1 or fewer"):
+        chosen.fit(**rows)

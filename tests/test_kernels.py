@@ -113,7 +113,9 @@ def test_a_callable_with_another_shape_is_refused():
     def wrong(A, B):
         return np.ones(7)
 
-    with pytest.raises(ValueError, match=r"kernel 'wrong' returned.*Gram matrix, or one number"):
+    with pytest.raises(
+        ValueError, match=r"kernel 'wrong' must return an array of shape .* returned shape \(7,\)"
+    ):
         fit(wrong)
 
 
@@ -122,6 +124,56 @@ def test_a_callable_that_gives_nan_is_refused():
         return np.full((len(A), len(B)), np.nan)
 
     with pytest.raises(ValueError, match=r"kernel 'broken'.*not finite"):
+        fit(broken)
+
+
+WRONG_SHAPE = pytest.mark.regression("kernel callable of the wrong shape")
+
+
+@WRONG_SHAPE
+@pytest.mark.parametrize(
+    ("returned", "described"),
+    [
+        (lambda *_: None, "no numbers"),
+        (lambda *_: "similar", "no numbers"),
+        (lambda *_: [[1.0], [2.0, 3.0]], "no numbers"),
+        (lambda A, _: np.array(1.0) if A.ndim == 2 else np.ones(2), r"shape \(\)"),
+        (lambda A, B: (A @ B.T).ravel(), r"shape \(12,\)"),
+        (lambda A, B: (A @ B.T)[None], r"shape \(1, 3, 4\)"),
+    ],
+    ids=["none", "text", "ragged", "number", "flat", "three dimensions"],
+)
+def test_what_a_callable_must_return_is_said_with_its_shape(returned, described):
+    expected = r"must return an array of shape \(3, 4\) for matrices of 3 and 4 rows, or one number"
+    with pytest.raises(ValueError, match=f"{expected}.* It returned {described} for the matrices"):
+        fit(returned)
+
+
+@WRONG_SHAPE
+def test_a_shape_that_is_wrong_for_other_rows_only_is_refused():
+    def cut(A, B):  # right on few rows
+        return (A @ B.T)[:, :10]
+
+    with pytest.raises(ValueError, match=r"must return an array of shape \(20, 20\).*\(20, 10\)"):
+        fit(cut, n_components=20)
+
+
+@WRONG_SHAPE
+@pytest.mark.parametrize("value", [np.ones(2), None, "far"])
+def test_a_function_of_two_rows_must_keep_to_one_number(value):
+    def changing(a, b):
+        return value if (a > 0).all() else float(a @ b)
+
+    with pytest.raises(ValueError, match="'changing' must return one number for two rows"):
+        fit(changing)
+
+
+@WRONG_SHAPE
+def test_a_function_of_two_rows_must_be_finite():
+    def broken(a, b):
+        return np.nan if (a > 0).all() else float(a @ b)
+
+    with pytest.raises(ValueError, match=r"'broken' returned 1 values that are not finite"):
         fit(broken)
 
 

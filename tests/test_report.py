@@ -269,8 +269,8 @@ def test_extra_error_and_changed_decisions_are_against_fairness_0(case):
         for part in row.get("classes", [row]):
             label = part.get("class", study["target"]["positive"])
             a, b, t = (v[mine] == label for v in (first, last, y))
-            assert part["gained"] == (b & ~a).sum()
-            assert part["lost"] == (a & ~b).sum()
+            assert part["now_chosen"] == (b & ~a).sum()
+            assert part["no_longer_chosen"] == (a & ~b).sum()
             assert part["confusion"]["tp"] == (b & t).sum()
             assert sum(part["confusion"].values()) == mine.sum() == row["n"]
 
@@ -473,7 +473,14 @@ def test_the_certificate_speaks_of_its_cells(reports, name, says):
 
 def test_everything_done_to_the_data_is_said(reports):
     text = " ".join(reports("binary").study["about"]["notes"])
-    for says in ("median", "debt", "held out", "taken to be yes", "age is a number", "Scatter"):
+    for says in (
+        "median",
+        "debt",
+        "held out",
+        "Favourable class: 'yes'",
+        "age is a number",
+        "Scatter",
+    ):
         assert says in text
 
 
@@ -492,7 +499,10 @@ def test_what_was_read_is_said(reports):
     assert roles["weight"] == "weight"
     assert roles["amount"] == "left out"
     assert study["strata"] == ["region = n", "region = s"]
-    assert study["target"] == {"name": "repaid", "classes": ["no", "yes"], "positive": "no"}
+    assert study["target"] == {
+        "name": "repaid", "classes": ["no", "yes"], "positive": "no", "named": True,
+        "reason": "as you asked",
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------ many groups
@@ -578,6 +588,15 @@ def test_nasty_names_stay_inert(hostile, tmp_path):
     body = own[own.index(">", start) + 1 : own.index("</script>", start)]
     found = json.loads(body)
     before, after = found.pop("code")
+    for part, keys in [
+        (found, ["scatter"]),
+        (found["tradeoff"], ["parity"]),
+        *(
+            (place, ["scores", "rates", "calibration", "continuous"])
+            for place in found["positions"]
+        ),
+    ]:
+        part |= {key: dict(part[key]) for key in keys}
     for place in found["positions"]:
         place["snippet"] = before + place["snippet"] + after
     assert found == hostile.study
@@ -866,3 +885,39 @@ def test_a_model_that_decides_alike_for_everyone_is_told(reports, pos_label):
         assert set(model.predict(held[["income", "debt"]])) == {"yes"}
         assert place["headline"]["alike"] is (pos_label == "yes")
     assert all(p["headline"]["alike"] is None for p in reports("binary").study["positions"])
+
+
+# ------------------------------------------------------------------ names that JavaScript knows, too
+
+
+def keys_of(value):
+    """Keys of all objects inside a JSON value."""
+    if isinstance(value, dict):
+        yield from value
+        for one in value.values():
+            yield from keys_of(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from keys_of(one)
+
+
+@pytest.mark.regression("charts die for a protected column named constructor or __proto__")
+def test_no_name_from_the_data_is_a_key_of_an_object_on_the_page():
+    """Every JavaScript object has a "constructor" and a "__proto__": as keys they would be found."""
+    pytest.importorskip("plotly")
+    names = {"race": "constructor", "sex": "__proto__", "age": "toString"}
+    table = TABLE.rename(columns=names)[[*names.values(), *FEATURES, "repaid"]]
+    report = explore(
+        table, target="repaid", sensitive_features=list(names.values()),
+        **FAST | {"n_points": 2, "audit_parts": ["scores"]},
+    )  # fmt: skip
+    page = report.to_html()
+    start = page.index('id="study">') + len('id="study">')
+    stored = json.loads(page[start : page.index("</script>", start)])
+    assert [one["name"] for one in stored["attributes"]][:3] == list(names.values())
+    # Crossed attributes are names from the data, too.
+    of_data = {*table.columns, *(one["name"] for one in stored["attributes"])}
+    assert not of_data & set(keys_of(stored))
+    for part in ("scores", "rates", "calibration", "continuous"):
+        found = dict(stored["positions"][0][part])
+        assert json.loads(report.to_json())["positions"][0][part] == found

@@ -4,10 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.optimize
 from sklearn.base import clone
 
 from fairspan import FairGPClassifier, FairGPRegressor, FairnessPath, FairRepresentation, FairRidge
 from fairspan.exceptions import DataWarning, NumericalWarning
+from fairspan.limits import keep_limits
 from fairspan.persistence import load_model, save_model
 
 rng = np.random.default_rng(0)
@@ -89,6 +91,67 @@ def test_it_is_cheaper_than_the_line_at_the_same_correlations(name):
         assert losses[0] <= losses[1] + 1e-3 * abs(losses[1])
         uniform = est.at(max_correlation=dict.fromkeys(own, max(own.values())))
         assert uniform.certificate_.supremum <= max(own.values()) + 1e-8
+
+
+def penalised_error(est):
+    """Penalised squared error of a model on the training rows."""
+    function = est._position.directions @ est._position.coef
+    return np.mean((y - est.predict(X)) ** 2) + est._solution.eta_y * float((function**2).sum())
+
+
+def lower_bound(est, limits):
+    """A bound on the error within the limits, for all combinations of the functions the fit keeps.
+
+    Any multipliers prove a bound by duality. The best ones make the model's function stationary.
+    """
+    solution, path = est._solution, est._solution.path
+    R, cross = path.cov + solution.eta_y * path.gram, path.cov_target[:, 0]
+    blocks = zip(solution.reports, path.block_delta, path.block_cov, strict=True)
+    Q = np.stack(
+        [
+            delta @ delta.T / limits[report.attribute] ** 2 - cov
+            for report, delta, cov in blocks
+            if report.constrained and report.attribute in limits
+        ]
+    )
+    w = (est._position.blend @ est._position.coef)[:, 0]
+    multipliers, _ = scipy.optimize.nnls((Q @ w).T, cross - R @ w)
+    H = R + np.tensordot(multipliers, Q, 1)
+    assert np.linalg.eigvalsh(H)[0] > 0.0
+    return y.var() - cross @ np.linalg.solve(H, cross)
+
+
+@pytest.mark.regression("at(max_correlation={...}) is not the cheapest")
+@pytest.mark.parametrize("limits", [LIMITS, {"sex": 0.05, "age": 0.1}])
+@pytest.mark.parametrize("alpha", [1.0, 10.0, 100.0])
+def test_no_combination_of_the_functions_that_the_fit_keeps_has_a_lower_error(alpha, limits):
+    est = FairRidge(**{**FIXED, "alpha": alpha}).fit(X, y, sensitive_features=S)
+    at = est.at(max_correlation=limits)
+    assert penalised_error(at) == pytest.approx(lower_bound(at, limits), rel=1e-9)
+
+
+@pytest.mark.parametrize("limits", [LIMITS, {"sex": 0.2, "age": 0.3, "region": 0.1}])
+@pytest.mark.parametrize(("alpha", "most"), [(1e-4, 1e-6), (1.0, 5e-3), (100.0, 5e-3)])
+def test_functions_outside_their_span_are_hardly_cheaper(alpha, most, limits):
+    """Without a ridge penalty not at all: the share of the error they save goes to 0 with alpha."""
+    est = FairRidge(**{**FIXED, "alpha": alpha}).fit(X, y, sensitive_features=S)
+    psi = est._coordinates(X)
+    cov, cross = psi.T @ psi / n, psi.T @ (y - y.mean()) / n
+    L = np.linalg.cholesky(cov + est._solution.eta_y * np.eye(len(cov)))
+    deltas = []
+    for codes in (sex, deciles(age), region):
+        one_hot = (codes[:, None] == np.unique(codes)).astype(float)
+        share = one_hot.mean(axis=0)
+        # Centred indicators, divided by the roots of their shares, give the covariances of whitened
+        # codes up to a rotation.
+        deltas.append(np.linalg.solve(L, psi.T @ ((one_hot - share) / np.sqrt(share)) / n))
+    whitened = np.linalg.solve(L, np.linalg.solve(L, cov).T)
+    g = np.linalg.solve(L, cross)
+    found = keep_limits(g, deltas, [whitened] * 3, [limits[k] for k in S])
+    assert found.gap <= 1e-9
+    lowest = y.var() - (g @ found.function) ** 2 / (found.function @ found.function)
+    at = est.at(max_correlation=limits)
+    assert -1e-9 <= penalised_error(at) / lowest - 1.0 <= most
 
 
 @models

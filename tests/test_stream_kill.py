@@ -1,6 +1,7 @@
 """What happens to long fits: kill -9, a full disk, a file that goes bad, one row in a million."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,12 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairspan import RowError
+from fairspan import CheckpointError, RowError
 from fairspan.estimators import _stream_fit
 from tests.stream_data import (
     NAMED,
     N,
+    csv,
     digest,
+    memmap,
     one_parquet,
     outputs,
     parquet_files,
@@ -119,12 +122,14 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_fit(tmp_path):
 
 
 def spoil(path, group):
-    """Overwrite where the pages of a row group begin."""
+    """Overwrite where the pages of a row group begin; a bad disk leaves the file's date as it is."""
+    date = path.stat().st_mtime_ns
     where = parquet.ParquetFile(path).metadata.row_group(group).column(1)
     offset = where.dictionary_page_offset or where.data_page_offset
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(b"\xff" * min(200, where.total_compressed_size))
+    os.utime(path, ns=(date, date))
 
 
 def spoil_after_the_sample(patch, action):
@@ -179,6 +184,93 @@ def test_a_parquet_file_that_changes_between_the_passes_is_named(rows, tmp_path)
         with pytest.raises((OSError, ValueError), match=r"rows\.parquet"):
             model.fit_stream(source, **NAMED)
     assert not hasattr(model, "pilot_")
+
+
+OLD = 10**18  # a time of the last change, in nanoseconds, long before any test
+
+
+def feather(frame, folder):
+    import pyarrow.feather
+
+    pyarrow.feather.write_feather(frame, str(folder / "rows.feather"), compression="uncompressed")
+    return folder / "rows.feather"
+
+
+def plain_parquet(frame, folder):
+    path = folder / "rows.parquet"
+    frame.to_parquet(path, row_group_size=300, compression=None, column_encoding="PLAIN",
+                     use_dictionary=False, write_statistics=False)  # fmt: skip
+    return path
+
+
+def written_again(path, frame, write):
+    """Other rows in a file of the same size."""
+    size = path.stat().st_size
+    write(frame, path.parent)
+    assert path.stat().st_size == size
+
+
+FORMATS = {"CSV": csv, "Parquet": plain_parquet, "Feather": feather}
+OTHER = ROWS.assign(y=ROWS["y"].to_numpy()[::-1], sex=1 - ROWS["sex"])
+CHANGED = "changed its contents .* since it was opened"
+
+
+@pytest.mark.regression("a file changed in place between the two passes is not noticed")
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_that_is_written_again_between_the_passes_is_named(kind, tmp_path):
+    write, model = FORMATS[kind], ridge()
+    source = write(ROWS, tmp_path)
+    os.utime(source, ns=(OLD, OLD))
+    with small_blocks() as patch:
+        spoil_after_the_sample(patch, lambda: written_again(source, OTHER, write))
+        with pytest.raises(OSError, match=CHANGED) as caught:
+            model.fit_stream(source, **NAMED)
+    assert str(source) in str(caught.value)
+    assert not hasattr(model, "pilot_")
+
+
+@pytest.mark.regression("a file changed in place between the two passes is not noticed")
+def test_a_memory_map_whose_file_is_written_again_is_named(tmp_path):
+    rows = memmap(ROWS, tmp_path)
+    os.utime(rows.filename, ns=(OLD, OLD))
+    with small_blocks() as patch:
+        spoil_after_the_sample(patch, lambda: written_again(rows.filename, OTHER, memmap))
+        with pytest.raises(OSError, match=CHANGED):
+            ridge().fit_stream(rows, target=4, sensitive_features=3)
+
+
+@pytest.mark.regression("a file changed in place between the two passes is not noticed")
+def test_a_file_that_changes_while_it_is_predicted_leaves_no_predictions(tmp_path, monkeypatch):
+    from fairspan.estimators import _stream_predict
+
+    source = csv(ROWS, tmp_path)
+    os.utime(source, ns=(OLD, OLD))
+    model, columns = fit(source), _stream_predict._columns
+
+    def slowly(*args):
+        os.utime(source)
+        return columns(*args)
+
+    monkeypatch.setattr(_stream_predict, "_columns", slowly)
+    monkeypatch.setattr(_stream_predict, "_BLOCK_ROWS", 100)
+    monkeypatch.setattr("fairspan.streams._arrow._READ_ROWS", 100)
+    with pytest.raises(OSError, match=CHANGED):
+        model.predict_stream(source, tmp_path / "out.parquet")
+    assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_checkpoint_of_a_file_that_was_written_again_is_refused(kind, tmp_path):
+    """By its rows, so that a copy of the file, or a new date alone, is no hindrance."""
+    write, path = FORMATS[kind], tmp_path / "fit.ckpt"
+    source = write(ROWS, tmp_path)
+    whole = fit(source, checkpoint=path)
+    write(ROWS, tmp_path)
+    os.utime(source, ns=(OLD, OLD))
+    assert_equal_fits(fit(source, checkpoint=path), whole)
+    written_again(source, OTHER, write)
+    with pytest.raises(CheckpointError, match=r"the rows.* are others"):
+        fit(source, checkpoint=path)
 
 
 # --------------------------------------------------------------------------- one in a million

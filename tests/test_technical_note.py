@@ -424,3 +424,46 @@ def test_proposition_4_the_bound_of_the_space_is_above_that_of_the_pair_that_mat
     alone = held_out_bound(Z[:, :1], [attribute], weight=weight)[0]
     together = held_out_bound(Z, [attribute], weight=weight)[0]
     assert together.bound >= alone.bound - 1e-9
+
+
+# --------------------------------------------------------------------------------------------
+# 6. What is not claimed
+# --------------------------------------------------------------------------------------------
+def people(n, rng, p=50):
+    """Features of which five are shifted by the group, and a target that depends on the five."""
+    s = rng.integers(0, 2, n)
+    psi = rng.normal(size=(n, p))
+    psi[:, :5] += 0.4 * s[:, None]
+    return psi - psi.mean(axis=0), psi[:, :5].sum(axis=1) + 2.0 * rng.normal(size=n), s
+
+
+def dependence_left(n, rng, eta=0.05):
+    """Correlation with the group that a fair ridge regression leaves on new rows, and the formula's."""
+    psi, y, s = people(n, rng)
+    codes = (s - s.mean()) / s.std()
+    cov = psi.T @ psi / n
+    metric = cov + eta * np.eye(len(cov))
+    N = psi.T @ codes / n
+    g, h = scipy.linalg.solve(metric, np.column_stack([psi.T @ (y - y.mean()) / n, N])).T
+    fair = g - h * (N @ g) / (N @ h)
+    assert abs(np.corrcoef(psi @ fair, s)[0, 1]) < 1e-10
+    per_row = np.trace(scipy.linalg.solve(metric, cov)) / n
+
+    psi, y, s = people(20_000, rng)
+    score, y, codes = psi @ fair, y - y.mean(), (s - s.mean()) / s.std()
+    metric = psi.T @ psi / len(s) + eta * np.eye(len(cov))
+    N = psi.T @ codes / len(s)
+    g, h = scipy.linalg.solve(metric, np.column_stack([psi.T @ y / len(s), N])).T
+    rho, v = N @ h, N @ g
+    tau = np.mean((y - psi @ g) * (codes - psi @ h))
+    expected = per_row * ((1 - rho) * v - tau * rho) / (rho + (1 - rho) * per_row) / score.std()
+    return np.corrcoef(score, s)[0, 1], expected
+
+
+@pytest.mark.parametrize("n", [300, 1000, 3000])
+def test_the_dependence_left_on_new_rows_is_a_bias_of_known_size(n):
+    rng = np.random.default_rng(n)
+    left, expected = np.array([dependence_left(n, rng) for _ in range(20)]).T
+    assert (left > 0.0).all()
+    error = 3.0 * left.std() / np.sqrt(len(left))
+    assert abs(left.mean() - expected.mean()) <= error + 0.1 * expected.mean()

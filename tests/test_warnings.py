@@ -66,7 +66,7 @@ def test_many_groups():
     group = np.array([f"county {i % 25}" for i in range(400)])
     (message,) = fit_messages(X, y, group)
     assert "'sensitive_feature_0' has 25 groups" in message
-    assert "sensitive_kind='continuous'" in message
+    assert "sensitive_kind={'sensitive_feature_0': 'continuous'}" in message
 
 
 def test_a_group_of_fewer_than_five_rows():

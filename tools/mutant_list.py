@@ -179,15 +179,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "codes of part of a cell not scaled to it",
         "sdr.py",
-        "gap.T @ whiten * np.sqrt(total / cell_weight),",
-        "gap.T @ whiten,",
+        "codes * np.sqrt(total / cell_weight),",
+        "codes,",
         _tests("unit/test_sdr", "a_block_on_part_of_the_cell_counts_for_that_part"),
     ),
     Mutant(
-        "level means about their plain mean",
+        "codes that are not centred",
         "sdr.py",
-        "gap = (mean - p @ mean) * p[:, None]",
-        "gap = (mean - mean.mean(axis=0)) * p[:, None]",
+        "codes = scipy.linalg.null_space(root[None])",
+        "codes = scipy.linalg.null_space(np.ones((1, len(root))))",
         _tests("unit/test_sdr", "a_level_block_is_the_covariance_with_whitened_indicators"),
     ),
     Mutant(
@@ -513,17 +513,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # ------------------------------------------------------------------ limits
     Mutant(
-        "multipliers of other blocks forgotten",
+        "limit does not grow with the standard deviation",
         "limits.py",
-        "for c in free if c != b)",
-        "for c in free if c == b)",
-        _tests("unit/test_limits", "every_limit_is_kept_and_met_where_it_binds"),
+        "np.stack([code @ code.T - cov for",
+        "np.stack([code @ code.T for",
+        _tests("unit/test_limits", "one_limit_is_theorem_5"),
     ),
     Mutant(
         "limit of zero not projected out",
         "limits.py",
-        "removed = {b for b in blocks if limits[b] <= _REMOVED}",
-        "removed: set[int] = set()",
+        "if limit <= _ZERO_LIMIT], len(g)",
+        "if limit < 0.0], len(g)",
         _tests("unit/test_limits", "limits_of_zero_are_the_projection"),
     ),
     # ------------------------------------------------------------------ certificates
@@ -544,8 +544,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "certificate on the wrong cell",
         "estimators/_blocks.py",
-        "out.append(Block(report, cov, code.delta, covectors))",
-        "out.append(Block(report, total_cov, code.delta, covectors))",
+        "out.append(Block(report, cov, code.delta, covectors, light))",
+        "out.append(Block(report, total_cov, code.delta, covectors, light))",
         SUPREMUM,
     ),
     # ------------------------------------------------------------------ the solution

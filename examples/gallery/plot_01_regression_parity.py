@@ -56,7 +56,7 @@ for fairness in (0.0, 0.5, 1.0):
         f"{rmse[fairness]:5.2f}"
     )
 print(
-    f"A correlation below {noise:.3f} is sampling noise ({len(X_new)} new rows, {len(X)} fitted)."
+    f"By chance a correlation of 0 comes out at about {noise:.3f} ({len(X_new)} new rows, {len(X)} fitted)."
 )
 
 # %%
@@ -83,5 +83,5 @@ print(f"best fair predictor that reads S {rmse_with_group:.2f}")
 
 # %%
 # **Not promised.** Equal means are not equal distributions. The constraint is exact on the training
-# rows and within sampling noise on new rows of the same population; it says nothing about another
-# population, and nothing about equal errors by group.
+# rows; on new rows of the same population a little dependence remains, mostly as a bias. It says nothing
+# about another population, and nothing about equal errors by group.

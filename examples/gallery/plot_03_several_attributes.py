@@ -59,7 +59,7 @@ for name, model in models.items():
     told = ", ".join(f"{attribute} {value:.2f}" for attribute, value in parity[name].items())
     print(f"{name:20s} accuracy {accuracy[name]:.3f}, |corr| with {told}")
 noise = correlation_noise(len(X_new), len(X))
-print(f"On {len(X_new)} held-out rows a |corr| below {noise:.2f} is sampling noise.")
+print(f"On {len(X_new)} held-out rows chance alone gives a |corr| of about {noise:.2f}.")
 
 # %%
 # Parity for each attribute leaves a gap between combinations; crossing closes it, at a further
@@ -95,6 +95,6 @@ ax.legend(frameon=False, fontsize=8, ncols=2)
 
 # %%
 # **Not promised.** Combinations multiply and their groups become small: below five rows a group is
-# left out of the constraint, with a warning and a line in the certificate. Small groups have a rest
-# on new rows that is larger than the noise of all rows together. Equal means of the score bring
+# left out of the constraint, with a warning and a line in the certificate. Small groups keep
+# more dependence on new rows than large ones. Equal means of the score bring
 # rates of decisions close, not equal.

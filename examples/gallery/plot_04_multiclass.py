@@ -57,7 +57,7 @@ for fairness in (0.0, 0.5, 1.0):
         f"fairness {fairness}: accuracy {accuracy[fairness]:.3f}, "
         f"worst |corr| of a class score {worst[fairness]:.3f}, largest gap of a rate {gap:.3f}"
     )
-print(f"On {len(X_new)} held-out rows a |corr| below {noise:.3f} is sampling noise.")
+print(f"On {len(X_new)} held-out rows chance alone gives a |corr| of about {noise:.3f}.")
 
 # %%
 # The scores of all three classes meet in mean. Shares of decisions follow half of the way: a class is

@@ -49,7 +49,7 @@ noise = correlation_noise(len(X_new), len(X))
 without, with_it = told(unaware.decision_function(X_new)), told(fair.decision_function(X_new))
 print(f"S left out of X: |corr| {without:.2f}, accuracy {unaware.score(X_new, y_new):.3f}")
 print(f"S used in fit:   |corr| {with_it:.2f}, accuracy {fair.score(X_new, y_new):.3f}")
-print(f"On {len(X_new)} held-out rows a |corr| below {noise:.2f} is sampling noise.")
+print(f"On {len(X_new)} held-out rows chance alone gives a |corr| of about {noise:.2f}.")
 
 # %%
 # Other columns stand in for race, so unawareness does not help.

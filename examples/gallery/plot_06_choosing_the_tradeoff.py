@@ -28,7 +28,7 @@ X, X_new = encoder.transform(X), encoder.transform(X_new)
 
 # %%
 # Three folds, 31 places of the dial. Past 1 the correlation on the training rows changes its sign,
-# which helps where a rest is left on new rows.
+# which helps where some dependence is left on new rows.
 
 path = fairness_path(
     FairRidgeClassifier(n_components=400, random_state=0),
@@ -40,7 +40,7 @@ path = fairness_path(
     max_fairness=1.5,
 )
 print(f"unconstrained: error {path.error[0]:.3f}, |corr| {path.curve()[0]:.3f}")
-print(f"A |corr| below {path.noise:.3f} is sampling noise: no limit below it can be checked.")
+print(f"Chance alone gives a |corr| of about {path.noise:.3f}: no limit below it can be checked.")
 
 # %%
 # By a limit, or by a budget. Both return a model refitted on all rows of the path.

@@ -70,7 +70,7 @@ with sklearn.config_context(enable_metadata_routing=True):
         pipe,
         {"fair__fairness": [0.0, 0.25, 0.5, 0.75, 1.0]},
         cv=3,
-        refit="accuracy",
+        refit="parity",
         scoring={"accuracy": "accuracy", "parity": parity},
     )
     search.fit(X, y, sensitive_features=s)

@@ -70,7 +70,7 @@ share = min(
     np.mean(cell) for cell in (y_new, ~y_new, stratum_new == "short", stratum_new == "long")
 )
 noise = correlation_noise(share * len(X_new), share * len(X))
-print(f"|corr| with the group, worst cell; below {noise:.2f} it is sampling noise in every cell.")
+print(f"|corr| with the group, worst cell; chance alone gives at most about {noise:.2f}.")
 
 # %%
 # Each criterion is met by the model that was fitted for it, and by no other: they are different

@@ -47,8 +47,8 @@ SubspaceAngleDisplay.from_estimator(half)
 
 # %%
 # **New rows.** The same fit on more and more rows, ten draws each, judged on 20,000 new rows. The
-# rest at fairness 1 shrinks as the training rows grow, a little above the line of sampling noise; the
-# unconstrained correlation stays.
+# dependence left at fairness 1 shrinks as the training rows grow, and stays a little above the line of
+# what chance gives; the unconstrained correlation stays.
 
 X_new, _, s_new = draw(20000, seed=99)
 sizes = (100, 200, 400, 800, 1600)
@@ -85,7 +85,7 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, fontsize=8, loc="lower left")
 
 # %%
-# **Not promised.** Zero on the training rows is not zero on new ones; the rest is of the size of
-# sampling noise where groups are large, and more where they are small. New rows must come from the
-# same population. The certificate is about means of the score by group: a nonlinear model on top of
+# **Not promised.** Zero on the training rows is not zero on new ones. Some dependence remains, mostly
+# as a bias: little where rows are many for the model, more where groups are small. New rows must come
+# from the same population. The certificate is about means of the score by group: a nonlinear model on top of
 # the representation, or a person who looks at the features, may still find S.

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import is_classifier
+
 from fairspan import _cli_tables as tables
 from fairspan._cli_read import read_table
+from fairspan._parameters import canonical_criterion
+from fairspan.report._favourable import Favourable, choose_favourable
 
 __all__ = ["OFFLINE", "SETS", "Asked", "Source", "load_set", "read_asked", "read_data"]
 
@@ -49,8 +53,13 @@ class Source:
         return target, protected
 
 
-def read_data(data: str, data_home: Path | None, say: Callable[[str], None]) -> Source:
-    """The table of a file, or of a known data set; a file of such a name goes first."""
+def read_data(
+    data: str, data_home: Path | None, say: Callable[[str], None], text: Collection[str] = ()
+) -> Source:
+    """Read the table of a file, or of a known data set; a file of such a name goes first.
+
+    ``text`` names columns of a CSV file to read as text.
+    """
     if not data.strip():
         msg = "DATA is empty: give a CSV or Parquet file, or the name of a data set."
         raise ValueError(msg)
@@ -60,7 +69,7 @@ def read_data(data: str, data_home: Path | None, say: Callable[[str], None]) -> 
         if not path.exists() and not path.suffix:
             hint = f"Did you mean {near[0]!r}?" if near else f"Data sets: {', '.join(SETS)}."
             raise ValueError(f"{data} is neither a file nor the name of a data set. {hint}")
-        return Source(data, read_table(path, say))
+        return Source(data, read_table(path, say, text))
     table = load_set(data, data_home)
     frame, s, y = table.data, table.sensitive_features, table.target
     beside = [name for name in s.columns if name not in frame.columns]
@@ -92,7 +101,8 @@ class Asked:
     roles : columns by option: target, protected, control, weight.
     names : the features.
     kinds : what ``--kind`` has said.
-    label : the favourable class, of the target's type.
+    label : the class that ``--positive`` names, of the target's type; None if it was not given.
+    text : columns that were read as text because of ``--kind NAME=categorical``.
     """
 
     whole: Any
@@ -101,11 +111,20 @@ class Asked:
     names: list[str]
     kinds: tables.Kinds
     label: Any
+    text: list[str]
 
     @property
     def target(self) -> str:
         """The column to predict."""
         return self.roles["target"][0]
+
+    def favourable(self, estimator: Any) -> Favourable | None:
+        """The favourable class of a classifier's target; None for numbers and for many classes."""
+        if not is_classifier(estimator):
+            return None
+        labels = self.frame[self.target].unique().tolist()
+        criterion = canonical_criterion(estimator.criterion)
+        return choose_favourable(labels, self.target, self.label, criterion)
 
 
 def read_asked(
@@ -121,8 +140,12 @@ def read_asked(
         source.frame, target=target, protected=protected, control=control, weight=weight
     )
     names = tables.find_features(source.frame, roles, features, drop)
+    text = tables.categories(source.frame, kind, roles)
+    if text:
+        # Now that the columns are known: as numbers, "01" would be the category "1".
+        source = read_data(data, data_home, lambda _: None, text)
     whole, kinds = tables.set_kinds(source.frame, kind, roles)
     frame = tables.complete_rows(whole, roles, drop=drop_missing, say=say)
     tables.check_features(frame, names)
     label = None if positive is None else tables.label_like(positive, frame[target], repr(target))
-    return Asked(whole, frame, roles, names, kinds, label)
+    return Asked(whole, frame, roles, names, kinds, label, text)

@@ -1,4 +1,4 @@
-"""What a person may not have meant: columns that are read as something else, values never seen."""
+"""Warnings about columns that are probably not features: numbers or dates as text, identifiers."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder
-
 from fairspan._cli_tables import some
+from fairspan._text import kind_of_texts
 
-__all__ = ["doubtful_columns", "unseen_values"]
+__all__ = ["LEADING_ZEROS", "doubtful_columns"]
 
-# With decimal commas, thousands, a percent or currency sign; and days in the usual orders.
-_NUMBER = r"[-+]?[$€£]?\s?\d[\d.,'\s]*(?:[eE][-+]?\d+)?\s?[%$€£]?"
-_DATE = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2}))(?:[T ].*)?"
-_NEARLY_ALL = 0.9
+# Entry of `frame.attrs`: numeric columns of a CSV file -> a value that begins with 0, such as "0123".
+LEADING_ZEROS = "fairspan.leading_zeros"
+
 _SAMPLE = 1000
 # In a smaller table every value may differ by chance.
 _MIN_ROWS = 20
 
 
 def doubtful_columns(frame: Any, names: Sequence[str]) -> Iterator[str]:
-    """A sentence for features that are numbers or dates as text, and one for identifiers."""
+    """A sentence for each kind of doubt: numbers or dates as text, codes as numbers, identifiers."""
     found: dict[str, list[str]] = {"numbers": [], "dates": [], "identifiers": []}
     first: dict[str, str] = {}
     for name in names:
@@ -41,6 +37,13 @@ def doubtful_columns(frame: Any, names: Sequence[str]) -> Iterator[str]:
         yield (
             f"{_named(texts)}: dates as text, as {first['dates']!r}; each different text is a category. "
             f"Turn them into numbers (an age, a month), or leave them out: {_drop(texts)}"
+        )
+    zeros = {name: frame.attrs.get(LEADING_ZEROS, {}).get(name) for name in names}
+    if texts := [name for name, value in zeros.items() if value is not None]:
+        kinds = some([f"--kind {shlex.quote(f'{name}=categorical')}" for name in texts], " ")
+        yield (
+            f"{_named(texts)}: read as numbers, although values begin with 0, as {zeros[texts[0]]!r}. If "
+            f"they are codes, read them as text: {kinds}"
         )
     if texts := found["identifiers"]:
         yield (
@@ -65,33 +68,9 @@ def _doubt(column: Any) -> str | None:
     values = column.dropna()
     text = values.dtype.kind == "O" and not isinstance(values.dtype, pd.CategoricalDtype)
     if text:
-        few = values.iloc[:: max(len(values) // _SAMPLE, 1)].astype(str).str.strip()
-        if few.nunique() > 2:
-            for kind, pattern in (("dates", _DATE), ("numbers", _NUMBER)):
-                if few.str.fullmatch(pattern).mean() >= _NEARLY_ALL:
-                    return kind
+        few = values.iloc[:: max(len(values) // _SAMPLE, 1)].astype(str)
+        if (kind := kind_of_texts(few)) is not None:
+            return kind
     if len(values) >= _MIN_ROWS and (text or values.dtype.kind in "iu") and values.is_unique:
         return "identifiers"
     return None
-
-
-def unseen_values(model: Any, frame: Any) -> Iterator[str]:
-    """One sentence, if any, about categories that the model's encoder has not seen."""
-    encoder = getattr(model, "encoder_", None)
-    if not isinstance(encoder, ColumnTransformer):
-        return
-    found = []
-    for _, step, names in encoder.transformers_:
-        if not (isinstance(step, Pipeline) and isinstance(step[-1], OneHotEncoder)):
-            continue
-        texts = step[:-1].transform(frame[list(names)])
-        for j, name in enumerate(names):
-            known = set(step[-1].categories_[j])
-            n = sum(text not in known for text in texts[:, j])
-            if n:
-                found.append(f"{name}: {n:,} of {len(frame):,} values")
-    if found:
-        yield (
-            f"{some(found)} were not in the training rows; the model takes them for a rare category, "
-            f"or for none where it has no rare one."
-        )

@@ -8,6 +8,7 @@ import json
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +17,9 @@ import typer
 
 from fairspan import _cli_tables as tables
 from fairspan._cli_data import read_asked, read_data
-from fairspan._cli_doubts import doubtful_columns, unseen_values
+from fairspan._cli_doubts import doubtful_columns
 from fairspan._cli_models import (
+    POSITIVE,
     Control,
     Data,
     DataHome,
@@ -46,13 +48,16 @@ from fairspan._cli_output import (
     show,
     write_out,
 )
-from fairspan._files import whole_file
-from fairspan._text import printable_json
+from fairspan._cli_read import text_columns
+from fairspan._files import atomic_write
+from fairspan._parameters import canonical_criterion
+from fairspan._text import is_formula, printable_json
+from fairspan.report import explore
+from fairspan.report._explore import check_options
+from fairspan.report._snippet import source_lines
 
 __all__ = ["explore_command", "predict_command"]
 
-# What a spreadsheet takes for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _SHOWN_DIALS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -103,11 +108,14 @@ def explore_command(
     written = {"--out": out, "--json": json_file, "--save-model": save_model}
     check_apart({"DATA": Path(data)}, written)
     check_fairness(fairness)
+    check_parts(parts)
     asked = read_asked(
         data, data_home, say, target=target, protected=protected, control=control, weight=weight,
         features=features, drop=drop, kind=kind, drop_missing=drop_missing, positive=positive,
     )  # fmt: skip
     frame, roles, names, kinds = asked.frame, asked.roles, asked.names, asked.kinds
+    check_options(points, seed, fairness, test_share)
+    canonical_criterion(criterion)
     estimator = make_estimator(
         model, frame, asked.target, kinds.target, criterion=criterion, pos_label=asked.label,
         sensitive_kind=kinds.protected or "auto", random_state=seed,
@@ -115,10 +123,15 @@ def explore_command(
     line = say if json_file == STDOUT else show
     for text in doubtful_columns(frame, names):
         say(f"Warning: {text}")
+    favourable = asked.favourable(estimator)
+    if favourable is not None:
+        say(favourable.sentence(POSITIVE))
+    for text in tables.filled_gaps(frame, names):
+        say(text)
     groups = ", ".join(roles["protected"])
     line(f"{data}: {len(frame):,} rows; {asked.target} from {len(names)} columns; {groups}")
-    from fairspan.report import explore
-    from fairspan.report._snippet import source_lines
+    if left_out := tables.left_out(frame, names, roles):
+        line(f"Columns not used ({len(left_out)}): {tables.some(left_out)}")
 
     with plain_errors() as told:
         # All rows: the report itself says which are left out.
@@ -129,7 +142,7 @@ def explore_command(
             model=estimator, sensitive_kind=kinds.protected or "auto", fairness=fairness, n_points=points,
             test_share=test_share, audit_parts=check_parts(parts), random_state=seed,
             verbose=int(sys.stderr.isatty()), name=data, command=_command(),
-            source="\n".join([source_lines(data), *kinds.lines]),
+            source="\n".join([source_lines(data, asked.text), *kinds.lines]),
         )  # fmt: skip
     # Files first: whoever reads the lines may be gone after the first.
     report.to_html(out)
@@ -142,7 +155,7 @@ def explore_command(
     for text in told:
         say(f"Warning: {text}")
     line(_kinds(report.study))
-    line(_table(report.study))
+    line(_table(report.study, test_share))
     if save_model is not None:
         line(f"Model written to {save_model}")
     if json_file == STDOUT:
@@ -159,20 +172,27 @@ def _command() -> str:
 
 
 def _kinds(study: dict[str, Any]) -> str:
-    """How the columns were read, by number of them; roles by name."""
+    """How the columns were read: features by number, the target and protected attributes by name."""
     features = Counter(c["kind"] for c in study["columns"] if c["role"] == "feature")
-    found = [f"{n} {kind}" for kind, n in features.most_common()]
+    counts = [f"{n} {kind}" for kind, n in features.most_common()]
     roles = [
-        f"{tables.shortened(c['name'])} {c['kind']}"
+        f"{role} {tables.shortened(c['name'])} ({_count(c, words)})"
+        for role, words in (("target", "classes"), ("protected", "groups"))
         for c in study["columns"]
-        if c["role"] in ("target", "protected")
+        if c["role"] == role
     ]
-    told = "the report lists each; --kind NAME=categorical or NAME=continuous changes it"
-    return f"Columns read as: {', '.join(found)}; {', '.join(roles)} ({told})"
+    return (
+        f"Columns read as: features {', '.join(counts)}; {', '.join(roles)}. The report lists each. "
+        f"{tables.KIND_HINT}"
+    )
 
 
-def _table(study: dict[str, Any]) -> str:
-    """A few places of the slider, as text."""
+def _count(column: dict[str, Any], words: str) -> str:
+    return "number" if column["kind"] == "number" else f"{column['levels']} {words}"
+
+
+def _table(study: dict[str, Any], test_share: float) -> str:
+    """Error and correlations at a few dial values, as text."""
     dials, curves = np.array(study["fairness"]), study["tradeoff"]
     rows = sorted({int(np.abs(dials - f).argmin()) for f in _SHOWN_DIALS})
     names = list(curves["parity"])
@@ -188,7 +208,11 @@ def _table(study: dict[str, Any]) -> str:
     ]
     widths = [max(len(row[j]) for row in (head, *body)) for j in range(len(head))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in (head, *body)]
-    where = f"Held-out rows ({study['about']['n_test']:,}), with {study['about']['level']:.0%} intervals:"
+    about = study["about"]
+    where = (
+        f"Held-out rows ({about['n_test']:,}, --test-share {test_share:g}), with {about['level']:.0%} "
+        f"intervals:"
+    )
     dash = ["- : too few held-out rows in a group (a larger --test-share gives more)"]
     told = dash if any("-" in row for row in body) else []
     return "\n".join(["", where, *(text.rstrip() for text in lines), *told, ""])
@@ -231,8 +255,9 @@ def predict_command(
     check_fairness(fairness)
     if out in (None, STDOUT) and json_file == STDOUT:
         out = None
-    frame = read_data(data, data_home, say).frame
-    fitted, names = loaded_model(model, frame)
+    fitted, names = loaded_model(model)
+    frame = read_data(data, data_home, say, text_columns(fitted)).frame
+    tables.check_columns(frame, names, f"{model} was fitted with")
     tables.check_features(frame, names)
     if not hasattr(fitted, "predict"):
         msg = f"{model} holds a {type(fitted).__name__}, which makes features and predicts nothing."
@@ -241,11 +266,20 @@ def predict_command(
         if fairness is not None:
             fitted = fitted.at(fairness)
         columns = _predictions(fitted, frame[names])
-    for text in (*told, *unseen_values(fitted, frame)):
+    for text in told:
         say(f"Warning: {text}")
+    for text in (*tables.filled_gaps(frame, names), *_meaning(fitted)):
+        say(text)
     if json_file is not None:
         _bring(json_file, printable_json(json.dumps(columns, ensure_ascii=False)) + "\n")
     if out is not None or json_file is None:
+        labels = dict.fromkeys(columns["prediction"])
+        quoted = [repr(label) for label in labels if isinstance(label, str) and is_formula(label)]
+        if quoted:
+            say(
+                f"Warning: a spreadsheet would run the label {tables.some(quoted)} as a formula, so the CSV "
+                f"file has a quote before it. Rename the label, or use --json, which has it as it is."
+            )
         _bring(out or STDOUT, _as_csv(columns))
     for path in (out, json_file):
         if path not in (None, STDOUT):
@@ -270,6 +304,29 @@ def _predictions(model: Any, X: Any) -> dict[str, list[Any]]:
     return out
 
 
+def _meaning(model: Any) -> Iterator[str]:
+    """What the columns of the predictions mean: the model, the threshold, the favourable class."""
+    certificate = model.certificate_
+    yield (
+        f"Model: {type(model).__name__}, {certificate.criterion}, fairness {certificate.fairness:g} "
+        f"({certificate.dial} dial)."
+    )
+    if not hasattr(model, "classes_"):
+        yield "'prediction' is the predicted number."
+        return
+    what, threshold = ("probability", 0.5) if hasattr(model, "predict_proba") else ("score", 0.0)
+    labels = model.classes_.tolist()
+    if len(labels) == 2:
+        yield (
+            f"'prediction' is {labels[1]!r} where '{what} of {labels[1]}' is above {threshold:g}, and "
+            f"{labels[0]!r} elsewhere."
+        )
+    else:
+        yield f"'prediction' is the class with the largest {what}."
+    if model.pos_label is not None:
+        yield f"Favourable class when the model was fitted: {model.pos_label!r}."
+
+
 def _as_csv(columns: dict[str, list[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -279,15 +336,13 @@ def _as_csv(columns: dict[str, list[Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula gets a quote before it; numbers stay."""
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA) else value
-    return value
+    """Put a quote before a text that a spreadsheet would run as a formula."""
+    return f"'{value}" if isinstance(value, str) and is_formula(value) else value
 
 
 def _bring(path: Path, text: str) -> None:
     if path == STDOUT:
         write_out(text)
         return
-    with whole_file(path) as part:
+    with atomic_write(path) as part:
         part.write_bytes(text.encode("utf-8", "backslashreplace"))

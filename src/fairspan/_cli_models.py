@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,13 +12,14 @@ import typer
 
 from fairspan import _cli_tables as tables
 from fairspan._cli_data import read_asked, read_data
-from fairspan._cli_doubts import doubtful_columns, unseen_values
+from fairspan._cli_doubts import doubtful_columns
 from fairspan._cli_output import (
     STDOUT,
     AuditFiles,
     bring_audit,
     bring_json,
     check_apart,
+    check_audit,
     check_fairness,
     check_model_file,
     check_parts,
@@ -24,9 +27,13 @@ from fairspan._cli_output import (
     say,
     show,
 )
+from fairspan._cli_read import text_columns
 from fairspan._parameters import canonical_criterion
+from fairspan.report._favourable import Favourable, choose_favourable
 
-__all__ = ["audit_command", "fit_command", "loaded_model", "make_estimator"]
+__all__ = ["POSITIVE", "audit_command", "fit_command", "loaded_model", "make_estimator"]
+
+POSITIVE = "--positive CLASS"
 
 MODELS = {
     "ridge": "FairRidge",
@@ -56,8 +63,13 @@ Control = Annotated[
 Weight = Annotated[str | None, typer.Option(help="Column of weights; weight k is k copies.")]
 Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out, as an identifier.")]
 PosLabel = Annotated[
-    str | None, typer.Option("--positive", "--pos-label", help="The favourable class.")
-]
+    str | None,
+    typer.Option(
+        "--positive", "--pos-label",
+        help="The favourable class. Without it, one of two classes is guessed from their names, and "
+        "the guess is printed.",
+    ),
+]  # fmt: skip
 DataHome = Annotated[
     Path | None,
     typer.Option(help="Folder of the data sets' files; $FAIRSPAN_DATA or the cache if absent."),
@@ -163,17 +175,29 @@ def fit_command(
         raise ValueError(msg)
     for text in doubtful_columns(frame, names):
         say(f"Warning: {text}")
+    favourable = asked.favourable(estimator)
+    if favourable is not None:
+        estimator.set_params(pos_label=favourable.label)
+        say(favourable.sentence(POSITIVE))
+    for text in tables.filled_gaps(frame, names):
+        say(text)
     _fit(estimator, data, train, roles if by_stratum else {**roles, "control": []}, names)
     from fairspan.persistence import save_model
 
     save_model(estimator, out)
     line = say if files.to_stdout else show
-    split = f", {len(test):,} of them held out" if audit else ""
+    split = f", {len(test):,} of them held out (--test-share {test_share:g})" if audit else ""
     line(f"{data}: {len(frame):,} rows{split}")
-    groups = ", ".join(f"{name} ({kind})" for name, kind in estimator.sensitive_kinds_.items())
-    line(f"{type(estimator).__name__} of {asked.target}")
+    groups = ", ".join(
+        f"{name} ({tables.kind_shown(frame, name, kind)})"
+        for name, kind in estimator.sensitive_kinds_.items()
+    )
+    line(f"{type(estimator).__name__} of {asked.target} ({_target_kind(estimator)})")
     line(f"Features ({len(names)}): {tables.some(names)}")
+    if left_out := tables.left_out(frame, names, roles):
+        line(f"Columns not used ({len(left_out)}): {tables.some(left_out)}")
     line(f"Protected: {groups}")
+    line(tables.KIND_HINT)
     line(f"\n{estimator.certificate_}\n")
     line(f"Model written to {out}")
     if json_file is not None and not audit:
@@ -182,6 +206,7 @@ def fit_command(
             {
                 "model": str(out), "estimator": type(estimator).__name__, "rows": len(frame),
                 "target": asked.target, "features": names, "protected": estimator.sensitive_kinds_,
+                "favourable": None if favourable is None else asdict(favourable),
                 "certificate": estimator.certificate_.to_dict(),
             },
         )  # fmt: skip
@@ -190,7 +215,7 @@ def fit_command(
     if audit:
         line("")
         bring_audit(
-            files, estimator, **tables.arguments(test, names, roles), pos_label=asked.label,
+            files, estimator, favourable, **tables.arguments(test, names, roles),
             sensitive_kind=kinds.protected or "auto", parts=check_parts(parts), random_state=seed,
         )  # fmt: skip
 
@@ -241,8 +266,14 @@ def audit_command(
         raise ValueError(msg)
     files = AuditFiles(json_file, markdown, plot)
     files.check()
+    check_parts(parts)
+    check_audit(level, min_rows, attackers)
     check_apart({"DATA": Path(data), "--model": model}, files.written)
-    source = read_data(data, data_home, say)
+    audited: Any = None
+    names: list[str] = []
+    if model is not None:
+        audited, names = loaded_model(model)
+    source = read_data(data, data_home, say, text_columns(audited, target))
     frame = source.frame
     target, protected = target or source.target, protected or list(source.protected)
     roles = tables.find_roles(
@@ -253,13 +284,11 @@ def audit_command(
     frame, kinds = tables.set_kinds(frame, kind, roles)
     frame = tables.complete_rows(frame, roles, drop=drop_missing, say=say)
     if model is not None:
-        audited, names = loaded_model(model, frame)
+        tables.check_columns(frame, names, f"{model} was fitted with")
     else:
         audited, names = frame[scores or decisions].to_numpy(), [] if no_features else others
     if names:
         tables.check_features(frame, names)
-    for text in unseen_values(audited, frame):
-        say(f"Warning: {text}")
     given = tables.arguments(frame, names, roles)
     if decisions:
         tables.check_decisions(frame, decisions, target)
@@ -269,19 +298,86 @@ def audit_command(
         # Numbers by themselves would be taken for scores, and objects compare with objects only.
         audited = audited.astype(object)
         given["y"] = None if target is None else given["y"].to_numpy().astype(object)
-    if pos_label is not None:
-        labels, where = getattr(audited, "classes_", None), target or decisions
-        if labels is None and where is None:
-            msg = "--positive needs labels to be one of: pass --target or --decisions too."
-            raise ValueError(msg)
-        labels = frame[where] if labels is None else labels
-        given["pos_label"] = tables.label_like(pos_label, labels, repr(where or str(model)))
+    favourable = _audited_class(audited, frame, roles, pos_label, str(model))
+    if favourable is not None:
+        say(favourable.sentence(POSITIVE))
+        if scores and target:
+            _warn_of_direction(frame, scores, target, favourable)
+    _say_roles(frame, roles, kinds, audited, names if model is None else [])
+    for text in tables.filled_gaps(frame, names if model is not None else []):
+        say(text)
     if attackers is not None:
         given["attackers"] = tables.listed(attackers)
     bring_audit(
-        files, audited, **given, sensitive_kind=kinds.protected or "auto", parts=check_parts(parts),
-        level=level, min_rows=min_rows, random_state=seed,
+        files, audited, favourable, **given, sensitive_kind=kinds.protected or "auto",
+        parts=check_parts(parts), level=level, min_rows=min_rows, random_state=seed,
     )  # fmt: skip
+
+
+def _audited_class(
+    audited: Any, frame: Any, roles: dict[str, list[str]], positive: str | None, model: str
+) -> Favourable | None:
+    """The favourable class of an audit: from the option, the saved model, or the labels' words."""
+    columns = [*roles["target"], *roles["decisions"]]
+    own = getattr(audited, "classes_", None)
+    if own is None and hasattr(audited, "predict"):  # a regressor
+        columns = []
+    labels = [] if own is None else own.tolist()
+    labels = list(
+        dict.fromkeys([*labels, *(v for c in columns for v in frame[c].unique().tolist())])
+    )
+    where = columns[0] if columns else ""
+    if positive is not None:
+        if not labels:
+            msg = "--positive needs labels to be one of: pass --target or --decisions too."
+            raise ValueError(msg)
+        known = labels if own is None else own.tolist()
+        return choose_favourable(
+            labels, where, tables.label_like(positive, known, repr(where or model))
+        )
+    if own is not None and getattr(audited, "pos_label", None) is not None:
+        return Favourable(audited.pos_label, False, "as the model was fitted")
+    return choose_favourable(labels, where)
+
+
+def _warn_of_direction(frame: Any, scores: str, target: str, favourable: Favourable) -> None:
+    """Warn if scores are smaller, not larger, for the favourable class."""
+    from sklearn.metrics import roc_auc_score
+
+    is_favourable = frame[target] == favourable.label
+    if is_favourable.nunique() == 2 and (auc := roc_auc_score(is_favourable, frame[scores])) < 0.5:
+        say(
+            f"Warning: the scores {scores!r} are smaller for the favourable class {favourable.label!r} "
+            f"(AUC {auc:.2f}). If they are the scores of another class, name that class: {POSITIVE}."
+        )
+
+
+def _say_roles(
+    frame: Any, roles: dict[str, list[str]], kinds: tables.Kinds, audited: Any, names: Sequence[str]
+) -> None:
+    """Print how the target and the protected attributes are read, and which columns attackers see."""
+    read = []
+    for name in roles["protected"]:
+        kind = kinds.protected.get(name) or tables.kind_of(frame, name)
+        read.append(f"protected {name} ({tables.kind_shown(frame, name, kind)})")
+    for name in roles["target"]:
+        numbers = hasattr(audited, "predict") and not hasattr(audited, "classes_")
+        kind = "continuous" if numbers else kinds.target or tables.kind_of(frame, name)
+        read.insert(0, f"target {name} ({tables.kind_shown(frame, name, kind)})")
+    say(f"Columns read as: {', '.join(read)}. {tables.KIND_HINT}")
+    if names:
+        say(
+            f"Features that attackers may compare with ({len(names)}): {tables.some(names)}. --drop or "
+            f"--no-features leaves them out."
+        )
+
+
+def _target_kind(estimator: Any) -> str:
+    """What kind of target a fitted model predicts, in words."""
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        return "a number"
+    return f"{len(classes)} classes: {tables.some([repr(one) for one in classes.tolist()])}"
 
 
 def _dial(fairness: float | None, max_correlation: float | None) -> dict[str, Any]:
@@ -335,7 +431,7 @@ def _fit(
         say(f"Warning: {text}")
 
 
-def loaded_model(path: Path, frame: Any) -> tuple[Any, list[str]]:
+def loaded_model(path: Path) -> tuple[Any, list[str]]:
     """A saved model, and the columns it was fitted with."""
     from fairspan.persistence import load_model
 
@@ -346,5 +442,4 @@ def loaded_model(path: Path, frame: Any) -> tuple[Any, list[str]]:
     if names is None:
         msg = f"{path} was fitted on an array, whose columns have no names to look for in a table."
         raise ValueError(msg)
-    tables.check_columns(frame, names, f"{path} was fitted with")
     return model, list(names)

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import json
 import math
 import os
+import re
+import shlex
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
 
 from fairspan._cli_tables import listed
-from fairspan._files import whole_file
+from fairspan._files import atomic_write, is_stream
 from fairspan._text import printable, printable_json
 from fairspan.exceptions import FairspanWarning, NumericalError
 from fairspan.plotting import require_pyplot
+from fairspan.report._favourable import Favourable
 
 __all__ = [
     "STDOUT",
@@ -28,6 +33,7 @@ __all__ = [
     "bring_audit",
     "bring_json",
     "check_apart",
+    "check_audit",
     "check_fairness",
     "check_folder",
     "check_json",
@@ -79,11 +85,11 @@ def check_folder(path: Path, option: str) -> None:
     """Refuse a file that has no folder to be in, or that cannot be written there."""
     if path == STDOUT:
         raise ValueError(f"{option} - is not allowed; give the name of a file.")
-    if path.is_dir():
-        raise ValueError(f"{option} {path} is a folder; give the name of a file.")
-    if path.exists() and not path.is_file():
-        # It would be replaced by a file: /dev/null, too, where that is allowed.
-        raise ValueError(f"{option} {path} is no ordinary file; give another name.")
+    try:
+        if is_stream(path):
+            return  # the writer copies into it, so its folder need not be writable
+    except OSError as error:
+        raise ValueError(f"{option} {error}") from error
     if not path.parent.is_dir():
         raise ValueError(f"{option} {path}: there is no folder {path.parent}.")
     try:
@@ -126,6 +132,14 @@ def check_fairness(value: float | None) -> None:
         raise ValueError(f"--fairness {value:g} is not allowed; give a number from 0 to 1.")
 
 
+def check_audit(level: float, min_rows: int, attackers: list[str] | None) -> None:
+    """Raise ValueError for options of an audit that are out of range, before any work."""
+    from fairspan.auditing._attack import ATTACKERS
+    from fairspan.auditing._audit import _settings
+
+    _settings(level, 500, 499, min_rows, 10_000, 5, listed(attackers) or ATTACKERS, None)
+
+
 def check_parts(given: list[str] | None) -> list[str] | None:
     """Parts of an audit, before a long fit finds out that there is no such part."""
     from fairspan.auditing._findings import SECTIONS
@@ -137,12 +151,25 @@ def check_parts(given: list[str] | None) -> list[str] | None:
     return parts
 
 
-def bring_audit(files: AuditFiles, given: Any, **asked: Any) -> None:
-    """Audit, and bring what was found where the user wants it."""
+def bring_audit(
+    files: AuditFiles, given: Any, favourable: Favourable | None = None, **options: Any
+) -> None:
+    """Audit a model or scores, print the result and write the files that were asked for.
+
+    Parameters
+    ----------
+    files : the files to write.
+    given : fitted model, scores or decisions.
+    favourable : the favourable class; its origin is part of the JSON.
+    **options : arguments of :func:`fairspan.audit`.
+    """
     from fairspan.auditing import audit
 
+    label = None if favourable is None else favourable.label
     with plain_errors() as told:
-        found = audit(given, verbose=int(sys.stderr.isatty()), **asked)
+        found = audit(given, verbose=int(sys.stderr.isatty()), pos_label=label, **options)
+    if favourable is not None:
+        found = replace(found, settings=found.settings | {"favourable": asdict(favourable)})
     for text in told:
         if text not in found.warnings:  # those are in all that is written
             say(f"Warning: {text}")
@@ -155,7 +182,7 @@ def bring_audit(files: AuditFiles, given: Any, **asked: Any) -> None:
             text_of(path)
     if files.plot is not None:
         figure = found.plot().figure_
-        with whole_file(files.plot) as part:
+        with atomic_write(files.plot) as part:
             figure.savefig(part, format=files.plot.suffix[1:].lower(), dpi=150)
         require_pyplot().close(figure)
     written = [str(path) for path in files if path not in (None, STDOUT)]
@@ -170,7 +197,7 @@ def bring_json(path: Path, value: Any) -> None:
     if path == STDOUT:
         write_out(text)
         return
-    with whole_file(path) as part:
+    with atomic_write(path) as part:
         part.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
@@ -195,8 +222,9 @@ def plain_errors() -> Iterator[list[str]]:
     told: list[str] = []
 
     def keep(message: Warning | str, *_: Any) -> None:
-        if str(message) not in told:
-            told.append(str(message))
+        text = _with_options(str(message))
+        if text not in told:
+            told.append(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", FairspanWarning)
@@ -205,6 +233,19 @@ def plain_errors() -> Iterator[list[str]]:
             yield told
         except NumericalError as error:
             raise ValueError(str(error)) from error
+
+
+def _with_options(text: str) -> str:
+    """The text with the option ``--kind`` where a message names the parameter ``sensitive_kind``."""
+
+    def option(match: re.Match[str]) -> str:
+        try:
+            kinds = ast.literal_eval(match[1])
+        except (SyntaxError, ValueError):  # a column name with a brace
+            return match[0]
+        return " ".join(f"--kind {shlex.quote(f'{name}={kind}')}" for name, kind in kinds.items())
+
+    return re.sub(r"sensitive_kind=(\{[^{}]*\})", option, text)
 
 
 def show(text: str) -> None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import importlib
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fairspan._cli_doubts import LEADING_ZEROS
 from fairspan._cli_tables import some
-from fairspan._files import first_line
+from fairspan._files import MISSING_WORDS, first_line
 from fairspan._system import memory_bytes
-from fairspan.report._snippet import MISSING
+from fairspan.encoding import is_number_label
 
-__all__ = ["read_table"]
+__all__ = ["read_table", "text_columns"]
 
 _CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")
 _PARQUET = (".parquet", ".pq")
@@ -26,6 +27,8 @@ _UNPACK = {
     ".zst": ("zstandard", "open"),
 }  # fmt: skip
 _CHUNK = 2**20
+# Rows in which values that begin with 0 are looked for.
+_FIRST_ROWS = 10_000
 # Assumed memory where the system does not report it.
 _MEMORY = 2**33
 # Shares of the memory: a table of text takes several times the text; numbers, nearly what they are.
@@ -34,8 +37,32 @@ _IN_BLOCKS = "In Python, fit_stream reads it block by block."
 _SEPARATORS = {";": "';'", "\t": "tabs", "|": "'|'"}
 
 
-def read_table(path: Path, say: Callable[[str], None]) -> Any:
-    """A CSV or Parquet file as a data frame; the index counts the file's rows from 0."""
+def text_columns(model: Any, target: str | None = None) -> list[str]:
+    """Columns that a model knows as text: features, and the target if its labels are text.
+
+    Read as text, a value does not depend on the other rows of its file: "01" is 1 only in a file
+    without "1A".
+    """
+    out = list(getattr(model, "text_features_", ()))
+    labels = getattr(model, "classes_", None)
+    # Labels "1" and "2" may be numbers that `--kind` has made text.
+    texts = [] if labels is None else [v for v in labels.tolist() if isinstance(v, str)]
+    if target is not None and not all(map(is_number_label, texts)):
+        out.append(target)
+    return out
+
+
+def read_table(path: Path, say: Callable[[str], None], text: Collection[str] = ()) -> Any:
+    """Read a CSV or Parquet file; the index counts the file's rows from 0.
+
+    Parameters
+    ----------
+    path : Path
+    say : callable
+        Prints a line for the user.
+    text : collection of str
+        Columns of a CSV file to read as text, whatever their values look like.
+    """
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise ValueError(f"{path} {what}.")
@@ -46,7 +73,7 @@ def read_table(path: Path, say: Callable[[str], None]) -> Any:
         )
         raise ValueError(msg)
     try:
-        frame = _read_csv(path, name) if name.endswith(_CSV) else _read_parquet(path)
+        frame = _read_csv(path, name, text) if name.endswith(_CSV) else _read_parquet(path)
     except ImportError as error:
         msg = f'{path} needs a package to be read: pip install "fairspan[stream]" ({error}).'
         raise ImportError(msg) from error
@@ -68,7 +95,7 @@ def read_table(path: Path, say: Callable[[str], None]) -> Any:
     return frame
 
 
-def _read_csv(path: Path, name: str) -> Any:
+def _read_csv(path: Path, name: str, text: Collection[str]) -> Any:
     import pandas as pd  # the extra of the command line has it
 
     raw = {"header": None, "dtype": str, "keep_default_na": False}
@@ -88,7 +115,21 @@ def _read_csv(path: Path, name: str) -> Any:
         )
         raise ValueError(msg) from error
     with _unpacked(path, name) as file:
-        return pd.read_csv(file, keep_default_na=False, na_values=MISSING)
+        # Not in pieces, in which "01" may be 1 in one and "01" in another.
+        frame = pd.read_csv(
+            file, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values=MISSING_WORDS,
+            low_memory=False,
+        )  # fmt: skip
+    numbers = [column for column in frame.columns if frame[column].dtype.kind in "iuf"]
+    if numbers:
+        with _unpacked(path, name) as file:
+            written = pd.read_csv(file, nrows=_FIRST_ROWS, dtype=str, keep_default_na=False)
+        frame.attrs[LEADING_ZEROS] = {
+            column: found.iloc[0]
+            for column in numbers
+            if len(found := written[column][written[column].str.fullmatch(r"\s*0\d+\s*")])
+        }
+    return frame
 
 
 def _check_header(names: list[str]) -> None:

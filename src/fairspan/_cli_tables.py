@@ -11,25 +11,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairspan._files import MISSING_WORDS
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import FairspanWarning
 from fairspan.report import _table as rows
-from fairspan.report._snippet import MISSING
 from fairspan.report._table import is_continuous
 
 __all__ = [
+    "KIND_HINT",
     "Kinds",
     "arguments",
+    "categories",
     "check_columns",
     "check_decisions",
     "check_features",
     "check_leaks",
     "complete_rows",
+    "filled_gaps",
     "find_features",
     "find_roles",
     "held_out_rows",
     "is_continuous",
+    "kind_of",
+    "kind_shown",
     "label_like",
+    "left_out",
     "listed",
     "pick",
     "set_kinds",
@@ -39,7 +45,8 @@ __all__ = [
 ]
 
 _SHOWN = 6  # names in a message
-_MISSING_WORDS = ", ".join(["Empty fields", *(word for word in MISSING if word)])
+KIND_HINT = "--kind NAME=categorical or NAME=continuous changes how a column is read."
+_MISSING_WORDS = ", ".join(["Empty fields", *(word for word in MISSING_WORDS if word)])
 
 
 def listed(given: list[str] | None) -> list[str] | None:
@@ -56,8 +63,15 @@ def pick(frame: Any, given: Sequence[str] | None, option: str) -> list[str]:
     """Columns of the table that an option names, several in a text perhaps."""
     names: list[str] = []
     for text in given or ():
+        several = listed([text]) or []
         # A name may hold a comma of its own.
-        names += [text] if text in frame.columns else (listed([text]) or [])
+        if text in frame.columns and len(several) > 1 and all(n in frame.columns for n in several):
+            msg = (
+                f"{option} {text!r} names one column, and also the columns {some(list(map(repr, several)))}. "
+                f"Rename the column with the comma, or repeat the option for each of the others."
+            )
+            raise ValueError(msg)
+        names += [text] if text in frame.columns else several
     check_columns(frame, names, f"{option} names")
     return list(dict.fromkeys(names))
 
@@ -130,6 +144,35 @@ def find_features(
     return names or without_role(frame, roles, drop)
 
 
+def left_out(frame: Any, names: Sequence[str], roles: Mapping[str, Sequence[str]]) -> list[str]:
+    """Columns of the table that are neither features nor have a role."""
+    used = {*names, *(name for role in roles.values() for name in role)}
+    return [name for name in frame.columns if name not in used]
+
+
+def filled_gaps(frame: Any, names: Sequence[str]) -> Iterator[str]:
+    """One sentence about features with missing values, if there are any."""
+    counts = {name: int(frame[name].isna().sum()) for name in names}
+    gaps = [f"{name} ({n:,})" for name, n in counts.items() if n]
+    if gaps:
+        yield (
+            f"Missing values of {some(gaps)} are filled in: numbers take the median and get an indicator, "
+            f"categories get a category of their own."
+        )
+
+
+def kind_of(frame: Any, name: str) -> str:
+    """Kind of a column, "continuous" or "categorical", by the rule for protected attributes."""
+    return "continuous" if is_continuous(frame, name) else "categorical"
+
+
+def kind_shown(frame: Any, name: str, kind: str) -> str:
+    """A kind in words, with the first few groups or classes of a categorical column."""
+    if kind != "categorical":
+        return kind
+    return f"categorical: {some([repr(label) for label in sorted(frame[name].unique().tolist(), key=str)])}"
+
+
 def check_leaks(names: Sequence[str], roles: Mapping[str, Sequence[str]]) -> None:
     """Refuse the answer among the features, and what prediction is to do without."""
     what = {"target": "the target", "protected": "a protected attribute", "weight": "the weight"}
@@ -195,10 +238,17 @@ class Kinds:
     lines: tuple[str, ...]
 
 
-def set_kinds(
+def categories(
     frame: Any, given: list[str] | None, roles: Mapping[str, Sequence[str]]
-) -> tuple[Any, Kinds]:
-    """The table with its columns of the kinds of ``--kind NAME=KIND``."""
+) -> list[str]:
+    """Features that ``--kind NAME=categorical`` names."""
+    kinds = _read_kinds(frame, given)
+    taken = {*roles["protected"], *roles.get("target", ())}
+    return [name for name, kind in kinds.items() if kind == "categorical" and name not in taken]
+
+
+def _read_kinds(frame: Any, given: list[str] | None) -> dict[str, str]:
+    """Kinds by column, from ``--kind NAME=KIND``."""
     kinds: dict[str, str] = {}
     for text in _kind_texts(frame, given):
         name, sign, kind = text.rpartition("=")
@@ -206,7 +256,18 @@ def set_kinds(
             msg = f"--kind {text!r} is not allowed; write NAME=categorical or NAME=continuous."
             raise ValueError(msg)
         check_columns(frame, [name], f"--kind {text!r} names")
+        if kinds.get(name, kind) != kind:
+            msg = f"--kind says both {kinds[name]} and {kind} of the column {name!r}; say one of them."
+            raise ValueError(msg)
         kinds[name] = kind
+    return kinds
+
+
+def set_kinds(
+    frame: Any, given: list[str] | None, roles: Mapping[str, Sequence[str]]
+) -> tuple[Any, Kinds]:
+    """Return the table with its columns of the kinds of ``--kind NAME=KIND``."""
+    kinds = _read_kinds(frame, given)
     changed, lines = {}, []
     for name, kind in kinds.items():
         if kind == "continuous":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,16 +10,20 @@ import narwhals as nw
 import numpy as np
 
 from fairspan._arrays import is_tensor
+from fairspan._text import refuse_bytes
 from fairspan.codes import Attribute
 
 __all__ = [
+    "as_array",
     "as_frame",
     "column_names",
+    "is_categorical",
     "is_float",
     "is_temporal",
     "named_columns_of",
     "read_attribute",
     "read_attributes",
+    "refuse_dates",
     "take_rows",
     "unmasked",
 ]
@@ -31,9 +36,31 @@ def _refuse_twice(names: list[Any], what: str) -> None:
         raise ValueError(msg)
 
 
+def _check_names(names: list[Any], role: str) -> None:
+    """Raise unless each column has one name of its own, also when names are written as text."""
+    _refuse_twice(names, f"{role} has")
+    levels = next((name for name in names if isinstance(name, tuple)), None)
+    if levels is not None:
+        msg = (
+            f"{role} has columns with names of several levels, such as {levels!r}. Give each column one "
+            f"name, e.g. table.columns = ['_'.join(map(str, name)) for name in table.columns]."
+        )
+        raise ValueError(msg)
+    first: dict[str, Any] = {}
+    for name in names:
+        if str(name) in first:
+            msg = (
+                f"{role} has the columns {first[str(name)]!r} and {name!r}, whose names are the same when "
+                f"written as text. Rename one of them."
+            )
+            raise ValueError(msg)
+        first[str(name)] = name
+
+
 def as_frame(obj: Any, role: str) -> nw.DataFrame[Any] | None:
+    """The object as a narwhals frame after a check of its column names; None if it is no frame."""
     # The `columns` of a pyarrow table are its values.
-    _refuse_twice(list(getattr(obj, "column_names", getattr(obj, "columns", ()))), f"{role} has")
+    _check_names(list(getattr(obj, "column_names", getattr(obj, "columns", ()))), role)
     out = nw.from_native(obj, eager_only=True, pass_through=True)
     return out if isinstance(out, nw.DataFrame) else None
 
@@ -60,6 +87,29 @@ def unmasked(raw: Any) -> Any:
     return out
 
 
+def as_array(raw: Any) -> np.ndarray:
+    """An array of the values; in a list, NaN and numbers next to text stay what they are.
+
+    ``np.asarray`` would write them as text, so that 1 and "1" become one label and NaN becomes the
+    label "nan". It also drops NUL characters at the end of text.
+    """
+    raw = unmasked(raw)
+    array = np.asarray(raw)
+    if array.dtype.kind == "U" and isinstance(raw, list | tuple):
+        is_text = (isinstance(value, str) and not value.endswith("\0") for value in raw)
+        return array if all(is_text) else np.array(raw, dtype=object)
+    return array
+
+
+def is_categorical(raw: Any) -> bool:
+    """Whether the user declared categories: a pandas, polars or pyarrow column of that type."""
+    series = nw.from_native(raw, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return isinstance(series.dtype, nw.Categorical | nw.Enum)
+    dtype = getattr(raw, "dtype", None)  # of pandas.Categorical and CategoricalIndex
+    return getattr(dtype, "name", "") == "category" or type(raw).__name__ == "DictionaryArray"
+
+
 def _is_missing(value: object) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
@@ -76,18 +126,24 @@ _INTEGERS = (
 def read_attribute(name: str, raw: Any, role: str) -> Attribute:
     """One clean column from whatever the user holds it in."""
     series = nw.from_native(raw, series_only=True, pass_through=True)
-    declared = None
+    declared = "U" if is_categorical(raw) else None
     if isinstance(series, nw.Series):
-        if isinstance(series.dtype, nw.Categorical | nw.Enum):
-            declared = "U"
-        elif series.dtype in _INTEGERS:
+        if series.dtype in _INTEGERS:
             declared = "i"
         raw = series.to_numpy()
-    values = np.asarray(unmasked(raw))
+        if declared == "i" and raw.dtype.kind == "f" and series.null_count():
+            _refuse_merged(name, series.drop_nulls().to_numpy(), role)
+    values = as_array(raw)
+    refuse_bytes(values, f"{role} column {name!r}")
+    if values.ndim != 1:
+        msg = f"{role} column {name!r} has shape {values.shape}; give one value per row."
+        raise ValueError(msg)
     missing = np.zeros(len(values), dtype=bool)
+    listed: list[Any] = []
     if values.dtype.kind == "O":
         missing = np.array([_is_missing(v) for v in values], dtype=bool)
         listed = values[~missing].tolist()
+        _refuse_mixed(listed, f"{role} column {name!r}")
         try:
             present = np.array(listed)
         except ValueError:  # sequences of several lengths
@@ -98,32 +154,63 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
     else:
         present = values
     kind = declared or present.dtype.kind
-    if present.dtype.kind not in "biufUS":
+    if present.dtype.kind not in "biufU":
         msg = (
             f"{role} column {name!r} has dtype {present.dtype}; give text, booleans, integers or "
             f"floats (turn dates into numbers, e.g. years)."
         )
         raise ValueError(msg)
-    if kind in "bUS":
+    if kind in "bU":
         text = (
             np.array([str(v) for v in present.tolist()])
             if len(present)
             else np.empty(0, dtype="<U1")
         )
         _refuse_half_characters("".join(text.tolist()), f"{role} column {name!r}")
+        if kind == "U" and any(str(v).endswith("\0") for v in listed):
+            msg = (
+                f"{role} column {name!r} holds text that ends with a NUL character (\\x00), which NumPy "
+                f'drops. Remove it first, e.g. with .str.rstrip("\\0").'
+            )
+            raise ValueError(msg)
         filled = np.full(len(values), "", dtype=text.dtype if text.dtype.kind == "U" else "<U1")
         filled[~missing] = text
         return Attribute(name, filled, missing, "b" if kind == "b" else "U")
     numeric = np.zeros(len(values))
     numeric[~missing] = present
-    if present.dtype.kind in "iu" and (np.abs(numeric) >= 2.0**53).any():
+    if present.dtype.kind in "iu":
         _refuse_merged(name, present, role)
+    elif values.dtype.kind == "O":  # NumPy reads 2^63 and -1, or integers and decimals, as floats
+        whole = [value for value in listed if isinstance(value, numbers.Integral)]
+        _refuse_merged(name, np.array(whole, dtype=object), role)
     nan = np.isnan(numeric)
     if np.isinf(numeric).any():
         msg = f"{role} column {name!r} holds infinity in {int(np.isinf(numeric).sum())} rows."
         raise ValueError(msg)
     numeric[nan] = 0.0
     return Attribute(name, numeric, missing | nan, "i" if kind in "iu" else "f")
+
+
+def refuse_dates(values: Any, what: str) -> None:
+    """Raise if an array holds dates or durations: as numbers they depend on the unit of the array."""
+    if getattr(getattr(values, "dtype", None), "kind", None) in ("m", "M"):
+        msg = (
+            f"{what} holds dates or durations ({values.dtype}); give numbers, e.g. years or "
+            f'durations / np.timedelta64(1, "D").'
+        )
+        raise ValueError(msg)
+
+
+def _refuse_mixed(values: list[Any], what: str) -> None:
+    """Raise if a column holds text and other values: 1 and "1" may or may not mean the same."""
+    is_text = [isinstance(value, str) for value in values]
+    if any(is_text) and not all(is_text):
+        text, other = values[is_text.index(True)], values[is_text.index(False)]
+        msg = (
+            f"{what} mixes text and other values, e.g. {text!r} and {other!r}. Give values of one type: "
+            f"make them all text, with None for missing ones, or all numbers."
+        )
+        raise ValueError(msg)
 
 
 def _refuse_half_characters(text: str, what: str) -> None:
@@ -140,6 +227,8 @@ def _refuse_half_characters(text: str, what: str) -> None:
 
 def _refuse_merged(name: str, integers: np.ndarray, role: str) -> None:
     """Integers that float64 does not tell apart."""
+    if not (np.abs(integers.astype(np.float64)) >= 2.0**53).any():
+        return
     if len(np.unique(integers)) > len(np.unique(integers.astype(np.float64))):
         msg = (
             f"{role} column {name!r} holds integers beyond 2^53 that are equal as floats, up to "
@@ -148,16 +237,26 @@ def _refuse_merged(name: str, integers: np.ndarray, role: str) -> None:
         raise ValueError(msg)
 
 
+def _is_series(raw: Any) -> bool:
+    return isinstance(nw.from_native(raw, series_only=True, pass_through=True), nw.Series)
+
+
 def _named_columns(raw: Any, role: str, prefix: str) -> list[tuple[str, Any]]:
     frame = as_frame(raw, role)
     if frame is not None:
-        return [(str(name), frame[name].to_native()) for name in frame.columns]
-    series = nw.from_native(raw, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
+        # Not frame[name]: a name that is a number would be read as the number of a row.
+        return [(str(name), frame.get_column(name).to_native()) for name in frame.columns]
+    if _is_series(raw):
+        series = nw.from_native(raw, series_only=True)
         return [(str(series.name) if series.name not in (None, "") else f"{prefix}_0", raw)]
     if isinstance(raw, Mapping):
-        return [(str(k), np.asarray(v) if not hasattr(v, "dtype") else v) for k, v in raw.items()]
+        return [(str(name), column) for name, column in raw.items()]
+    if is_categorical(raw):
+        return [(f"{prefix}_0", raw)]
     if isinstance(raw, list | tuple):
+        if raw and _is_series(raw[0]):
+            msg = f"{role} is a list of Series. Give a dict of columns by name, or a data frame."
+            raise ValueError(msg)
         raw = np.array(raw, dtype=object)
     array = raw if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)
     if array.ndim == 1:
@@ -218,6 +317,8 @@ def named_columns_of(frame: nw.DataFrame[Any] | None, raw: Any, role: str) -> li
         msg = f"{role}={raw!r} names a column, but X is not a data frame. Give the values instead."
         raise ValueError(msg)
     unknown = [name for name in names if name not in frame.columns]
+    if unknown and len(set(names)) < len(names):
+        return None  # values that repeat, for another number of rows than X has
     if unknown:
         shown = ", ".join(map(repr, frame.columns[:8])) + (
             ", ..." if len(frame.columns) > 8 else ""
@@ -241,6 +342,8 @@ def take_rows(raw: Any, rows: Any) -> Any:
     native = nw.from_native(raw, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame | nw.Series):
         return native[rows].to_native()
+    if is_categorical(raw):
+        return raw[rows] if isinstance(rows, slice) else raw.take(rows)
     if is_tensor(raw) and not isinstance(rows, slice):
         return raw[_index_like(raw, rows)]
     return (

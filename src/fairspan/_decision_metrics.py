@@ -14,9 +14,10 @@ import numpy as np
 
 from fairspan._metric_inputs import (
     SensitiveKind,
+    check_decisions,
+    choose_positive,
     is_positive,
     read,
-    read_labels,
     unknown_pos_label,
 )
 
@@ -40,9 +41,11 @@ def _rates(
         sensitive_features,
         sensitive_kind,
         sample_weight,
-        y_true=read_labels(y_true, "y_true"),
-        y_pred=read_labels(y_pred, "y_pred"),
+        y_true=y_true,
+        y_pred=y_pred,
     )
+    check_decisions(decided, actual, "y_pred", "y_true")
+    pos_label = choose_positive(pos_label, actual, decided)
     positive, selected = is_positive(actual, pos_label), is_positive(decided, pos_label)
     if not (positive.any() or selected.any()):
         raise unknown_pos_label(pos_label, actual)
@@ -73,7 +76,7 @@ def selection_rates(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    pos_label: Any = 1,
+    pos_label: Any = None,
     sample_weight: Any = None,
     sensitive_kind: SensitiveKind = "auto",
     n_bins: int = 10,
@@ -89,8 +92,9 @@ def selection_rates(
         Decisions.
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_attributes)
         Protected attributes: list, array, mapping, or pandas / polars Series or DataFrame.
-    pos_label : label, default=1
-        The favourable decision; with more than two classes, all others are one class.
+    pos_label : label, default=None
+        The favourable decision; with more than two classes, all others are one class. None: 1, if
+        that is the larger of the labels; for other labels name it.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights; weight k is k copies of the row.
     sensitive_kind : str, sequence or mapping, default="auto"
@@ -115,7 +119,7 @@ def demographic_parity_difference(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    pos_label: Any = 1,
+    pos_label: Any = None,
     sample_weight: Any = None,
     sensitive_kind: SensitiveKind = "auto",
     n_bins: int = 10,
@@ -144,7 +148,7 @@ def demographic_parity_ratio(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    pos_label: Any = 1,
+    pos_label: Any = None,
     sample_weight: Any = None,
     sensitive_kind: SensitiveKind = "auto",
     n_bins: int = 10,
@@ -174,7 +178,7 @@ def equalized_odds_difference(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    pos_label: Any = 1,
+    pos_label: Any = None,
     sample_weight: Any = None,
     sensitive_kind: SensitiveKind = "auto",
     n_bins: int = 10,
@@ -205,7 +209,7 @@ def equal_opportunity_difference(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    pos_label: Any = 1,
+    pos_label: Any = None,
     sample_weight: Any = None,
     sensitive_kind: SensitiveKind = "auto",
     n_bins: int = 10,

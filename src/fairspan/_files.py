@@ -1,13 +1,16 @@
-"""Files: whole under their name, whoever else writes them or dies; read only if they hold what they say."""
+"""Atomic file writes, and checks before reading untrusted archives."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import stat
+import tempfile
 import uuid
 import warnings
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,25 +18,120 @@ import numpy as np
 
 from fairspan._text import printable
 
-__all__ = ["check_archive", "first_line", "inert", "whole_file"]
+__all__ = ["MISSING_WORDS", "atomic_write", "check_archive", "first_line", "inert", "is_stream"]
 
-# Of a name, what the name beside it keeps: file systems allow 255 bytes.
+# Fields of a CSV file that are missing values. Not "None", which pandas adds: it is an answer, as to
+# a question for one's religion.
+MISSING_WORDS = ["", "NA", "NaN", "nan", "NULL", "null"]
+
+# Characters of the target's name in the temporary name: file systems allow 255 bytes.
 _NAME_CHARACTERS = 40
 _SHOWN = 200
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path beside to write to: it is renamed at the end, and gone after an error."""
-    target = Path(path)
-    # Not tempfile's: it would keep the file to its owner, whatever the umask says.
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path to write to; its content becomes ``path`` on success only.
+
+    A file is replaced by one rename, so a killed process leaves the old file or none. The new file
+    has the permissions of the old one, or those of the umask where there was none. A symbolic link
+    stays: the file that it points to is replaced. A pipe or a character device, such as
+    ``/dev/stdout``, cannot be replaced: the content is copied into it at the end.
+    """
+    if is_stream(path):
+        with tempfile.TemporaryDirectory() as folder:
+            part = Path(folder) / "content"
+            part.touch()
+            yield part
+            own = _descriptor(path)  # opened again, the file would have a second position
+            with (
+                part.open("rb") as content,
+                open(path, "ab") if own is None else os.fdopen(os.dup(own), "wb") as stream,
+            ):
+                shutil.copyfileobj(content, stream)
+        return
+    target = Path(os.path.realpath(path))
+    old = target.stat() if target.exists() else None
     part = target.with_name(f".{target.name[:_NAME_CHARACTERS]}.{uuid.uuid4().hex}")
     try:
+        _create(part, target, private=old is not None)
         yield part
-        os.replace(part, target)
+        if old is not None:
+            _copy_permissions(old, part)
+        _rename(part, target)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether ``path`` is a pipe, a terminal or another character device, written to in place.
+
+    So is a name of an open file descriptor, such as ``/dev/stdout``, also where it leads to a file:
+    this process goes on writing to that file.
+
+    Raises
+    ------
+    OSError
+        For a folder, a block device (a disk) or a socket, none of which can be written to.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return False  # a new file
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder; give the name of a file.")
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        what = "a block device" if stat.S_ISBLK(mode) else "a socket"
+        raise OSError(f"{os.fspath(path)} is {what}, not a file; give the name of a file.")
+    return not stat.S_ISREG(mode) or _descriptor(path) is not None
+
+
+def _descriptor(path: str | os.PathLike[str]) -> int | None:
+    """The file descriptor of this process that ``path`` names: 1 for ``/dev/stdout``."""
+    here = os.path.abspath(path)
+    while True:
+        folder, name = os.path.realpath(os.path.dirname(here)), os.path.basename(here)
+        if folder in (f"/proc/{os.getpid()}/fd", "/dev/fd") and name.isdecimal():
+            return int(name)
+        here = os.path.join(folder, name)
+        if not os.path.islink(here):
+            return None
+        here = os.path.join(folder, os.readlink(here))
+
+
+def _create(part: Path, target: Path, *, private: bool) -> None:
+    """Create the temporary file; one that replaces another is private until it is finished."""
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
+    except OSError as error:  # the user knows the target's name, not the temporary one
+        raise type(error)(error.errno, error.strerror, str(target)) from error
+
+
+def _copy_permissions(old: os.stat_result, part: Path) -> None:
+    mode = stat.S_IMODE(old.st_mode)
+    if hasattr(os, "chown"):
+        for owner in (old.st_uid, -1):  # only the superuser can give a file away
+            try:
+                os.chown(part, owner, old.st_gid)
+                break
+            except OSError:
+                continue
+        else:
+            mode &= ~stat.S_IRWXG  # these rights were for the members of another group
+    with suppress(OSError):  # a file system without permissions; the file stays private
+        part.chmod(mode)
+
+
+def _rename(part: Path, target: Path) -> None:
+    try:
+        os.replace(part, target)
+    except PermissionError as error:  # on Windows, a file that is open cannot be replaced
+        msg = (
+            f"{target} could not be replaced ({error.strerror}). Close it where another program has "
+            f"it open, or give another name."
+        )
+        raise PermissionError(msg) from error
 
 
 def check_archive(file: IO[bytes]) -> None:

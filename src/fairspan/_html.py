@@ -103,6 +103,8 @@ def estimator_html(diagram: str, estimator: Any) -> str:
         ("containment gap, accuracy gap",
          f"{number(certificate.containment_gap)}, {number(certificate.accuracy_gap)}"),
     ]  # fmt: skip
+    if merged := certificate.merged_slices():
+        rows.append(("slices merged, too few rows", ", ".join(inert(one, 90) for one in merged)))
     moments = getattr(estimator, "moments_", None)
     if moments is not None:
         rows.append(("training rows", f"{moments.n_rows:,}"))

@@ -5,14 +5,25 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan._columns import read_attributes, unmasked
+from fairspan._alignment import align_rows
+from fairspan._columns import as_array, read_attributes, refuse_dates, unmasked
 from fairspan._linalg import Array
-from fairspan.codes import Attribute, Coder, Codes, CrossedCoder, Kind, infer_kind
+from fairspan.codes import (
+    Attribute,
+    Coder,
+    Codes,
+    CrossedCoder,
+    Kind,
+    infer_kinds,
+    warn_of_doubtful_labels,
+)
+from fairspan.exceptions import DataWarning, warn_user
 
 Labels: TypeAlias = NDArray[Any]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -45,10 +56,7 @@ class Rows:
             parts.append(coder)
         crossed = [CrossedCoder.learn(parts, self.attributes)] if intersectional else []
         for used in crossed or parts:
-            labels = used.labels
-            if len(set(labels)) < len(labels):  # numbers that differ beyond the digits shown
-                labels = tuple(f"{label} (#{i})" for i, label in enumerate(labels))
-            yield used.name, used.codes(self.attributes), labels
+            yield used.name, used.codes(self.attributes), used.labels
 
 
 def check_bins(n_bins: Any) -> None:
@@ -60,20 +68,17 @@ def check_bins(n_bins: Any) -> None:
 
 def read_labels(data: Any, what: str) -> Labels:
     """One column of labels or target values, as the user wrote them."""
-    data = unmasked(data)
     try:
-        labels = np.asarray(data)
+        labels = as_array(data)
     except ValueError:
         raise ValueError(
             f"{what} holds sequences of several lengths; give one value per row"
         ) from None
-    # text swallows a NaN of a list: look for it before
-    raw = np.array(data, dtype=object) if isinstance(data, list | tuple) else labels
     if labels.ndim == 2 and labels.shape[1] == 1:
-        labels, raw = labels[:, 0], raw[:, 0]
+        labels = labels[:, 0]
     if labels.ndim != 1:
         raise ValueError(f"{what} must be one column, got shape {labels.shape}")
-    (column,) = read_attributes({what: raw}, len(raw), what, what).values()
+    (column,) = read_attributes({what: labels}, len(labels), what, what).values()
     if column.missing.any():
         raise ValueError(f"{what} is missing (NaN or None) in {column.missing.sum()} rows")
     return labels
@@ -87,6 +92,9 @@ def read_scores(data: Any, what: str = "scores") -> Array:
         raise ValueError(
             f"{what} has rows of several lengths; give one number per output"
         ) from None
+    refuse_dates(scores, what)
+    if scores.dtype.kind == "c":
+        raise ValueError(f"{what} must be real numbers, got complex ones")
     if scores.ndim not in (1, 2) or scores.size == 0:
         raise ValueError(f"{what} must be 1D or 2D and not empty, got shape {scores.shape}")
     try:
@@ -98,7 +106,9 @@ def read_scores(data: Any, what: str = "scores") -> Array:
     return scores
 
 
-def _resolve_kinds(attributes: dict[str, Attribute], given: SensitiveKind) -> dict[str, Kind]:
+def _resolve_kinds(
+    attributes: dict[str, Attribute], given: SensitiveKind, fitted: Mapping[str, Kind]
+) -> dict[str, Kind]:
     names = list(attributes)
     if isinstance(given, str):
         given = dict.fromkeys(names, given)
@@ -113,11 +123,15 @@ def _resolve_kinds(attributes: dict[str, Attribute], given: SensitiveKind) -> di
         given = dict(zip(names, given, strict=True))
     if unknown := [name for name in given if name not in attributes]:
         raise ValueError(f"sensitive_kind names {unknown[0]!r}, which is not among {names}")
-    kinds: dict[str, Kind] = {}
+    wanted = {name: given.get(name, "auto") for name in attributes}
     for name, attribute in attributes.items():
-        match given.get(name, "auto"):
+        if wanted[name] == "auto" and attribute.values.dtype.kind == "f":
+            wanted[name] = fitted.get(name, "auto")
+    kinds = infer_kinds({n: one for n, one in attributes.items() if wanted[n] == "auto"})
+    for name, attribute in attributes.items():
+        match wanted[name]:
             case "auto":
-                kinds[name] = infer_kind(attribute)
+                pass
             case "categorical":
                 kinds[name] = "categorical"
             case "continuous" if attribute.values.dtype.kind == "f":
@@ -128,7 +142,7 @@ def _resolve_kinds(attributes: dict[str, Attribute], given: SensitiveKind) -> di
                 raise ValueError(
                     f"sensitive_kind={other!r} is unknown: 'auto', 'categorical' or 'continuous'"
                 )
-    return kinds
+    return {name: kinds[name] for name in attributes}
 
 
 def _read_weight(sample_weight: Any, n: int) -> Array:
@@ -150,8 +164,13 @@ def read_rows(
     sensitive_kind: SensitiveKind,
     sample_weight: Any,
     sizes: dict[str, int],
+    fitted: Mapping[str, Kind] = MappingProxyType({}),
 ) -> Rows:
-    """Clean attributes and weights; ``sizes`` are the numbers of rows of the other arguments."""
+    """Clean attributes and weights.
+
+    ``sizes`` are the numbers of rows of the other arguments, ``fitted`` the kinds that a model has
+    read numbers as: they replace the guess "auto", which may turn out otherwise on fewer rows.
+    """
     n = next(iter(sizes.values()))
     weight = _read_weight(sample_weight, n)
     if sample_weight is not None:
@@ -167,17 +186,86 @@ def read_rows(
             count = attribute.missing.sum()
             raise ValueError(f"sensitive feature {name!r} is missing (NaN or None) in {count} rows")
     used = {name: attribute.take(weight > 0) for name, attribute in attributes.items()}
-    return Rows(attributes, _resolve_kinds(used, sensitive_kind), weight)
+    warn_of_doubtful_labels(used, "sensitive_features")
+    return Rows(attributes, _resolve_kinds(used, sensitive_kind, fitted), weight)
 
 
 def read(
-    sensitive_features: Any, sensitive_kind: SensitiveKind, sample_weight: Any, **arrays: Labels
+    sensitive_features: Any, sensitive_kind: SensitiveKind, sample_weight: Any, **columns: Any
 ) -> tuple[Rows, list[Labels]]:
-    """Clean rows of one length, without those of weight zero (METHOD 0)."""
+    """Clean rows of one length, without those of weight zero (METHOD 0).
+
+    ``columns`` are ``scores`` or labels by name. The last one is what the model predicted: its rows
+    set the order of all others.
+    """
+    predicted = list(columns)[-1]
+    given = align_rows(
+        **{predicted: columns[predicted], **columns}, sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+    )  # fmt: skip
+    sensitive_features, sample_weight = given["sensitive_features"], given["sample_weight"]
+    arrays = {
+        name: read_scores(given[name]) if name == "scores" else read_labels(given[name], name)
+        for name in columns
+    }
     sizes = {what: len(array) for what, array in arrays.items()}
     rows = read_rows(sensitive_features, sensitive_kind, sample_weight, sizes)
     keep = rows.weight > 0
     return rows.take(keep), [array[keep] for array in arrays.values()]
+
+
+def check_decisions(decisions: Labels, labels: Labels | None, what: str, true: str) -> None:
+    """Check that decisions are labels, and can be compared with the true labels if there are any.
+
+    ``what`` and ``true`` name the two arguments in messages. A comparison of different types, or of
+    scores with labels, would find no row selected, and so no gap between groups.
+    """
+    if not len(decisions):
+        return
+    seen = np.unique(decisions)
+    known = np.unique(labels) if labels is not None else seen[:0]
+    if len(known) and isinstance(seen[0], str) != isinstance(known[0], str):
+        raise ValueError(
+            f"{what} and {true} hold labels of different types, e.g. {seen.tolist()[0]!r} and "
+            f"{known.tolist()[0]!r}, which never are equal. Give both as text, or both as numbers"
+        )
+    unseen = np.setdiff1d(seen, known)
+    if isinstance(seen[0], str) or not len(unseen):
+        decimals = unseen[:0]
+    else:
+        decimals = unseen[unseen.astype(np.float64) % 1.0 != 0.0]
+    if len(decimals):
+        raise ValueError(
+            f"{what} holds numbers with decimals, e.g. {decimals.tolist()[0]!r:.8}: scores, not decisions. "
+            f"Give labels, e.g. scores >= 0.5, or use a metric of scores"
+        )
+    if len(unseen) and len(known) == 2:
+        warn_user(
+            f"{what} has labels that {true} does not have: {_listed(unseen)} (labels of {true}: "
+            f"{_listed(known)}). If they are the same classes under other names, make them equal first.",
+            DataWarning,
+        )
+
+
+def _listed(labels: Labels) -> str:
+    shown = ", ".join(map(repr, labels[:5].tolist()))
+    return shown + (", ..." if len(labels) > 5 else "")
+
+
+def choose_positive(pos_label: Any, *columns: Labels) -> Any:
+    """The favourable label: the one given, or 1 if that is the larger label.
+
+    Of the labels 1 and 2 the models take 2, as scikit-learn does, so 1 must be asked for.
+    """
+    if pos_label is not None:
+        return pos_label
+    labels = np.unique(np.concatenate(columns))
+    if is_positive(labels, 1).any() and labels[-1] > 1:
+        raise ValueError(
+            f"pos_label must name the favourable label, because 1 is not the larger of two labels here. "
+            f"Labels: {_listed(labels)}"
+        )
+    return 1
 
 
 def is_positive(labels: Labels, pos_label: Any) -> Mask:
@@ -187,6 +275,5 @@ def is_positive(labels: Labels, pos_label: Any) -> Mask:
 
 def unknown_pos_label(pos_label: Any, labels: Labels, hint: str = "") -> ValueError:
     """The error for a positive class that does not occur."""
-    seen = list(dict.fromkeys(labels.tolist()))
-    shown = ", ".join(map(repr, seen[:5])) + (", ..." if len(seen) > 5 else "")
-    return ValueError(f"pos_label={pos_label!r} is not among the labels {shown}{hint}")
+    seen = np.array(list(dict.fromkeys(labels.tolist())), dtype=object)
+    return ValueError(f"pos_label={pos_label!r} is not among the labels {_listed(seen)}{hint}")

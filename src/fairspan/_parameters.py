@@ -1,17 +1,22 @@
-"""Hyper-parameters: every value that cannot be is refused before any work is done."""
+"""Validate hyper-parameters before any computation, and keep those of a fit."""
 
 from __future__ import annotations
 
+import math
 import numbers
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sized
+from types import FrameType
 from typing import Any
 
 import numpy as np
 from sklearn.metrics.pairwise import KERNEL_PARAMS
 
+from fairspan._arrays import is_tensor, to_numpy
+from fairspan.exceptions import FairspanWarning, warn_user
 from fairspan.features import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
 
-__all__ = ["canonical_criterion", "check_choice", "check_parameters"]
+__all__ = ["FitConfig", "canonical_criterion", "check_choice", "check_parameters", "check_search"]
 
 CRITERIA = {
     "statistical_parity": ("demographic_parity", "sp", "proxy_nondiscrimination"),
@@ -68,7 +73,7 @@ def _check_count(est: Any, name: str, words: tuple[str, ...], low: int) -> None:
 def _check_ridge(est: Any, name: str) -> None:
     value = getattr(est, name)
     ok = (isinstance(value, str) and value == "auto") or (
-        _is_number(value) and np.isfinite(value) and value > 0
+        _is_number(value) and math.isfinite(value) and value > 0
     )
     if not ok:
         _refuse(name, value, "'auto' or a positive number")
@@ -156,7 +161,7 @@ def _check_kernel(est: Any) -> None:
             what = "feature_map" if est.feature_map is not None else f"kernel {kernel!r}"
             msg = f"gamma='evidence' chooses a width, and the {what} has none. Leave gamma='cv'."
             raise ValueError(msg)
-    elif not (_is_number(gamma) and np.isfinite(gamma) and gamma > 0):
+    elif not (_is_number(gamma) and math.isfinite(gamma) and gamma > 0):
         _refuse("gamma", gamma, allowed)
     elif est.feature_map is not None or kernel not in GAMMA_KERNELS:
         what = "feature_map" if est.feature_map is not None else f"kernel {kernel!r}"
@@ -182,3 +187,104 @@ def _check_kernel(est: Any) -> None:
             raise ValueError(msg)
     if est.feature_map is not None and not hasattr(est.feature_map, "transform"):
         _refuse("feature_map", est.feature_map, "a scikit-learn transformer, or None")
+
+
+# A fitted model can be moved to another value of these without a new fit.
+_FREE = frozenset(("fairness", "dial", "verbose"))
+
+
+class FitConfig:
+    """The parameters of an estimator at the time of its fit, one attribute each.
+
+    Arrays, dicts and lists are copied, and a nested estimator is kept as its type and its parameters,
+    so later changes in place are found too. Functions and random generators are kept as they are.
+    """
+
+    def __init__(self, est: Any) -> None:
+        vars(self).update(_snapshot(est.get_params(deep=False)))
+
+    def changes(self, est: Any) -> list[str]:
+        """Names of the parameters that differ now and would need another fit."""
+        now = _snapshot(est.get_params(deep=False))
+        return [k for k, v in vars(self).items() if k not in _FREE and not _equal(v, now.get(k))]
+
+
+def _snapshot(value: Any) -> Any:
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return type(value), _snapshot(value.get_params(deep=False))
+    if isinstance(value, Mapping):
+        return {key: _snapshot(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_snapshot(part) for part in value]
+    if is_tensor(value) or (hasattr(value, "__array__") and not isinstance(value, np.generic)):
+        return np.array(to_numpy(value))
+    return value
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    try:
+        return bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
+    except (TypeError, ValueError):  # values without a truth value, such as an array and a list
+        return False
+
+
+def check_search() -> None:
+    """Warn if this fit is the refit of a search that chose ``fairness`` by accuracy.
+
+    Only the search knows how candidates are scored, and no argument carries that to an estimator, so
+    look for the search among the callers. The refit runs once per search, in the process of the user,
+    and after the choice; fits of single candidates are left alone.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
+        if module == "sklearn.model_selection._validation" and function == "_fit_and_score":
+            return
+        if module == "sklearn.model_selection._search" and function == "fit":
+            _warn_unfair_search(frame.f_locals.get("self"))
+            return
+        frame = frame.f_back
+
+
+def _warn_unfair_search(search: Any) -> None:
+    chosen = getattr(search, "best_params_", {})
+    names = [name for name in chosen if name.rpartition("__")[2] == "fairness"]
+    names = [name for name in names if _n_candidates(search, name) > 1]
+    if not names or not _ignores_groups(search.scoring, search.refit):
+        return
+    score = "the default score" if search.scoring is None else f"scoring={search.scoring!r:.80}"
+    warn_user(
+        f"{type(search).__name__} chose {names[0]}={chosen[names[0]]!r} by {score}, which does not "
+        f"measure fairness: less fairness wins wherever it is more accurate. Score with "
+        f"fairspan.metrics.fairness_scorer, or choose from one fit: "
+        f"fairspan.fairness_path(model, X, y, sensitive_features=s).select(at_most=0.05).",
+        FairspanWarning,
+    )
+
+
+def _n_candidates(search: Any, name: str) -> int:
+    """Values that a search tries for a parameter; 2 for a distribution or where it is not known."""
+    space = getattr(search, "param_grid", getattr(search, "param_distributions", None))
+    if space is None:
+        return 2
+    grids = [space] if isinstance(space, Mapping) else space
+    values = [grid[name] for grid in grids if name in grid]
+    return sum(len(value) if isinstance(value, Sized) else 2 for value in values)
+
+
+def _ignores_groups(scoring: Any, refit: Any) -> bool:
+    """Whether candidates are ranked by a metric of scikit-learn, none of which sees groups."""
+    if isinstance(scoring, Mapping):
+        scoring = scoring.get(refit) if isinstance(refit, str) else refit
+    elif isinstance(scoring, list | tuple | set):
+        scoring = refit  # the name of one of them, or a function
+    if scoring is None or isinstance(scoring, str):
+        return True
+    metric = getattr(scoring, "_score_func", scoring)  # of a scorer
+    return str(getattr(metric, "__module__", "")).partition(".")[0] == "sklearn"

@@ -12,13 +12,12 @@ from fairspan._linalg import Array
 from fairspan._metric_inputs import (
     Rows,
     SensitiveKind,
+    choose_positive,
     is_positive,
     read,
-    read_labels,
-    read_scores,
     unknown_pos_label,
 )
-from fairspan.codes import Coder, infer_kind
+from fairspan.codes import Coder, infer_kind, warn_of_few_values
 
 
 def standardize(columns: Array, weight: Array) -> Array:
@@ -83,7 +82,7 @@ def statistical_parity_correlation(
     float
         In [0, 1], 0 is parity. Its noise is about :func:`correlation_noise`.
     """
-    rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=read_scores(scores))
+    rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=scores)
     return _worst_correlation(f, rows)
 
 
@@ -92,7 +91,7 @@ def equal_opportunity_correlation(
     scores: Any,
     *,
     sensitive_features: Any,
-    pos_label: Any = 1,
+    pos_label: Any = None,
     sample_weight: Any = None,
     sensitive_kind: SensitiveKind = "auto",
 ) -> float:
@@ -104,8 +103,8 @@ def equal_opportunity_correlation(
         True labels.
     scores, sensitive_features, sample_weight, sensitive_kind
         As in :func:`statistical_parity_correlation`.
-    pos_label : label, default=1
-        The positive class.
+    pos_label : label, default=None
+        The positive class. None: 1, if that is the larger of the labels; for other labels name it.
 
     Returns
     -------
@@ -116,9 +115,10 @@ def equal_opportunity_correlation(
         sensitive_features,
         sensitive_kind,
         sample_weight,
-        y_true=read_labels(y_true, "y_true"),
-        scores=read_scores(scores),
+        y_true=y_true,
+        scores=scores,
     )
+    pos_label = choose_positive(pos_label, y)
     cell = is_positive(y, pos_label)
     if not cell.any():
         hint = ". For a numeric target use equalized_odds_correlation"
@@ -156,10 +156,11 @@ def equalized_odds_correlation(
         sensitive_features,
         sensitive_kind,
         sample_weight,
-        y_true=read_labels(y_true, "y_true"),
-        scores=read_scores(scores),
+        y_true=y_true,
+        scores=scores,
     )
-    target = read_attributes({"y_true": y}, len(y), "y_true", "y_true")
+    target = read_attributes({"y_true": y}, len(y), "target", "y_true")
+    warn_of_few_values(target, n_bins, "target")
     coder = Coder.learn(target["y_true"], infer_kind(target["y_true"]), n_bins, rows.weight)
     if coder.n_levels < 2:
         raise ValueError("y_true has one class or slice: equalized odds needs at least two")
@@ -198,7 +199,7 @@ def correlation_ratio(
     float
         In [0, 1]; at least the correlation with any level.
     """
-    rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=read_scores(scores))
+    rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=scores)
     z = standardize(f, rows.weight)
     share = rows.weight / rows.weight.sum()
     between = 0.0
@@ -233,7 +234,7 @@ def ks_distance(
     float
         In [0, 1], 0 if all groups have the same distribution.
     """
-    rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=read_scores(scores))
+    rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=scores)
     worst = 0.0
     for _, codes, labels in rows.groups(n_bins, intersectional):
         for column in f.T:

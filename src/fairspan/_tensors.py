@@ -9,19 +9,17 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from fairspan._arrays import is_tensor, to_home, to_numpy
 from fairspan._columns import read_attributes
 from fairspan._device import DEVICE_KERNELS, refuse_on_device
-from fairspan.codes import Attribute
+from fairspan.codes import Attribute, ClassLabels
 
 __all__ = [
     "all_finite",
     "bring_home",
-    "labels_of",
     "read_tensor",
     "read_tensor_attributes",
     "read_tensor_target",
@@ -56,10 +54,11 @@ def read_tensor(est: Any, X: Any, *, reset: bool) -> Any:
     if X.layout != torch.strided:
         msg = f"X is a tensor of layout {X.layout}; a dense one is needed: X.to_dense()."
         raise ValueError(msg)
-    if est.feature_map is not None:
+    config = getattr(est, "_config", est)
+    if config.feature_map is not None:
         refuse_on_device(f"feature_map {type(est.feature_map).__name__}")
-    if callable(est.kernel) or est.kernel not in DEVICE_KERNELS:
-        refuse_on_device(f"kernel={est.kernel!r}")
+    if callable(config.kernel) or config.kernel not in DEVICE_KERNELS:
+        refuse_on_device(f"kernel={config.kernel!r}")
     if X.dtype.is_complex:
         msg = f"Complex data not supported: X is a tensor of {X.dtype}."
         raise ValueError(msg)
@@ -128,7 +127,7 @@ def _attribute(name: str, values: Any, role: str, home: Any) -> Attribute:
     return Attribute(name, values.masked_fill(missing, 0.0), missing, kind)
 
 
-def read_tensor_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, np.ndarray | None]:
+def read_tensor_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, ClassLabels | None]:
     """The target, and its labels as they were given unless ``numbers`` are wanted."""
     import torch
 
@@ -152,14 +151,11 @@ def read_tensor_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, 
     if numbers or len(y) == 0:
         return attribute, None
     labels = torch.unique(y)
-    return attribute, to_numpy(labels) if len(labels) <= _MOST_CLASSES else None
-
-
-def labels_of(y: Any, kept: Any) -> np.ndarray:
-    """Labels of some rows, in the type they were given in."""
-    import torch
-
-    return to_numpy(torch.unique(y.detach().ravel()[to_home(kept, y.device)]))  # type: ignore[no-any-return]
+    if len(labels) > _MOST_CLASSES:
+        return attribute, None
+    return attribute, ClassLabels.of(
+        _attribute("y", labels, "target", home).on_host(), to_numpy(labels)
+    )
 
 
 def check_weight_shape(shape: tuple[int, ...], n: int) -> None:

@@ -11,13 +11,17 @@ import numpy as np
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from fairspan._alignment import align_rows
 from fairspan._arrays import home_of, is_tensor, take, to_home, to_numpy
 from fairspan._columns import (
+    as_array,
     as_frame,
     column_names,
+    is_categorical,
     named_columns_of,
     read_attribute,
     read_attributes,
+    refuse_dates,
     unmasked,
 )
 from fairspan._linalg import Array
@@ -26,14 +30,14 @@ from fairspan._tensors import (
     all_finite,
     bring_home,
     check_weight_shape,
-    labels_of,
     read_tensor,
     read_tensor_attributes,
     read_tensor_target,
     read_tensor_weights,
     without_tensors,
 )
-from fairspan.codes import MAX_INTEGER_CATEGORIES, Attribute
+from fairspan._text import refuse_bytes
+from fairspan.codes import MAX_INTEGER_CATEGORIES, Attribute, ClassLabels
 from fairspan.encoding import LARGEST
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
 
@@ -69,7 +73,7 @@ class Data:
 
     X: Array
     y: Attribute | None
-    classes: np.ndarray | None  # original labels, sorted, for classes
+    classes: ClassLabels | None  # labels as they were given
     sensitive: dict[str, Attribute]
     control: dict[str, Attribute]
     weights: Array | None
@@ -157,7 +161,12 @@ def _check_frame_dtypes(frame: nw.DataFrame[Any], protected: frozenset[str]) -> 
 
 
 def _column_label(est: Any, j: int) -> str:
-    names = getattr(est, "feature_names_in_", None)
+    """Name of column j of the numbers that the kernel gets; j itself where there are no names."""
+    encoder: Any = getattr(est, "encoder_", None)
+    if hasattr(encoder, "get_feature_names_out"):  # one column of the table may be several here
+        names = encoder.get_feature_names_out()
+    else:
+        names = getattr(est, "feature_names_in_", None) if encoder is None else None
     return repr(str(names[j])) if names is not None and j < len(names) else str(j)
 
 
@@ -189,6 +198,13 @@ def read_features(
             msg = "X is a frame without columns; a minimum of 1 feature(s) is required."
             raise ValueError(msg)
         _check_frame_dtypes(frame, protected)
+        _check_column_numbers(est, frame.columns, reset=reset)
+        for name, dtype in frame.schema.items():
+            if dtype == nw.Object:
+                refuse_bytes(frame[name].to_numpy(), f"Column {name!r} of X")
+    elif hasattr(X, "dtype"):
+        refuse_bytes(X, "X")
+        refuse_dates(X, "X")
     try:
         X = validate_data(est, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C")
     except ValueError as error:
@@ -202,6 +218,24 @@ def read_features(
         raise
     _check_finite(est, X)
     return X
+
+
+def _check_column_numbers(est: Any, names: list[Any], *, reset: bool) -> None:
+    """Compare column names that are numbers with those of the fit; scikit-learn compares only text."""
+    named = bool(names) and not any(isinstance(name, str) for name in names)
+    if reset:
+        vars(est).pop("_column_numbers", None)
+        if named:
+            est._column_numbers = [str(name) for name in names]
+        return
+    fitted = vars(est).get("_column_numbers")
+    if named and fitted is not None and fitted != [str(name) for name in names]:
+        msg = (
+            f"X has the columns {names[:8]!r}, but the model was fitted with the columns "
+            f"[{', '.join(fitted[:8])}]. Give the same columns in the same order, or values without names "
+            f"(X.to_numpy()) to go by position."
+        )
+        raise ValueError(msg)
 
 
 def _check_finite(est: Any, X: Array) -> None:
@@ -276,9 +310,10 @@ def _text_message(est: Any, X: Any) -> str:
     return "X holds text. Encode it first, e.g. with fairspan.table_encoder."
 
 
-def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, np.ndarray | None]:
+def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, ClassLabels | None]:
     if is_tensor(y):
         return read_tensor_target(y, home, numbers=numbers)
+    declared = is_categorical(y)
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         y = series.to_numpy()
@@ -286,13 +321,16 @@ def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, np.nda
     if y.dtype.kind in "fc" or (y.dtype.kind == "O" and len(y) and isinstance(y[0], float)):
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0)
     attribute = read_attribute("y", y, "target")
+    if declared:  # numbers that are names of classes; the values keep their order
+        attribute = replace(attribute, dtype_kind="U")
     _check_magnitude(attribute, "y")
     if attribute.missing.any():
         msg = f"Input y contains NaN or None in {int(attribute.missing.sum())} rows. Drop those rows first."
         raise ValueError(msg)
-    if home is not None:
-        attribute = bring_home(attribute, home)
-    return attribute, distinct(y) if len(y) else None
+    labels = None
+    if len(y):
+        labels = ClassLabels.of(attribute, y)
+    return attribute if home is None else bring_home(attribute, home), labels
 
 
 def _check_magnitude(attribute: Attribute, what: str) -> None:
@@ -308,10 +346,11 @@ def _check_magnitude(attribute: Attribute, what: str) -> None:
 def one_column(y: Any) -> np.ndarray:
     """The target as an array, None in the gaps of a masked one."""
     try:
-        array = np.asarray(unmasked(y))
+        array = as_array(y)
     except ValueError as error:
         msg = "y holds sequences of several lengths; give one value per row."
         raise ValueError(msg) from error
+    refuse_bytes(array, "y")
     return column_or_1d(array, warn=True)
 
 
@@ -334,12 +373,28 @@ def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Arra
         sample_weight = np.full(n, float(sample_weight))
     try:
         given = np.asarray(unmasked(sample_weight))
+        refuse_dates(given, "sample_weight")
         given = given.astype(np.float64) if given.dtype.kind in "OUS" else given
     except (TypeError, ValueError) as error:
         msg = f"sample_weight must be one number per row; got {sample_weight!r:.80}."
         raise ValueError(msg) from error
-    weights = check_array(given, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    weights = check_array(
+        given,
+        ensure_2d=False,
+        dtype=np.float64,
+        ensure_all_finite=False,
+        input_name="sample_weight",
+    )
     check_weight_shape(weights.shape, n)
+    # Not by check_array, which looks at no value under scikit-learn's assume_finite.
+    unusable = int((~np.isfinite(weights)).sum())
+    if unusable:
+        what = "NaN" if np.isnan(weights).any() else "infinity"
+        msg = (
+            f"Input sample_weight contains {what}: {unusable} rows have no finite weight. Give a number "
+            f"of at least 0 for every row; weight 0 leaves a row out."
+        )
+        raise ValueError(msg)
     if (weights < 0).any():
         negative = int((weights < 0).sum())
         msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
@@ -351,7 +406,7 @@ def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Arra
             f"{_WEIGHT_RANGE:g}. Rescale the weights: weight k counts as k copies."
         )
         raise ValueError(msg)
-    # A block of a stream may count for nothing; the rows of a fit may not.
+    # All-zero weights are fine for a streamed block, but an error for `fit`.
     if not block and not (weights > 0).any():
         msg = "sample_weight is zero for every row; nothing is left to fit."
         raise ValueError(msg)
@@ -398,6 +453,13 @@ def read_training_data(
             msg = f"X has no column left besides {', '.join(map(repr, taken))}; features are needed too."
             raise ValueError(msg)
         X = frame.drop([c for c in frame.columns if c in taken]).to_native()
+    X, y, *parts, sample_weight = align_rows(
+        X=X,
+        y=y,
+        sensitive_features=parts[0],
+        control_features=parts[1],
+        sample_weight=sample_weight,
+    ).values()
     X = read_features(est, X, reset=reset, protected=column_names(parts[0]))
     n, home = len(X), home_of(X)
     if home is None:
@@ -437,14 +499,7 @@ def read_training_data(
     if data.weights is not None and (data.weights == 0).any():
         kept = data.weights > 0
         data = replace(data.take(kept), given=n)
-        if classes is not None:
-            by_value = labels_of(y, kept) if is_tensor(y) else _labels(y, to_numpy(kept))
-            data = replace(data, classes=by_value)
     return data
-
-
-def _labels(y: Any, kept: np.ndarray) -> np.ndarray:
-    return np.unique(column_or_1d(np.asarray(y))[kept])
 
 
 def _read_attributes(raw: Any, n: int, prefix: str, home: Any) -> dict[str, Attribute]:
@@ -527,20 +582,21 @@ def _warn_far_from_origin(data: Data, *, linear: bool) -> None:
 
 def _warn_sensitive_columns(est: Any, data: Data) -> None:
     """Columns of X that are a protected attribute, or the indicator of one of its levels."""
-    if len(data.X) < 3:
-        return
-    centred = data.X - data.X.mean(axis=0)
-    norms = np.sqrt(np.einsum("ij,ij->j", centred, centred))
     for attribute in data.sensitive.values():
-        if attribute.missing.any():
-            continue
-        distinct, codes = np.unique(attribute.values, return_inverse=True)
-        columns = (
-            [attribute.values.astype(np.float64)] if attribute.values.dtype.kind == "f" else []
+        # Rows without S say nothing about whether a column of X repeats S.
+        known = ~attribute.missing
+        X, values = (
+            (data.X, attribute.values) if known.all() else (data.X[known], attribute.values[known])
         )
+        if len(X) < 3:
+            continue
+        centred = X - X.mean(axis=0)
+        norms = np.sqrt(np.einsum("ij,ij->j", centred, centred))
+        distinct, codes = np.unique(values, return_inverse=True)
+        columns = [values.astype(np.float64)] if values.dtype.kind == "f" else []
         if len(distinct) <= MAX_INTEGER_CATEGORIES:
             columns += [(codes == h).astype(np.float64) for h in range(len(distinct))]
-        S = np.stack(columns, axis=1) if columns else np.zeros((data.n, 0))
+        S = np.stack(columns, axis=1) if columns else np.zeros((len(X), 0))
         S -= S.mean(axis=0)
         scale = np.outer(np.sqrt(np.einsum("ij,ij->j", S, S)), norms)
         cosine = np.divide(np.abs(S.T @ centred), scale, out=np.zeros(scale.shape), where=scale > 0)

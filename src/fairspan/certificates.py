@@ -1,4 +1,4 @@
-"""What can be promised, in sample and exactly, about every function of the model space (METHOD 7)."""
+"""Certificates: exact limits, on the training rows, for all functions of the model space (METHOD 7)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,11 @@ class BlockCertificate:
     score : the same for the fitted score (largest over outputs).
     n_rows : rows of the cell that the block uses.
     n_removed, n_codes : directions removed, and directions the codes have.
-    left_out : categories with too few rows in the cell, about which nothing is promised.
+    left_out : categories with too few rows or too little weight in the cell, about which nothing is
+        promised.
+    n_slices : slices of a continuous attribute over all rows; 0 for other codings.
+    n_merged : slices with too few rows in the cell. Each is merged with a neighbour, and differences
+        between merged slices are neither removed nor part of ``supremum``.
     """
 
     cell: str
@@ -67,6 +71,8 @@ class BlockCertificate:
     n_removed: int
     n_codes: int
     left_out: tuple[str, ...] = ()
+    n_slices: int = 0
+    n_merged: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,10 +80,11 @@ class Certificate:
     """In-sample promises about the model space, with the geometry behind them.
 
     They are exact statements about the training rows: no function of the model space has a larger
-    multiple correlation with the codes than ``supremum``, in any constrained cell. On new rows expect
-    sampling noise on top, ``1/sqrt(n_test) + 1/sqrt(n_train)`` at least, and several times that where
-    rows are few for the model. Zero correlation with level indicators means equal group means, not
-    equal distributions.
+    multiple correlation with the codes than ``supremum``, in any constrained cell. On new rows some
+    dependence remains, mostly as a bias: the fit removes what X predicts of S on the training rows,
+    noise included, which is less on new rows. It grows with the degrees of freedom per training row.
+    Chance adds about ``1/sqrt(n_test) + 1/sqrt(n_train)``. Zero correlation with level indicators means
+    equal group means, not equal distributions.
 
     Attributes
     ----------
@@ -123,6 +130,16 @@ class Certificate:
         """The largest constrained multiple correlation of the fitted score."""
         return max((b.score for b in self.blocks if b.constrained), default=0.0)
 
+    def merged_slices(self) -> list[str]:
+        """Attributes and cells with merged slices, each with the number of slices merged."""
+        out = []
+        for b in self.blocks:
+            if b.n_merged:
+                empty = b.n_slices - b.n_merged - (b.n_codes + 1)
+                rest = f"; {empty} more without rows" if empty else ""
+                out.append(f"{b.attribute} in {b.cell} ({b.n_merged} of {b.n_slices}{rest})")
+        return out
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, ready for JSON."""
         out = asdict(self)
@@ -162,7 +179,12 @@ class Certificate:
             {f"{b.attribute}={v} in {b.cell}" for b in self.blocks for v in b.left_out}
         )
         if left_out:
-            lines.append(f"NOT covered, too few rows: {', '.join(left_out)}.")
+            lines.append(f"NOT covered, too few rows or too little weight: {', '.join(left_out)}.")
+        if merged := self.merged_slices():
+            lines.append(
+                f"Slices MERGED, too few rows: {', '.join(merged)}. Differences between merged slices are "
+                f"not removed and not counted above."
+            )
         fewer = any(b.constrained and b.n_removed < b.n_codes for b in self.blocks)
         if fewer and self.limits is None:  # limits know of all codes
             lines.append("Not all directions are removed; n_sensitive_directions='all' reaches 0.")
@@ -182,6 +204,8 @@ _COMPARED = {"levels": "group means", "slices": "slice means", "value": "linear"
 
 def _line(block: BlockCertificate) -> tuple[str, ...]:
     name = _COMPARED[block.coding]
+    if block.n_merged:
+        name = f"means of {block.n_codes + 1} of {block.n_slices} slices"
     if not block.constrained:
         name = "not constrained" if block.coding == "none" else f"{name} (reported)"
     known = block.coding != "none"

@@ -6,6 +6,8 @@ Codes come back in SAMPLE order, -1 where the value is missing.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 
 from fairspan._arrays import is_tensor, take, to_home, to_numpy
 from fairspan._linalg import Array
+from fairspan.exceptions import DataWarning, warn_user
 
 Kind = Literal["categorical", "continuous"]
 Codes = NDArray[np.intp]
@@ -23,15 +26,26 @@ Codes = NDArray[np.intp]
 __all__ = [
     "Attribute",
     "Cells",
+    "ClassLabels",
     "Coder",
     "Codes",
     "CrossedCoder",
     "code_slices",
     "infer_kind",
+    "infer_kinds",
+    "numbered",
     "slice_edges",
+    "warn_of_doubtful_labels",
+    "warn_of_few_values",
 ]
 
 MAX_INTEGER_CATEGORIES = 20
+# Numbers with fewer distinct values may be codes of groups (1 = "white", ...).
+_FEW_VALUES = 50
+# Labels shown in a warning.
+_SHOWN = 5
+# What `str` makes of missing values, and empty text.
+_MISSING_AS_TEXT = frozenset(("", "nan", "NaN", "None", "<NA>", "NaT"))
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,16 @@ class Attribute:
         return Attribute(
             self.name, take(self.values, rows), take(self.missing, rows), self.dtype_kind
         )
+
+    def as_given(self) -> NDArray[np.generic]:
+        """Values for a user's metric, of the type that was given; missing ones are NaN or empty text."""
+        if self.dtype_kind == "b" and not self.missing.any():
+            return np.asarray(self.values == "True")
+        if self.dtype_kind == "i" and not self.missing.any():
+            return self.values.astype(np.int64)  # as floats they would be read as measurements
+        if self.values.dtype.kind == "f":
+            return np.where(self.missing, np.nan, self.values.astype(np.float64))
+        return np.asarray(self.values)
 
     def on_host(self) -> Attribute:
         """The same column in arrays."""
@@ -75,6 +99,103 @@ def infer_kind(attribute: Attribute) -> Kind:
     if attribute.dtype_kind == "i" and n_distinct <= MAX_INTEGER_CATEGORIES:
         return "categorical"
     return "continuous"
+
+
+def infer_kinds(attributes: Mapping[str, Attribute]) -> dict[str, Kind]:
+    """Kinds of protected attributes whose kind was not given, with one warning about doubtful ones.
+
+    Numbers are doubtful if they have few distinct values and some of them repeat: such numbers may
+    be codes of groups, such as ZIP codes.
+    """
+    kinds = {name: infer_kind(attribute) for name, attribute in attributes.items()}
+    few: dict[str, int] = {}
+    for name, attribute in attributes.items():
+        known = attribute.values[~attribute.missing]
+        n_distinct = len(np.unique(known)) if kinds[name] == "continuous" else len(known)
+        if n_distinct < min(_FEW_VALUES, len(known)):
+            few[name] = n_distinct
+    if few:
+        listed = ", ".join(f"{name!r} ({n} distinct values)" for name, n in few.items())
+        warn_user(
+            f"Protected attributes read as continuous numbers: {listed}. If the values name groups, pass "
+            f"sensitive_kind={dict.fromkeys(few, 'categorical')}. If they are amounts, pass "
+            f"sensitive_kind={dict.fromkeys(few, 'continuous')}, which also silences this warning.",
+            DataWarning,
+            key=f"kinds of {list(few)}",
+        )
+    return kinds
+
+
+def warn_of_few_values(
+    attributes: Mapping[str, Attribute], n_slices: int | None, role: str
+) -> None:
+    """Warn of numbers with few distinct values, some of which would share a slice.
+
+    For columns that have no ``sensitive_kind``: control features, and the target of a metric.
+    """
+    for name, attribute in attributes.items():
+        if n_slices is None or infer_kind(attribute) == "categorical":
+            continue
+        known = attribute.values[~attribute.missing]
+        n_distinct = len(np.unique(known))
+        if n_slices < n_distinct < min(_FEW_VALUES, len(known)):
+            warn_user(
+                f"{role} {name!r} is read as a number and cut into {n_slices} slices, which merges some of "
+                f"its {n_distinct} distinct values. If the values name groups or classes, give them as text, "
+                f"e.g. with .astype(str); if they are amounts, cut them into intervals yourself.",
+                DataWarning,
+                key=f"values of {role} {name!r}",
+            )
+
+
+def warn_of_doubtful_labels(attributes: Mapping[str, Attribute], role: str) -> None:
+    """Warn of labels that look like one label in two spellings, or like a missing value."""
+    for name, attribute in attributes.items():
+        if attribute.values.dtype.kind != "U":
+            continue
+        labels = np.unique(attribute.values[~attribute.missing]).tolist()
+        _warn_of_similar_labels(labels, f"{role} {name!r}")
+        missing = [label for label in labels if label.strip() in _MISSING_AS_TEXT]
+        if missing:
+            warn_user(
+                f"{role} {name!r} has the label {missing[0]!r}, which looks like a missing value written as "
+                f"text, and counts it as a label like any other. If the value is missing, give None; "
+                f"otherwise give it another name, e.g. 'unknown'.",
+                DataWarning,
+                key=f"missing values of {role} {name!r}",
+            )
+
+
+def _warn_of_similar_labels(labels: list[str], what: str) -> None:
+    """Warn of labels that differ only in case, blanks or the encoding of the same characters."""
+    alike: dict[str, list[str]] = {}
+    for label in labels:
+        alike.setdefault(_spelling(label), []).append(label)
+    groups = [", ".join(map(_quoted, same)) for same in alike.values() if len(same) > 1]
+    if groups:
+        more = f"; and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
+        warn_user(
+            f"{what} has labels that differ only in case, blanks or the encoding of characters, and "
+            f"counts them as different: {'; '.join(groups[:_SHOWN])}{more}. If they mean the same, "
+            f'make them equal first, e.g. with .str.normalize("NFKC").str.strip().str.lower().',
+            DataWarning,
+            key=f"labels of {what}",
+        )
+
+
+def _spelling(label: str) -> str:
+    """The label without case, blanks, invisible characters and the zeros of 1.0, in one Unicode form.
+
+    "01" stays another code than "1".
+    """
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", label).casefold())
+    text = "".join(c for c in text if not c.isspace() and unicodedata.category(c) != "Cf")
+    return re.sub(r"^([-+]?\d+)\.0*$", r"\1", text)
+
+
+def _quoted(label: str) -> str:
+    """The label as a user reads it; with escapes where it would look like another one."""
+    return repr(label) if unicodedata.is_normalized("NFKC", label) else ascii(label)
 
 
 def slice_edges(values: Array, n_slices: int | None, weights: Array | None = None) -> Array:
@@ -146,10 +267,10 @@ class Coder:
     def labels(self) -> tuple[str, ...]:
         """Readable level names, for reports and warnings."""
         if self.kind == "categorical":
-            return tuple(_label(value) for value in self.table)
+            return _labels(self.table)
         if len(self.table) == 0:
             return ("all values",)
-        inner = [_label(edge) for edge in self.table]
+        inner = _labels(self.table)
         between = [f"[{a}, {b})" for a, b in pairwise(inner)]
         return (f"< {inner[0]}", *between, f">= {inner[-1]}")
 
@@ -218,6 +339,28 @@ class Coder:
 
 
 @dataclass(frozen=True)
+class ClassLabels:
+    """Class labels as the user gave them, and the clean value of each.
+
+    Codes follow the order of a coder's table, and so must ``classes_``: two ways to sort labels can
+    disagree.
+    """
+
+    values: NDArray[np.generic]  # clean values, sorted
+    given: NDArray[Any]  # the label of each clean value
+
+    @classmethod
+    def of(cls, attribute: Attribute, y: NDArray[Any]) -> ClassLabels:
+        """Collect the labels of a target column and of the array ``y`` it was read from."""
+        values, first = np.unique(attribute.values, return_index=True)
+        return cls(values, y[first])
+
+    def in_order_of(self, coder: Coder) -> NDArray[Any]:
+        """Labels of the coder's categories: the label at place k has the code k."""
+        return np.asarray(self.given[np.searchsorted(self.values, coder.table)])
+
+
+@dataclass(frozen=True)
 class CrossedCoder:
     """Several attributes as one: a level is a combination seen in the pilot (intersectional S)."""
 
@@ -247,9 +390,8 @@ class CrossedCoder:
     def labels(self) -> tuple[str, ...]:
         """Readable combinations."""
         names = [part.labels for part in self.parts]
-        return tuple(
-            " & ".join(names[j][code] for j, code in enumerate(row)) for row in self.combinations
-        )
+        rows = self.combinations
+        return numbered([" & ".join(names[j][code] for j, code in enumerate(row)) for row in rows])
 
     def codes(self, attributes: Mapping[str, Attribute]) -> Codes:
         """Combination of each row; -1 where any part is missing; an unseen one is an error."""
@@ -333,15 +475,26 @@ def _row_keys(known: Codes, rows: Codes) -> tuple[Codes, Codes]:
     return keys[: len(known)], keys[len(known) :]
 
 
-def _label(value: object) -> str:
-    """Short text of a category or an edge: 3.0 reads "3", text reads as itself."""
-    if isinstance(value, float | np.floating):
-        return f"{float(value):.6g}"
-    return str(value)
+def _labels(values: NDArray[np.generic]) -> tuple[str, ...]:
+    """Short texts of categories or edges: 3.0 reads "3"; more digits only to tell numbers apart."""
+    if values.dtype.kind != "f":
+        return tuple(map(str, values.tolist()))
+    for digits in (6, 9, 12, 15):
+        labels = tuple(f"{value:.{digits}g}" for value in values.tolist())
+        if len(set(labels)) == len(labels):
+            return labels
+    return tuple(map(repr, values.tolist()))
+
+
+def numbered(labels: Sequence[str]) -> tuple[str, ...]:
+    """The labels, with their numbers if two of them are the same text."""
+    if len(set(labels)) == len(labels):
+        return tuple(labels)
+    return tuple(f"{label} (#{i})" for i, label in enumerate(labels))
 
 
 def _unseen_message(coder: Coder, values: NDArray[np.generic]) -> str:
-    shown = ", ".join(repr(_label(v)) for v in values[:3])
+    shown = ", ".join(map(repr, _labels(values[:3])))
     known = ", ".join(repr(label) for label in coder.labels[:5])
     more = ", ..." if coder.n_levels > 5 else ""
     return (

@@ -1,5 +1,11 @@
 """From tables of mixed types to numeric features, by one stated policy."""
 
+import heapq
+import re
+from collections import Counter
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import narwhals as nw
 import numpy as np
 from sklearn.compose import ColumnTransformer
@@ -7,6 +13,8 @@ from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
+from fairspan._columns import as_frame
+from fairspan._text import refuse_bytes
 from fairspan.exceptions import DataWarning, warn_user
 
 __all__ = ["table_encoder"]
@@ -15,6 +23,10 @@ __all__ = ["table_encoder"]
 LARGEST = 1e150
 _MISSING = "missing"
 _CATEGORY_DTYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
+# Fewer rows, or a single new value, may well be a new category and not another way to write it.
+_MIN_UNSEEN_ROWS, _MIN_UNSEEN_VALUES = 10, 2
+_SHOWN_VALUES, _SHOWN_COLUMNS = 3, 5
+_WHOLE_NUMBER = re.compile(r"(0|-?[1-9]\d*)\.0")
 
 
 def table_encoder(frame, *, min_frequency=10, max_categories=50):
@@ -57,18 +69,28 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
     tell beside its mean, such as 2**60, 2**60 + 1, ...; a warning names it.
 
     *Categories* (strings, categoricals, objects) are one-hot encoded by their text. A missing value
-    is the category "missing".
+    is the category "missing". Whole numbers are one category however they are stored: 1, 1.0, "1"
+    and "1.0", as which a gap elsewhere in its column makes pandas write it; "01" is another.
 
     *Scale.* Two rows differ by 2 in expected squared distance on a standardised column, by 2 in a
     category when they disagree, by 1 in an indicator: one bandwidth fits all. Indicators are not
     standardised, because one that is rare would then put its rows out of the kernel's sight. A 0/1
     column is a number: stored as boolean or integer, it is encoded alike.
 
-    *Rows unlike the training data* never fail and never warn:
+    *Rows unlike the training data*:
 
     - An unseen category, or a missing value in a column that had none, joins the infrequent
       category. Where training had no infrequent category its columns are all zero, which is at
       distance 1 from every known category.
+    - Unseen categories are counted in one warning per call. There is none for a column whose known
+      categories are all infrequent: its unseen ones are encoded like them.
+    - A column whose values are all unseen is an error if they are numbers or booleans and training
+      had none, or if it has at least 10 rows and two different values: then the column is most
+      likely written in another way than in training, such as 1 for "01".
+    - A column without any value in at least 10 rows that was complete in training is named in a
+      warning.
+    - Bytes are an error: decode them. So are booleans in a column that held other numbers than 0
+      and 1 in training.
     - A missing number in a column that was complete in training takes the median and leaves no
       trace: the indicator does not exist. Include rows with missing values in the training data if
       they will occur later.
@@ -83,14 +105,13 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
     >>> encoder = table_encoder(table, min_frequency=1).fit(table)
     >>> encoder.get_feature_names_out().tolist()
     ['income', 'income=missing', 'home=missing', 'home=own', 'home=rent']
-    >>> encoder.transform(pd.DataFrame({"home": ["tent"], "income": [2.0]}))
-    array([[0., 0., 0., 0., 0.]])
+    >>> encoder.transform(pd.DataFrame({"home": ["own"], "income": [2.0]}))
+    array([[0., 0., 0., 1., 0.]])
     """
     numbers, categories = column_kinds(frame)
     _warn_of_offsets(frame, numbers)
     to_numbers = FunctionTransformer(_as_numbers, feature_names_out="one-to-one")
     to_float = FunctionTransformer(_as_float, feature_names_out="one-to-one")
-    to_text = FunctionTransformer(_as_text, feature_names_out="one-to-one")
     branches = []
     if numbers:
         impute = SimpleImputer(strategy="median", keep_empty_features=True)
@@ -100,38 +121,256 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
             ("indicators", make_pipeline(to_numbers, indicate, to_float), numbers),
         ]
     if categories:
-        one_hot = OneHotEncoder(
+        one_hot = CategoryEncoder(
             handle_unknown="infrequent_if_exist",
             min_frequency=min_frequency,
             max_categories=max_categories,
             sparse_output=False,
             feature_name_combiner=_category_name,
         )
-        branches += [("categories", make_pipeline(to_text, one_hot), categories)]
-    return ColumnTransformer(branches, remainder="drop", verbose_feature_names_out=_feature_name)
+        branches += [("categories", one_hot, categories)]
+    return TableEncoder(branches, remainder="drop", verbose_feature_names_out=_feature_name)
+
+
+class TableEncoder(ColumnTransformer):
+    """ColumnTransformer that also accepts column names of type numpy.str_, as pandas may have them."""
+
+    def fit_transform(self, X, y=None, **params):
+        """As in ColumnTransformer."""
+        return super().fit_transform(_with_plain_names(X), y, **params)
+
+    def transform(self, X, **params):
+        """As in ColumnTransformer."""
+        X = _with_plain_names(X)
+        self._check_numbers(X)
+        return super().transform(X, **params)
+
+    def _check_numbers(self, X):
+        """Refuse booleans where training had other numbers; count columns that became empty."""
+        table = as_frame(X, "X")
+        numbers = getattr(self, "named_transformers_", {}).get("numbers")
+        if table is None or numbers is None:
+            return
+        scaler = numbers.named_steps["standardscaler"]
+        names = {name: columns for name, _, columns in self.transformers_}["numbers"]
+        indicators = self.named_transformers_["indicators"].named_steps["missingindicator"]
+        unseen = UnseenValues()
+        for j, name in enumerate(names):
+            if name not in table.columns:
+                continue  # ColumnTransformer names it
+            column = table[name]
+            # Numbers 0 and 1 have a mean in [0, 1] and a variance of at most 1/4.
+            mean, variance = scaler.mean_[j], scaler.var_[j]
+            was_binary = -1e-9 <= mean <= 1.0 + 1e-9 and variance <= 0.25 + 1e-9
+            if column.dtype == nw.Boolean and not was_binary:
+                raise ValueError(
+                    f"column {name!r} holds booleans, and held other numbers than 0 and 1 in training (mean "
+                    f"{mean:.3g}). Give these numbers."
+                )
+            if j not in indicators.features_:
+                n_missing = int(column.is_null().sum() if len(column) else 0)
+                unseen.add_missing(name, len(column), n_missing)
+        _report_or_collect(unseen)
+
+
+def _with_plain_names(X):
+    """The frame with names of type str, the only text that scikit-learn takes for a column name."""
+    names = list(getattr(X, "columns", ()))
+    if all(type(name) is str or not isinstance(name, str) for name in names):
+        return X
+    return X.set_axis([str(n) if isinstance(n, str) else n for n in names], axis=1)
+
+
+class CategoryEncoder(OneHotEncoder):
+    """One-hot encode the columns of a frame by their text; report values that `fit` has not seen.
+
+    Parameters are those of :class:`sklearn.preprocessing.OneHotEncoder`.
+
+    Attributes
+    ----------
+    columns_ : list of str
+        Names of the columns.
+    """
+
+    def fit(self, X, y=None):
+        """Learn the categories of each column."""
+        self.columns_ = list(nw.from_native(X, eager_only=True).columns)
+        return super().fit(_as_text(X), y)
+
+    def transform(self, X):
+        """Encode the columns of a frame."""
+        text = _as_text(X)
+        unseen = self._unseen_values(nw.from_native(X, eager_only=True), text)
+        _report_or_collect(unseen)
+        # An array, so that the index and the names of a frame are those of X.
+        return np.asarray(super().transform(text))
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the encoded columns."""
+        return super().get_feature_names_out(
+            self.columns_ if input_features is None else input_features
+        )
+
+    def _unseen_values(self, table, text):
+        """Count unseen values; raise if numbers stand where training had text."""
+        out = UnseenValues()
+        merged = getattr(self, "infrequent_categories_", [None] * len(self.columns_))
+        for j, name in enumerate(self.columns_):
+            known = [label for label in self.categories_[j] if label != _MISSING]
+            if known and merged[j] is not None and set(known) <= set(merged[j]):
+                continue  # known and unseen values are encoded alike
+            counts = Counter(text[:, j])
+            n_missing = counts.pop(_MISSING, 0)
+            if _MISSING not in self.categories_[j]:
+                out.add_missing(name, len(text), n_missing)
+            unseen = Counter({v: counts[v] for v in counts.keys() - set(known)})
+            some = heapq.nsmallest(_SHOWN_VALUES + 1, unseen)
+            out.add(name, counts.total(), unseen.total(), some, known)
+            dtype = table.schema[table.columns[j]]
+            all_unseen = bool(known and unseen) and len(unseen) == len(counts)
+            numbers = dtype.is_numeric() or dtype == nw.Boolean
+            if all_unseen and numbers and not any(map(is_number_label, known)):
+                raise ValueError(
+                    f"column {name!r} holds numbers or booleans ({dtype}), and held text in training, "
+                    f"such as {_listed(known)}. Give text: {_READ_AS_TEXT.format(name)}"
+                )
+        return out
+
+
+class UnseenValues:
+    """Values of category columns that an encoder has not seen in `fit`, counted by column."""
+
+    def __init__(self):
+        # By column: number of values, number of unseen ones, some of these, all known ones.
+        self._columns = {}
+        # By column that was complete in training: number of rows, number of missing values.
+        self._missing = {}
+
+    def add(self, name, n, n_unseen, unseen, known):
+        """Add `n` values of a column, of which `n_unseen` are unseen."""
+        before = self._columns.get(name, (0, 0, [], known))
+        some = list(dict.fromkeys([*before[2], *unseen]))[: _SHOWN_VALUES + 1]
+        self._columns[name] = (before[0] + n, before[1] + n_unseen, some, known)
+
+    def add_missing(self, name, n, n_missing):
+        """Add `n` rows of a column that was complete in training; `n_missing` of them lack a value."""
+        before = self._missing.get(name, (0, 0))
+        self._missing[name] = (before[0] + n, before[1] + n_missing)
+
+    def update(self, other):
+        """Add the counts of other rows."""
+        for name, counted in other._missing.items():
+            self.add_missing(name, *counted)
+        for name, counted in other._columns.items():
+            self.add(name, *counted)
+
+    def report(self):
+        """Raise if all values of a column are unseen; otherwise warn once, with the counts."""
+        empty = [
+            repr(name)
+            for name, (n, n_missing) in self._missing.items()
+            if n_missing == n >= _MIN_UNSEEN_ROWS
+        ]
+        if empty:
+            more = ", ..." if len(empty) > _SHOWN_COLUMNS else ""
+            warn_user(
+                f"No row has a value of {', '.join(empty[:_SHOWN_COLUMNS])}{more}, and training had one in "
+                f"every row. Every row is treated like the median (or the rarest category) of training. Fill "
+                f"the column in, or fit without it.",
+                DataWarning,
+            )
+        parts = []
+        for name, (n, n_unseen, unseen, known) in self._columns.items():
+            enough = n >= _MIN_UNSEEN_ROWS and len(unseen) >= _MIN_UNSEEN_VALUES
+            if n_unseen == n and enough and known:
+                raise ValueError(
+                    f"column {name!r}: none of its {n:,} values was in the training data. It holds "
+                    f"{_listed(unseen)}; known are {_listed(known)}. Write the column as in training (to "
+                    f"keep leading zeros: {_READ_AS_TEXT.format(name)}), or, if new rows always have "
+                    f"new values there, fit without it."
+                )
+            if n_unseen:
+                parts.append(
+                    f"column {name!r}: {n_unseen:,} of {n:,} values were not in the training data, e.g. "
+                    f"{_listed(unseen)}"
+                )
+        if parts:
+            more = (
+                f"; and {len(parts) - _SHOWN_COLUMNS} more" if len(parts) > _SHOWN_COLUMNS else ""
+            )
+            warn_user(
+                f"{'; '.join(parts[:_SHOWN_COLUMNS])}{more}. They are encoded as a rare category, or as "
+                f"none where training had no rare one. Check how they are written, or fit again with them.",
+                DataWarning,
+            )
+
+
+def _report_or_collect(unseen):
+    """Report now, or at the end of `collect_unseen` where one is open."""
+    collected = _collected.get()
+    if collected is None:
+        unseen.report()
+    else:
+        collected.update(unseen)
+
+
+_READ_AS_TEXT = "pandas.read_csv(..., dtype={{{0!r}: str}})"
+_collected: ContextVar[UnseenValues | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collect_unseen():
+    """Collect what the encoders inside have not seen, instead of a report from each of them.
+
+    Yields
+    ------
+    UnseenValues
+        Call its `report` at the end; without it nothing is reported.
+    """
+    out = UnseenValues()
+    token = _collected.set(out)
+    try:
+        yield out
+    finally:
+        _collected.reset(token)
+
+
+def _listed(labels):
+    shown = ", ".join(map(repr, map(str, labels[:_SHOWN_VALUES])))
+    return f"{shown}, ..." if len(labels) > _SHOWN_VALUES else shown
+
+
+def is_number_label(text):
+    """Whether a category is a number as :func:`category_label` writes it: "1" and not "01"."""
+    try:
+        return category_label(float(text)) == text
+    except (ValueError, OverflowError):
+        return False
 
 
 def column_kinds(frame):
     """Names of the columns to treat as numbers and as categories."""
-    try:
-        table = nw.from_native(frame, eager_only=True)
-    except TypeError:
-        raise TypeError(
-            f"`frame` must be a pandas or polars DataFrame, got {type(frame).__name__}"
-        ) from None
-    if not table.columns:
+    table = as_frame(frame, "`frame`")
+    if table is None:
+        raise TypeError(f"`frame` must be a pandas or polars DataFrame, got {type(frame).__name__}")
+    columns: list = table.columns
+    if not columns:
         raise ValueError("`frame` has no columns to encode")
-    unnamed = [name for name in table.columns if not isinstance(name, str)]
+    unnamed = [name for name in columns if not isinstance(name, str)]
     if unnamed:
         raise ValueError(f"column names must be strings, got {unnamed}: rename these columns")
     numbers, categories, refused = [], [], []
     for name, dtype in table.schema.items():
+        name = str(name)
         if dtype.is_numeric() or dtype == nw.Boolean:
             numbers.append(name)
         elif dtype in _CATEGORY_DTYPES and (stranger := _stranger(table[name])) is None:
             categories.append(name)
         else:
-            refused.append(f"{name!r} ({dtype if dtype not in _CATEGORY_DTYPES else stranger})")
+            kind = str(dtype if dtype not in _CATEGORY_DTYPES else stranger)
+            decode = kind in ("bytes", "bytearray", "Binary")
+            remedy = ', decode it: .str.decode("utf-8")' if decode else ""
+            refused.append(f"{name!r} ({kind}{remedy})")
     if refused:
         raise TypeError(
             "table_encoder takes numbers, booleans and categories; turn these columns into one of "
@@ -180,8 +419,12 @@ def _as_numbers(block):
             f"column {name!r} was numeric when the encoder was built and now is not ({column.dtype}): "
             f"give numbers there, or build the encoder with this table"
         )
+        if column.dtype == nw.Object:
+            refuse_bytes(column.to_numpy(), f"column {name!r}")
         if column.dtype == nw.Unknown and column.to_numpy().dtype.kind == "c":
             raise ValueError(why)  # a cast would drop the imaginary part
+        if column.dtype in _CATEGORY_DTYPES and any("_" in str(v) for v in column.to_list()):
+            raise ValueError(why)  # Python reads "1_000" as a number
         try:
             out[:, j] = column.cast(nw.Float64).to_numpy()
         except Exception as error:  # each dataframe library has its own class
@@ -206,9 +449,17 @@ def _as_text(block):
     table = nw.from_native(block, eager_only=True)
     out = np.empty(table.shape, dtype=object)
     for j, name in enumerate(table.columns):
+        if table[name].dtype not in (nw.String, nw.Categorical, nw.Enum):
+            refuse_bytes(table[name].to_numpy(), f"column {name!r}")
         values = zip(table[name].to_list(), table[name].is_null().to_list(), strict=True)
-        out[:, j] = [_MISSING if null else category_label(value) for value, null in values]
+        out[:, j] = [_MISSING if null else _category(value) for value, null in values]
     return out
+
+
+def _category(value):
+    """A value as the text of its category: a file may hold the number 1 as "1.0", too."""
+    text = category_label(value)
+    return text[:-2] if _WHOLE_NUMBER.fullmatch(text) else text
 
 
 def category_label(value):

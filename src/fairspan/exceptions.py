@@ -84,19 +84,23 @@ def each_warning_once() -> Iterator[None]:
             _said.reset(token)
 
 
-def warn_user(message: str, category: type[FairspanWarning]) -> None:
-    """Warn at the line of the user's code: the first frame outside fairspan and scikit-learn."""
+def warn_user(message: str, category: type[FairspanWarning], *, key: str | None = None) -> None:
+    """Warn at the line of the user's code: the first frame outside fairspan and what calls it.
+
+    Inside :func:`each_warning_once` only the first warning with the same ``key`` is given; the key is
+    the message if not given.
+    """
     # Names of columns stand in messages; one with an escape sequence would steer the terminal.
     message = printable(message)
     said = _said.get()
     if said is not None:
-        if message in said:
+        if (key or message) in said:
             return
-        said.add(message)
+        said.add(key or message)
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None:
         package = frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in ("fairspan", "sklearn", "contextlib"):
+        if package not in ("fairspan", "sklearn", "joblib", "contextlib"):
             break
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

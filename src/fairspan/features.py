@@ -107,13 +107,39 @@ class Kernel:
     def _base(self, X: Array, Z: Array) -> Array:
         if self.function is not None:
             if self.rowwise:
-                return np.asarray(pairwise_kernels(X, Z, metric=self.function, **self.params))
-            return np.asarray(self.function(X, Z, **self.params), dtype=np.float64)
+                gram = pairwise_kernels(X, Z, metric=self._entry)
+            else:
+                gram = _numbers(self.function(X, Z, **self.params))
+            return self._checked(gram, (len(X), len(Z)), f"matrices of {len(X)} and {len(Z)} rows")
         if self.name == "rbf":
             return RbfColumns(Z, self.params["gamma"])(X, np.empty((len(X), len(Z))))
         with np.errstate(over="ignore", invalid="ignore"):  # who asks looks at what came out
             gram = pairwise_kernels(X, Z, metric=self.name, filter_params=True, **self.params)
         return np.asarray(gram, dtype=np.float64)
+
+    def _entry(self, x: Array, z: Array) -> float:
+        """One entry of the kernel matrix, from a user's function of two rows."""
+        assert self.function is not None
+        value = _numbers(self.function(x, z, **self.params))
+        return float(self._checked(value, (), "two rows"))
+
+    def _checked(self, values: Array | None, shape: tuple[int, ...], of: str) -> Array:
+        """The result of a user's function; raise unless it has this shape and is finite."""
+        if values is None or values.shape != shape:
+            needed = f"an array of shape {shape}" if shape else "one number"
+            msg = (
+                f"The kernel {self.name!r} must return {needed} for {of}; it returned "
+                f"{_described(values)}."
+            )
+            raise ValueError(msg)
+        if not np.isfinite(values).all():
+            msg = (
+                f"The kernel {self.name!r} returned {int((~np.isfinite(values)).sum())} values that "
+                f"are not finite (NaN or infinity), of {values.size} for {of}. It must return finite "
+                f"numbers; check its parameters and the scale of X."
+            )
+            raise ValueError(msg)
+        return values
 
     def diagonal(self, X: Array) -> Array:
         """``kappa(x, x)`` row by row."""
@@ -132,22 +158,40 @@ class Kernel:
         """
         rows = X[: min(len(X), 3)]
         probe = np.concatenate([rows, rows])[:4]
+        failure = None
         try:
-            gram = np.asarray(function(rows, probe, **params), dtype=np.float64)
-        except Exception:  # user code: a row-form callable may raise anything on matrices
-            gram = np.empty(0)
+            gram = _numbers(function(rows, probe, **params))
+        except Exception as error:  # user code: a row-form callable may raise anything on matrices
+            gram, failure = None, error
         name = getattr(function, "__name__", type(function).__name__)
-        if gram.shape == (len(rows), len(probe)):
+        if gram is not None and gram.shape == (len(rows), len(probe)):
             return cls(name, params, function, rowwise=False)
-        value = np.asarray(function(rows[0], rows[-1], **params), dtype=np.float64)
-        if value.size != 1:
-            msg = (
-                f"The kernel {name!r} returned shape {gram.shape} for two matrices of "
-                f"{len(rows)} and {len(probe)} rows and {value.shape} for two rows. It must return "
-                f"a ({len(rows)}, {len(probe)}) Gram matrix, or one number for two rows."
-            )
-            raise ValueError(msg)
-        return cls(name, params, function, rowwise=True)
+        try:
+            value = _numbers(function(rows[0], rows[-1], **params))
+        except Exception:  # likewise: a matrix-form callable on two rows
+            if failure is not None:
+                raise
+            value = None
+        if value is not None and value.ndim == 0:
+            return cls(name, params, function, rowwise=True)
+        msg = (
+            f"The kernel {name!r} must return an array of shape ({len(rows)}, {len(probe)}) for "
+            f"matrices of {len(rows)} and {len(probe)} rows, or one number for two rows. It returned "
+            f"{_described(gram)} for the matrices and {_described(value)} for two rows."
+        )
+        raise ValueError(msg)
+
+
+def _numbers(values: Any) -> Array | None:
+    """What a user's function returned as float64; None if it is not an array of numbers."""
+    try:
+        return np.asarray(values, dtype=np.float64) if values is not None else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _described(values: Array | None) -> str:
+    return "no numbers" if values is None else f"shape {values.shape}"
 
 
 class RbfColumns:

@@ -88,6 +88,11 @@ def _newton(
     """Mode, log posterior, curvature, number of steps."""
     K = theta.shape[1] + 1
 
+    def log_posterior(theta: Array) -> float:
+        flat = theta.T.ravel()
+        value = sum(_probabilities(block, theta)[0] for block in blocks())
+        return value - 0.5 * float(flat @ prior @ flat)
+
     def objective(theta: Array) -> tuple[float, Array, Array]:
         value, slope, curvature = _pass(blocks(), theta, K)
         flat = theta.T.ravel()
@@ -100,7 +105,7 @@ def _newton(
     value, slope, curvature = objective(theta)
     n_steps = 0
     while True:
-        step = _solve(curvature, slope)
+        step = _Factor(curvature).solve(slope)
         decrement = float(np.sqrt(max(float(slope @ step), 0.0)))
         if decrement <= _DECREMENT:
             theta = theta + step.reshape(K - 1, -1).T
@@ -109,15 +114,16 @@ def _newton(
             _warn_separated(decrement)
             return theta, value, curvature, n_steps
         n_steps += 1
-        length = 1.0
+        change, length = step.reshape(K - 1, -1).T, 1.0
+        # Near the mode an increase is lost in rounding, so such a step is accepted.
+        enough = value - 1e-12 * abs(value)
+        # Steps are compared by their value alone: the curvature is the costly part.
         for _ in range(_MAX_HALVINGS):
-            candidate = theta + length * step.reshape(K - 1, -1).T
-            found = objective(candidate)
-            # An increase lost in rounding still counts: the last steps are there.
-            if found[0] >= value - 1e-12 * abs(value):
+            candidate = theta + length * change
+            if log_posterior(candidate) >= enough:
                 break
             length /= 2.0
-        theta, (value, slope, curvature) = candidate, found
+        theta, (value, slope, curvature) = candidate, objective(candidate)
 
 
 def class_curvature(shares: Array) -> float:
@@ -157,12 +163,14 @@ def fit_laplace(
     each[1:, 1:] = precision
     prior = np.asarray(np.kron(_coupling(K), each), dtype=np.float64)
     theta, value, curvature, n_steps = _newton(blocks, start, prior)
-    cov = _solve(curvature, np.eye(len(curvature)))
-    # log Z = log p(y, mode) + log det(P)/2 - log det(H)/2, and (2 pi)^1/2 for each flat intercept.
-    evidence = value + 0.5 * (K - 1) * np.log(2.0 * np.pi)
-    evidence -= 0.5 * float(np.linalg.slogdet(curvature)[1])
+    factor = _Factor(curvature)
+    cov = factor.solve(np.eye(len(curvature)))
+    # log Z = log p(y, mode) + log det(prior)/2 - log det(H)/2, and (2 pi)^1/2 for each flat
+    # intercept. The prior is (I - 11'/K) (x) P, and det(I - 11'/K) = 1/K on the K - 1 free classes.
+    evidence = value + 0.5 * (K - 1) * np.log(2.0 * np.pi) - 0.5 * factor.log_det
     if d:
-        evidence += 0.5 * float(np.linalg.slogdet(np.kron(_coupling(K), precision))[1])
+        log_det = float(np.linalg.slogdet(precision)[1])
+        evidence += 0.5 * ((K - 1) * log_det - d * np.log(K))
     return Laplace(theta[1:], theta[0], (cov + cov.T) / 2.0, float(evidence), n_steps)
 
 
@@ -201,16 +209,11 @@ def _pass(rows: Iterable[ScoreBlock], theta: Array, K: int) -> tuple[float, Arra
     value, slope = 0.0, np.zeros((K - 1, size))
     sums = np.zeros((len(first), size * (size + 1) // 2))
     for block in rows:
-        free = theta.T @ block.design
-        top = np.maximum(free.max(axis=0), 0.0)  # class 0 has 0
-        p = np.exp(free - top)
-        total = p.sum(axis=0) + np.exp(-top)
-        p /= total
+        log_likelihood, p = _probabilities(block, theta)
         bend = np.array([p[k] * (float(k == m) - p[m]) for k, m in zip(first, second, strict=True)])
-        logs = top + np.log(total)
         if block.weight is not None:
-            logs, p, bend = logs * block.weight, p * block.weight, bend * block.weight
-        value += float((theta.T * block.counted).sum() - logs.sum())
+            p, bend = p * block.weight, bend * block.weight
+        value += log_likelihood
         slope += block.counted - p @ block.design.T
         sums += bend @ block.products.T
     curvature = np.empty((K - 1, K - 1, size, size))
@@ -222,13 +225,44 @@ def _pass(rows: Iterable[ScoreBlock], theta: Array, K: int) -> tuple[float, Arra
     return value, slope.T, flat
 
 
-def _solve(curvature: Array, right: Array) -> Array:
-    """Scaled first: scores of very different length must not cost digits."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(curvature), 1e-300))
-    unit = curvature * scale[:, None] * scale
-    right = (right.T * scale).T
-    try:
-        found = scipy.linalg.cho_solve(scipy.linalg.cho_factor(unit, lower=True), right)
-    except np.linalg.LinAlgError:  # separated classes: no curvature is left to rounding
-        found = scipy.linalg.lstsq(unit, right, cond=1e-12)[0]
-    return np.asarray((found.T * scale).T)
+def _probabilities(block: ScoreBlock, theta: Array) -> tuple[float, Array]:
+    """Log likelihood of a block, and the probabilities of the free classes, (K - 1, m)."""
+    free = theta.T @ block.design
+    top = np.maximum(free.max(axis=0), 0.0)  # class 0 has 0
+    p = np.exp(free - top)
+    total = p.sum(axis=0) + np.exp(-top)
+    p /= total
+    logs = top + np.log(total)
+    if block.weight is not None:
+        logs = logs * block.weight
+    return float((theta.T * block.counted).sum() - logs.sum()), p
+
+
+class _Factor:
+    """A factorised curvature, scaled to a unit diagonal: lengths of scores cost no digits."""
+
+    def __init__(self, curvature: Array) -> None:
+        self._scale = 1.0 / np.sqrt(np.maximum(np.diag(curvature), 1e-300))
+        self._unit = curvature * self._scale[:, None] * self._scale
+        try:
+            self._cholesky = scipy.linalg.cho_factor(self._unit, lower=True)
+        except np.linalg.LinAlgError:  # separated classes: rounding leaves no curvature
+            self._cholesky = None
+
+    def solve(self, right: Array) -> Array:
+        """Solution for a vector or for columns."""
+        right = (right.T * self._scale).T
+        if self._cholesky is None:
+            found = scipy.linalg.lstsq(self._unit, right, cond=1e-12)[0]
+        else:
+            found = scipy.linalg.cho_solve(self._cholesky, right)
+        return np.asarray((found.T * self._scale).T)
+
+    @property
+    def log_det(self) -> float:
+        """Logarithm of the determinant's absolute value."""
+        if self._cholesky is None:
+            unit = float(np.linalg.slogdet(self._unit)[1])
+        else:
+            unit = 2.0 * float(np.log(np.diag(self._cholesky[0])).sum())
+        return unit - 2.0 * float(np.log(self._scale).sum())

@@ -9,6 +9,7 @@ Common to all: ``sensitive_features`` may hold several attributes of any type (l
 pandas or polars); the result is the worst over them, and :func:`by_attribute` gives each. Scores
 may have several columns, one per class; the worst counts. A constant score tells nothing about S,
 so its correlations and distances are 0; a constant S is an error. Weight k is k copies of a row.
+pandas objects are matched by their index: rows are put into the order of the scores or decisions.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 import sklearn
 from sklearn.metrics import make_scorer
 
+from fairspan._alignment import align_rows
 from fairspan._decision_metrics import (
     demographic_parity_difference,
     demographic_parity_ratio,
@@ -38,6 +40,7 @@ from fairspan._score_metrics import (
     ks_distance,
     statistical_parity_correlation,
 )
+from fairspan.exceptions import each_warning_once
 
 __all__ = [
     "by_attribute",
@@ -123,7 +126,12 @@ def by_attribute(
     --------
     >>> from fairspan.metrics import by_attribute
     >>> s = {"sex": ["F", "M", "F", "M"], "age": [20.0, 20.0, 50.0, 35.0]}
-    >>> each = by_attribute("statistical_parity_correlation", [1, 2, 1, 2], sensitive_features=s)
+    >>> each = by_attribute(
+    ...     "statistical_parity_correlation",
+    ...     [1, 2, 1, 2],
+    ...     sensitive_features=s,
+    ...     sensitive_kind={"age": "continuous"},
+    ... )
     >>> {name: round(value, 3) for name, value in each.items()}
     {'sex': 1.0, 'age': 0.302}
     """
@@ -131,14 +139,24 @@ def by_attribute(
     is_ours = "sensitive_kind" in inspect.signature(function).parameters
     if not args:
         raise ValueError("by_attribute needs the arguments of the metric, e.g. the scores")
-    sizes = {f"argument {i + 1}": len(arg) for i, arg in enumerate(args)}
-    weight = kwargs.get("sample_weight")
-    rows = read_rows(sensitive_features, sensitive_kind, weight, sizes)
+    names = [f"argument {i + 1}" for i in range(len(args))]
+    columns = dict(zip(names, args, strict=True))
+    weight = {"sample_weight": kwargs["sample_weight"]} if "sample_weight" in kwargs else {}
+    given = align_rows(
+        **{names[-1]: args[-1], **columns}, sensitive_features=sensitive_features, **weight
+    )
+    columns = {name: given[name] for name in names}
+    kwargs |= {name: given[name] for name in weight}
+    sizes = {name: len(column) for name, column in columns.items()}
     out = {}
-    for name, attribute in rows.attributes.items():
-        one = {name: attribute.values} if is_ours else attribute.values
-        options = {"sensitive_kind": rows.kinds[name], **kwargs} if is_ours else kwargs
-        out[name] = function(*args, sensitive_features=one, **options)
+    with each_warning_once():
+        rows = read_rows(
+            given["sensitive_features"], sensitive_kind, kwargs.get("sample_weight"), sizes
+        )
+        for name, attribute in rows.attributes.items():
+            one = {name: attribute.values} if is_ours else attribute.as_given()
+            options = {"sensitive_kind": rows.kinds[name], **kwargs} if is_ours else kwargs
+            out[name] = function(*columns.values(), sensitive_features=one, **options)
     return out
 
 
@@ -162,15 +180,21 @@ def correlation_noise(n_test: float, n_train: float) -> float:
 
 
 @dataclass(frozen=True)
-class _WithTarget:
-    """``metric(scores)`` under the signature scikit-learn's scorers call; a class, to pickle."""
+class _ScorerMetric:
+    """A metric under the signature that scikit-learn's scorers call; a class, to pickle."""
 
     metric: Callable[..., float]
+    uses_target: bool
 
-    def __call__(self, y_true: Any, scores: Any, **kwargs: Any) -> float:
-        """The metric; the target is not used."""
-        del y_true
-        return self.metric(scores, **kwargs)
+    def __call__(self, y_true: Any, predicted: Any, **kwargs: Any) -> float:
+        """The metric, after a check that y_true and S are in the order of the predictions."""
+        rows = {
+            key: kwargs[key] for key in ("sensitive_features", "sample_weight") if key in kwargs
+        }
+        given = align_rows(y_pred=predicted, y_true=y_true, **rows)
+        predicted, y_true = given.pop("y_pred"), given.pop("y_true")
+        args = (y_true, predicted) if self.uses_target else (predicted,)
+        return self.metric(*args, **kwargs | given)
 
     @property
     def __name__(self) -> str:  # scikit-learn prints a scorer by it
@@ -248,7 +272,7 @@ def fairness_scorer(
         request["sample_weight"] = None  # an error if passed and not decided on, never ignored
     with sklearn.config_context(enable_metadata_routing=True):
         return make_scorer(
-            entry.metric if entry.uses_target else _WithTarget(entry.metric),
+            _ScorerMetric(entry.metric, entry.uses_target),
             response_method=response_method,
             greater_is_better=greater_is_better,
             **kwargs,

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan._linalg import Array
+from fairspan._row_sketch import RowSketch
 from fairspan.codes import Codes
 from fairspan.exceptions import IncompatibleMomentsError
 
@@ -106,6 +107,7 @@ class Moments:
     sum_log_weight: float
     first_index: int  # global index of the first row seen, -1 if none
     first_row: Array  # (D,): its columns; the paper's sign rule reads them
+    row_sketch: RowSketch | None = None  # to recognise these rows later; None if not known
 
     @classmethod
     def empty(
@@ -131,7 +133,7 @@ class Moments:
             zeros(G), zeros(G), counts(G), zeros(G, D), zeros(G, D, D),
             zeros(G, H), zeros(G, H), counts(G, H), zeros(G, H, D),
             zeros(G, V), zeros(G, V), counts(G, V), zeros(G, V), zeros(G, V), zeros(G, V, D),
-            zeros(G, V, D), 0.0, -1, zeros(D),
+            zeros(G, V, D), 0.0, -1, zeros(D), RowSketch.empty(fingerprint),
         )  # fmt: skip
 
     @staticmethod
@@ -202,6 +204,7 @@ class Moments:
             sum_log_weight=self.sum_log_weight + other.sum_log_weight,
             first_index=self.first_index if mine else other.first_index,
             first_row=self.first_row if mine else other.first_row,
+            row_sketch=_both(self.row_sketch, other.row_sketch),
         )
 
     def over_cells(self) -> Moments:
@@ -220,7 +223,7 @@ class Moments:
     def _together(self, parts: list[Moments]) -> Moments:
         """Their sum, with what belongs to all rows counted once."""
         merged = parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
-        return replace(merged, sum_log_weight=self.sum_log_weight)
+        return replace(merged, sum_log_weight=self.sum_log_weight, row_sketch=self.row_sketch)
 
     def _groups(self, groups: slice, n_folds: int) -> Moments:
         """Some of the groups, as moments of their own."""
@@ -229,7 +232,7 @@ class Moments:
             for f in fields(self)
             if isinstance(getattr(self, f.name), np.ndarray) and f.name != "first_row"
         }
-        return replace(self, n_folds=n_folds, **kept)
+        return replace(self, n_folds=n_folds, row_sketch=None, **kept)
 
     def project(self, basis: Array) -> Moments:
         """Moments of ``columns @ basis``: whitening once, after the pass."""
@@ -296,6 +299,10 @@ class Moments:
             float(self.column_square[g, v].sum() + w @ gap**2),
             self.column_cross[g, v].sum(axis=0) + (w * gap) @ (self.column_centre[g, v] - centre),
         )
+
+
+def _both(a: RowSketch | None, b: RowSketch | None) -> RowSketch | None:
+    return b if a is None else a if b is None else a + b
 
 
 def merge_mean(wa: Array, a: Array, wb: Array, b: Array) -> tuple[Array, Array, Array]:

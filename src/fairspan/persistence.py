@@ -9,12 +9,14 @@ import os
 import zipfile
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from fairspan._files import check_archive, first_line, inert, whole_file
+from fairspan._files import atomic_write, check_archive, first_line, inert
+from fairspan._row_sketch import RowSketch
 from fairspan.estimators._base import FairKernelEstimator
 from fairspan.estimators._dial import Position
 from fairspan.estimators._pilot import Pilot
@@ -27,12 +29,16 @@ FORMAT = 1
 
 # Our own classes and what numpy needs; scikit-learn's estimators are on skops's own list.
 TRUSTED = (
+    "fairspan._parameters.FitConfig",
+    "fairspan._row_sketch.RowSketch",
     "fairspan.calibration.Link",
     "fairspan.certificates.BlockCertificate",
     "fairspan.certificates.Certificate",
     "fairspan.codes.Cells",
     "fairspan.codes.Coder",
     "fairspan.codes.CrossedCoder",
+    "fairspan.encoding.CategoryEncoder",
+    "fairspan.encoding.TableEncoder",
     "fairspan.encoding._as_float",
     "fairspan.encoding._as_numbers",
     "fairspan.encoding._as_text",
@@ -87,35 +93,53 @@ def _skops() -> Any:
     return skops.io
 
 
-def save_model(model: Any, path: str | os.PathLike[str], *, keep_moments: bool = True) -> Path:
+def save_model(
+    model: Any, path: str | os.PathLike[str], *, keep_moments: bool = True, row_sketch: bool = True
+) -> Path:
     """Write a fitted model to one file.
 
     Parameters
     ----------
     model : fitted fairspan estimator
     path : path
-        Written atomically: a killed process leaves the old file, or none.
+        Written atomically: a killed process leaves the old file, or none. An existing file keeps its
+        permissions, and a symbolic link its target.
     keep_moments : bool, default=True
         False makes the file smaller by the moments, cells * folds * D^2 numbers. The loaded model
         transforms and moves along the dial; ``partial_fit`` and ``merge`` then refuse.
+    row_sketch : bool, default=True
+        False leaves out the sketch of the fitted rows, with which :func:`audit` finds out that it is
+        given rows of the fit: 16 bits of a keyed hash of X for at most 4,096 rows.
 
     Returns
     -------
     Path
+
+    Raises
+    ------
+    ValueError
+        If the model is not fitted, or a parameter other than ``fairness``, ``dial`` and ``verbose`` was
+        changed after the fit.
     """
     if not isinstance(model, FairKernelEstimator) or not _has_something(model):
         msg = f"save_model takes a fitted fairspan estimator; got {type(model).__name__}."
         raise ValueError(msg)
+    model._check_unchanged()
     skops = _skops()
     model = copy(model)
+    del model._fit_config  # the parameters in the file are those of the fit
     if isinstance(model.random_state, np.random.RandomState):
         model.random_state = None  # a generator's state is no part of a fitted model
+    sketch = model._fitted_rows if row_sketch else None
+    model._row_sketch = None if sketch is None else sketch.shortened()
+    if hasattr(model, "moments_"):
+        model.moments_ = replace(model.moments_, row_sketch=model._row_sketch)
     if not keep_moments:
         for name in ("moments_", "_counter"):
             model.__dict__.pop(name, None)
     target = Path(path)
     payload = {"format": FORMAT, "fairspan": _version(), "model": model}
-    with whole_file(target) as part:
+    with atomic_write(target) as part:
         skops.dump(payload, part)
         # What cannot be loaded again is refused while the model is still at hand.
         with part.open("rb") as file:
@@ -200,7 +224,10 @@ def _has_something(model: Any) -> bool:
 
 def _is_ours(model: FairKernelEstimator) -> bool:
     """The parts of a fit are what they are in a fit, as far as a look can tell."""
-    kinds = {"moments_": Moments, "pilot_": Pilot, "_solution": Solution, "_position": Position}
+    kinds: dict[str, Any] = {
+        "moments_": Moments, "pilot_": Pilot, "_solution": Solution, "_position": Position,
+        "_fitted_rows": RowSketch | None,
+    }  # fmt: skip
     there = [(getattr(model, name), kind) for name, kind in kinds.items() if hasattr(model, name)]
     return _has_something(model) and all(isinstance(one, kind) for one, kind in there)
 

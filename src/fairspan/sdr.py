@@ -21,6 +21,7 @@ from fairspan.moments import ColumnStats, LevelStats, Moments, Pooled, kish
 
 __all__ = [
     "MIN_ROWS",
+    "MIN_SHARE",
     "CodeBlock",
     "Directions",
     "canonical_directions",
@@ -38,7 +39,11 @@ __all__ = [
 ]
 
 MIN_ROWS = 5
-_CODE_RANK_TOL = 1e-10
+# Levels with a smaller share of the weight are left out. If the mean of a group with share p lies g
+# standard deviations off, the correlation is g sqrt(p). Certificates show correlations down to 1e-10,
+# so "<1e-10" means g < 1e-5 for all groups above this share, but nothing for a share of 1e-20. The
+# rounding of g is about 2e-16 / sqrt(p), 2e-11 at this share.
+MIN_SHARE = 1e-10
 _GRID_DECADES = (-7.0, 0.0)
 _GRID_STEP = 0.25
 TEST_LEVEL = 0.05
@@ -55,7 +60,7 @@ class CodeBlock:
     delta: Array  # (D, r)
     n_effective: float  # Kish size of the rows used
     n_rows: int
-    left_out: tuple[int, ...] = ()  # categories with too few rows
+    left_out: tuple[int, ...] = ()  # categories with too few rows or too little weight
     merged: int = 0  # slices merged into a neighbour
 
     @property
@@ -64,22 +69,30 @@ class CodeBlock:
         return int(self.delta.shape[1])
 
 
-def usable_levels(rows: Sequence[int], *, ordered: bool, min_rows: int) -> list[list[int]]:
+def usable_levels(
+    rows: Sequence[int], weight: Sequence[float] | None = None, *, ordered: bool, min_rows: int
+) -> list[list[int]]:
     """Levels to use, as groups of level indices.
 
-    A *slice* with too few rows is merged with its smaller neighbour, never dropped (dropping lost
-    34 % of rows and left an in-cell correlation of .46); a *category* with too few is left out.
+    A level needs ``min_rows`` rows and more than ``MIN_SHARE`` of the weight. A *slice* with less is
+    merged with its smaller neighbour, never dropped (dropping lost 34 % of rows and left an in-cell
+    correlation of .46); a *category* with less is left out.
     """
-    groups = [[h] for h, n in enumerate(rows) if n > 0]
-    if not ordered:
-        return [g for g in groups if rows[g[0]] >= min_rows]
+    weight = rows if weight is None else weight
+    least = MIN_SHARE * sum(weight)
 
     def size(group: list[int]) -> int:
         return sum(rows[h] for h in group)
 
+    def enough(group: list[int]) -> bool:
+        return size(group) >= min_rows and sum(weight[h] for h in group) > least
+
+    groups = [[h] for h, n in enumerate(rows) if n > 0]
+    if not ordered:
+        return [group for group in groups if enough(group)]
     while len(groups) > 1:
-        small = min(range(len(groups)), key=lambda i: size(groups[i]))
-        if size(groups[small]) >= min_rows:
+        small = min(range(len(groups)), key=lambda i: (enough(groups[i]), size(groups[i])))
+        if enough(groups[small]):
             break
         neighbours = [i for i in (small - 1, small + 1) if 0 <= i < len(groups)]
         partner = min(neighbours, key=lambda i: size(groups[i]))
@@ -91,8 +104,10 @@ def usable_levels(rows: Sequence[int], *, ordered: bool, min_rows: int) -> list[
 def level_block(
     stats: LevelStats, cell_weight: float, *, ordered: bool, min_rows: int = MIN_ROWS
 ) -> CodeBlock | None:
-    """Block of a coded attribute; None when fewer than two levels have enough rows."""
-    groups = usable_levels(stats.rows.tolist(), ordered=ordered, min_rows=min_rows)
+    """Block of a coded attribute; None when fewer than two levels have enough rows and weight."""
+    groups = usable_levels(
+        stats.rows.tolist(), stats.weight.tolist(), ordered=ordered, min_rows=min_rows
+    )
     occurring = [h for h, n in enumerate(stats.rows.tolist()) if n > 0]
     used = [h for group in groups for h in group]
     if len(groups) < 2:
@@ -101,12 +116,13 @@ def level_block(
     mean = np.stack([stats.weight[g] @ stats.mean[g] for g in groups]) / weight[:, None]
     total = float(weight.sum())
     p = weight / total
-    gap = (mean - p @ mean) * p[:, None]  # Cov(psi, 1[level h]) row by row
-    values, vectors = scipy.linalg.eigh(np.diag(p) - np.outer(p, p))
-    keep = values > _CODE_RANK_TOL * values[-1]
-    whiten = vectors[:, keep] / np.sqrt(values[keep])
+    # Cov(psi, 1[level h]) is (mean_h - mean) p_h. The covariance of the indicators is Q (I - qq') Q with
+    # q = sqrt(p) and Q = diag(q), so Q^-1 B whitens them for any orthonormal basis B of the complement
+    # of q: k - 1 codes of k levels, without a cut between small eigenvalues and zero.
+    root = np.sqrt(p)
+    codes = scipy.linalg.null_space(root[None])
     return CodeBlock(
-        gap.T @ whiten * np.sqrt(total / cell_weight),
+        ((mean - p @ mean) * root[:, None]).T @ codes * np.sqrt(total / cell_weight),
         kish(total, float(stats.weight2[used].sum())),
         int(stats.rows[used].sum()),
         tuple(h for h in occurring if h not in used),

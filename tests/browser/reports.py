@@ -55,16 +55,22 @@ def read_study(path: Path) -> dict[str, Any]:
     """The study that a page carries."""
     study = json.loads(_carried(path.read_text(encoding="utf-8"))[1])
     before, after = study.pop("code")  # stored once for all places
+    study["scatter"] = dict(study["scatter"])
+    study["tradeoff"]["parity"] = dict(study["tradeoff"]["parity"])
     for place in study["positions"]:
         place["snippet"] = before + place["snippet"] + after
+        for part in ("scores", "rates", "calibration", "continuous"):
+            place[part] = dict(place[part])
     return study
 
 
 def with_study(example: Example, study: dict[str, Any], path: Path) -> Path:
     """The same page about another study."""
+    from fairspan.report._html import script_json
+    from fairspan.report._study import for_page
+
     before, _, after = _carried(example.path.read_text(encoding="utf-8"))
-    text = json.dumps(study).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    path.write_text(before + text + after, encoding="utf-8")
+    path.write_text(before + script_json(for_page(study)) + after, encoding="utf-8")
     return path
 
 
@@ -138,6 +144,30 @@ def small_group(path: Path, **options: Any) -> Example:
     return _explore(
         path, table, target="repaid", sensitive_features=["group", "age"],
         features=["income", "debt"], sensitive_kind={"age": "continuous"}, name="small.csv", **options,
+    )  # fmt: skip
+
+
+def inherited_names(path: Path) -> Example:
+    """Protected columns named as parts of every JavaScript object."""
+    rng = np.random.default_rng(5)
+    table, income, lift = _people(rng, 480)
+    table["repaid"] = np.where(income + lift + rng.normal(size=480) > 0.5, "yes", "no")
+    names = {"group": "constructor", "sex": "__proto__", "age": "toString"}
+    return _explore(
+        path, table.rename(columns=names), target="repaid", sensitive_features=[*names.values()],
+        features=["income", "debt", "job"], name="names.csv",
+    )  # fmt: skip
+
+
+def several_classes(path: Path, **options: Any) -> Example:
+    """Three classes."""
+    rng = np.random.default_rng(6)
+    table, income, _ = _people(rng, 600)
+    score = income + rng.normal(size=600)
+    table["grade"] = np.select([score < 0, score < 1], ["low", "mid"], "top")
+    return _explore(
+        path, table, target="grade", sensitive_features=["sex"], features=["income", "debt"],
+        name="grades.csv", **options,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.browser.reports import EXAMPLES, with_study
+from tests.browser.reports import EXAMPLES, inherited_names, several_classes, with_study
 
 ALL = sorted(EXAMPLES)
 CSP = (
@@ -323,3 +323,87 @@ def test_a_model_that_decides_alike_for_everyone_is_called_so(opened, examples, 
         move(page, i)
         text = page.inner_text("#headline")
         assert text.endswith("Everyone held out is decided alike: repaid = yes.") == said
+
+
+# ------------------------------------------------------------------ names that JavaScript knows, too
+
+
+@pytest.fixture(scope="module")
+def inherited(browser, tmp_path_factory):
+    """A page about columns whose names every JavaScript object has."""
+    return inherited_names(tmp_path_factory.mktemp("inherited") / "names.html")
+
+
+@pytest.mark.regression("charts die for a protected column named constructor or __proto__")
+def test_a_column_may_be_named_as_a_part_of_every_object(opened, inherited):
+    page = opened("", path=inherited.path)
+    names = [one["name"] for one in inherited.study["attributes"]]
+    assert names[:3] == ["constructor", "__proto__", "toString"]
+    for attribute in names:
+        page.select_option("#attribute", value=attribute)
+        for i in (0, 10):
+            move(page, i)
+            at = inherited.study["positions"][i]
+            check_rates(page, inherited.study, at, attribute)
+            means = at["scores"].get(attribute, {"means": []})["means"]
+            assert [row[0] for row in table_numbers(page, "#view-scores")] == means
+            assert page.is_visible("#view-continuous") == (attribute in at["continuous"])
+    drawn = page.locator(".plot .main-svg").evaluate_all("all => all.length")
+    assert drawn > 0
+    assert page.locator(".failed").count() == 0
+
+
+def test_a_view_that_fails_says_so_and_the_others_go_on(opened, examples, tmp_path):
+    study = copy.deepcopy(examples["loans"].study)
+    for at in study["positions"]:
+        at["calibration"] = {name: [{"group": "x", "points": None}] for name in at["calibration"]}
+        at["certificate"]["held_out"] = [{"attribute": None, "value": None}, None]
+    page = opened("loans", path=with_study(examples["loans"], study, tmp_path / "broken.html"))
+    for i in (0, 5):
+        move(page, i)
+        for view in ("#view-calibration", "#view-certificate"):
+            assert page.locator(f"{view} .failed").count() == 1
+            assert page.inner_text(f"{view} .failed").startswith("This view could not be drawn (")
+        assert page.locator(".failed").count() == 2
+        assert shown(page, "#tiles", "error") == [
+            study["positions"][i]["headline"]["error"]["value"]
+        ]
+        assert table_numbers(page, "#view-rates")
+    assert any("error" in text for text in opened.troubles)
+    opened.troubles.clear()
+
+
+def test_a_page_that_fails_as_a_whole_says_so(browser, examples, tmp_path):
+    study = copy.deepcopy(examples["loans"].study)
+    study["tradeoff"]["error"] = None
+    path = with_study(examples["loans"], study, tmp_path / "none.html")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    assert "This page could not be drawn" in page.inner_text("main")
+    page.close()
+
+
+# ------------------------------------------------------------------ the favourable class
+
+
+def test_a_guessed_class_is_announced_at_the_top(opened, examples, tmp_path):
+    study = copy.deepcopy(examples["loans"].study)
+    for named in (True, False):
+        study["target"] |= {"named": named, "reason": "the larger of the two labels"}
+        page = opened("loans", path=with_study(examples["loans"], study, tmp_path / "guess.html"))
+        facts = page.inner_text("#facts")
+        assert "repaid = yes" in facts
+        assert ("This is a guess (the larger of the two labels)" in facts) != named
+        assert ("--positive CLASS" in facts) != named
+        text = page.inner_text("body")
+        assert "Gained" not in text
+        assert "Now predicted repaid = yes" in text
+
+
+def test_the_named_class_of_several_is_the_one_in_the_texts(opened, tmp_path):
+    example = several_classes(tmp_path / "classes.html", pos_label="mid")
+    page = opened("", path=example.path)
+    assert page.is_hidden("#class-choice")
+    assert "mid" in page.inner_text("#facts")
+    assert "Now predicted mid" in page.inner_text("#view-changed")
+    assert "Decided mid" in page.inner_text("#view-confusion")

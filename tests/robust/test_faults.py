@@ -50,7 +50,7 @@ from tests.small import FIXED, table
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = str(Path(fairspan.__file__).parent)
 POINTS = 14  # of interruption, in each call
-MANAGERS = ("_unchanged_on_error", "_seeded", "naming_rows", "whole_file")
+MANAGERS = ("_unchanged_on_error", "_seeded", "naming_rows", "atomic_write")
 pytestmark = pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and forks as POSIX has them")
 
@@ -274,11 +274,11 @@ def draw(path, found, *, atomic=True):
     """A picture, as the command line writes it."""
     from matplotlib import pyplot
 
-    from fairspan._files import whole_file
+    from fairspan._files import atomic_write
 
     pyplot.switch_backend("agg")
     figure = found.plot().figure_
-    with whole_file(path) if atomic else contextlib.nullcontext(path) as part:
+    with atomic_write(path) if atomic else contextlib.nullcontext(path) as part:
         figure.savefig(part, format="png")
     pyplot.close(figure)
 

@@ -93,7 +93,7 @@ def test_the_certificate_says_what_it_does_not_cover(certificate):
     )
     text = str(replace(certificate, blocks=blocks))
     assert "NOT constrained, too few rows or no variation: race in y=1." in text
-    assert "NOT covered, too few rows: race=other in y=0." in text
+    assert "NOT covered, too few rows or too little weight: race=other in y=0." in text
     assert "y=1   race       not constrained  ?" in text
     assert "only the mean of y is left" in str(replace(certificate, n_functions=0))
 

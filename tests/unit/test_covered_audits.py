@@ -192,6 +192,7 @@ def test_weighted_rows_are_drawn_for_the_tests_and_it_is_said():
     assert y.any()
 
 
+@pytest.mark.filterwarnings("ignore:About 100% of these rows were used for fitting")
 def test_a_certificate_within_strata_names_them():
     X, y, s, _ = rows()
     where = np.where(X[:, 2] > 0.3, "north", "south")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.base import clone
 
+from fairspan import DataWarning
 from fairspan.encoding import table_encoder
 
 pd = pytest.importorskip("pandas")
@@ -166,14 +167,16 @@ def test_max_categories_bounds_the_width():
 
 def test_unseen_category_joins_the_infrequent_one():
     table = pd.DataFrame({"c": ["a"] * 10 + ["b"] * 10 + ["rare"]})
-    Z = encode(table, pd.DataFrame({"c": ["unseen", None, "rare"]}))
+    with pytest.warns(DataWarning, match="column 'c': 1 of 2 values were not in the training data"):
+        Z = encode(table, pd.DataFrame({"c": ["unseen", None, "rare"]}))
     assert (Z["c=(infrequent)"] == 1).all()
     assert (Z.sum(axis="columns") == 1).all()
 
 
 def test_unseen_category_without_an_infrequent_one_is_zero():
     table = pd.DataFrame({"c": ["a"] * 10 + ["b"] * 10})
-    Z = encode(table, pd.DataFrame({"c": ["unseen", None]}))
+    with pytest.warns(DataWarning, match="column 'c': 1 of 1 values were not in the training data"):
+        Z = encode(table, pd.DataFrame({"c": ["unseen", None]}))
     assert Z.columns.tolist() == ["c=a", "c=b"]
     assert (Z == 0).all(axis=None)
 

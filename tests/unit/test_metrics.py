@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from tests.golden.cases import CASES, load_case
 
-from fairspan import metrics
+from fairspan import DataWarning, metrics
 from fairspan.metrics import (
     by_attribute,
     correlation_noise,
@@ -170,9 +170,10 @@ def test_continuous_attribute_equals_plain_loops_and_is_sliced_by_the_rule(value
         at = [-(-i * len(copies) // n_bins) - 1 for i in range(1, n_bins)]
         edges = sorted({copies[k] for k in at} - {copies[0]}) or sorted(set(s))[1:2]
     codes = [sum(v >= e for e in edges) for v in s]
-    kw = {"sensitive_features": s, "sample_weight": w, "n_bins": n_bins}
+    kw = {"sensitive_features": s, "sample_weight": w, "sensitive_kind": "continuous"}
     expected = plain_correlation(f.tolist(), s.tolist(), w.tolist())
-    found = statistical_parity_correlation(f, sensitive_features=s, sample_weight=w)
+    found = statistical_parity_correlation(f, **kw)
+    kw["n_bins"] = n_bins
     assert found == pytest.approx(expected, abs=1e-9)
     expected = plain_ratio(f.tolist(), codes, w.tolist())
     assert correlation_ratio(f, **kw) == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -330,7 +331,8 @@ def test_kinds():
     f = np.arange(24.0) ** 2
     s = np.arange(24) % 3
     auto = statistical_parity_correlation(f, sensitive_features=s)
-    as_numbers = statistical_parity_correlation(f, sensitive_features=s.astype(float))
+    with pytest.warns(DataWarning, match="read as continuous numbers"):
+        as_numbers = statistical_parity_correlation(f, sensitive_features=s.astype(float))
     assert as_numbers == pytest.approx(abs(np.corrcoef(f, s)[0, 1]))
     assert auto == pytest.approx(plain_level_correlation(f, s, np.ones(24)))
     for kind in ("continuous", ["continuous"], {"a": "continuous"}):

@@ -64,7 +64,10 @@ CASES = [
     (FairRidge(**FIXED, method="rkhs", n_predictive_directions=3), "numeric"),
     (FairRidgeClassifier(**FIXED), "two"),
     (FairRidgeClassifier(**FIXED), "three"),
-    (FairRidgeClassifier(**FIXED, criterion="equalized_odds", subspace="fair"), "three"),
+    (
+        FairRidgeClassifier(**FIXED, criterion="equalized_odds", subspace="fair", n_slices=5),
+        "three",
+    ),
     (FairGPRegressor(**FIXED), "numeric"),
     (FairGPRegressor(**FIXED, subspace="fair"), "numeric"),
     (FairGPRegressor(**FIXED, prior="ard", n_predictive_directions=2), "numeric"),
@@ -326,7 +329,7 @@ def test_rows_of_weight_zero_do_not_exist():
     weight[::7] = 0.0
     keep = weight > 0
     some = {name: values[keep] for name, values in s.items()}
-    model = FairRidge(**FIXED)
+    model = FairRidge(**FIXED, n_slices=5)
     a = fairness_path(model, X, y, sensitive_features=s, sample_weight=weight, cv=3, n_points=3)
     b = fairness_path(model, X[keep], y[keep], sensitive_features=some, cv=3, n_points=3)
     np.testing.assert_allclose(a.outputs(1), b.outputs(1), atol=1e-9)
@@ -353,7 +356,12 @@ def test_progress_is_shown_on_request(capsys):
     X, y, s = make(n=60)
     for verbose in (0, 1):
         fairness_path(
-            FairRidge(**FIXED, verbose=verbose), X, y, sensitive_features=s, cv=2, n_points=3
+            FairRidge(**FIXED, n_slices=4, verbose=verbose),
+            X,
+            y,
+            sensitive_features=s,
+            cv=2,
+            n_points=3,
         )
         said = [line for line in capsys.readouterr().err.splitlines() if "folds" in line]
         expected = [f"[fairspan] folds of the path: {k} of 2" for k in (1, 2)] if verbose else []

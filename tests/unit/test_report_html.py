@@ -8,7 +8,7 @@ import pytest
 
 from fairspan.report import _html, _study
 from fairspan.report._html import fill, script_json
-from fairspan.report._study import fit_in, plain, share_code, to_text
+from fairspan.report._study import fit_in, for_page, plain, share_code, to_text
 
 NASTY = "</script><script>alert(1)</script><!--STUDY-->&amp;\u2028\u2029\u202e\x1b[31m=cmd()"
 
@@ -49,7 +49,7 @@ def test_the_page_holds_the_study_and_its_title_is_inert(monkeypatch):
     assert "<script>alert(1)" not in whole
     assert "<title>&lt;/script&gt;&lt;script&gt;alert(1)" in whole
     assert whole.count("/* plotly */") == 1
-    assert script_json(share_code(plain(study()))) in whole
+    assert script_json(for_page(plain(study()))) in whole
     assert "\u202e" not in whole
     assert "\x1b" not in whole
 
@@ -96,7 +96,7 @@ def test_a_wide_table_does_not_multiply_its_names():
     wide = study()
     for place in wide["positions"]:
         place["snippet"] = "name" * 10_000 + place["snippet"]
-    assert len(script_json(share_code(wide))) < 2 * 40_000
+    assert len(script_json(for_page(wide))) < 2 * 40_000
     assert len(fit_in(wide, 100_000)["fairness"]) == 11
 
 
@@ -108,7 +108,7 @@ def test_a_small_study_is_left_whole():
 
 
 def test_digits_go_before_places():
-    full = len(to_text(share_code(plain(study()))).encode())
+    full = len(to_text(for_page(plain(study()))).encode())
     found = fit_in(study(), most=full - 50)
     assert len(found["fairness"]) == 11
     assert found["positions"][0]["rates"][plain(NASTY)][0]["value"] == 0.3333
@@ -118,9 +118,9 @@ def test_digits_go_before_places():
 @pytest.mark.parametrize("start", [10, 3])
 def test_a_large_study_loses_places_evenly_and_says_so(start):
     given = study(size=100) | {"start": start}
-    most = len(to_text(share_code(plain(given))).encode()) // 2
+    most = len(to_text(for_page(plain(given))).encode()) // 2
     found = fit_in(given, most)
-    assert len(to_text(share_code(found)).encode()) <= most
+    assert len(to_text(for_page(found)).encode()) <= most
     assert 3 <= len(found["fairness"]) < 11
     assert (found["fairness"][0], found["fairness"][-1]) == (0, 1)
     assert np.diff(found["fairness"]).max() <= 0.41

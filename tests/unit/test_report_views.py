@@ -162,7 +162,7 @@ def test_confusion_counts_people_and_who_moved():
     before = np.array([False, True, True, False, True])
     found = confusion(chosen, positive, before, np.array([True, True, True, True, False]))
     assert found["confusion"] == {"tp": 1, "fp": 1, "tn": 1, "fn": 1}
-    assert (found["gained"], found["lost"]) == (1, 1)
+    assert (found["now_chosen"], found["no_longer_chosen"]) == (1, 1)
 
 
 @given(st.integers(0, 1000), st.integers(3, 10))

@@ -14,6 +14,7 @@ from fairspan._html import escaped, number, table
 from fairspan.auditing import Audit, Finding
 from fairspan.estimators import FairRidge, FairRidgeClassifier
 from fairspan.estimators.path import FairnessPath
+from fairspan.exceptions import DataWarning
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -142,7 +143,8 @@ def test_a_certificate_shows_its_table_and_its_words():
     X, y, s = small_table()
     est = FairRidgeClassifier(**FIXED, criterion="equalized_odds", n_sensitive_directions=1)
     age = X[:, 2] + 0.1 * X[:, 0]
-    est.fit(X, y, sensitive_features={"sex": s, "age": age})
+    with pytest.warns(DataWarning, match="4 of 10 in y=0, 4 of 10 in y=1"):
+        est.fit(X, y, sensitive_features={"sex": s, "age": age})
     certificate = est.certificate_
     found = read(certificate._repr_html_())
     assert "equalized odds" in found.captions[0]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.rows import Rows
 
 from fairspan._linalg import Tridiagonal
+from fairspan.moments import LevelStats
 from fairspan.sdr import (
     canonical_directions,
     column_block,
@@ -42,6 +43,23 @@ def test_a_small_slice_joins_its_smaller_neighbour(rows, groups):
 
 def test_a_small_category_is_left_out():
     assert usable_levels([9, 4, 5, 0], ordered=False, min_rows=5) == [[0], [2]]
+
+
+def test_a_level_without_weight_is_treated_as_one_without_rows():
+    rows, weight = [9, 9, 9], [1.0, 1e-50, 1.0]
+    assert usable_levels(rows, weight, ordered=False, min_rows=5) == [[0], [2]]
+    assert usable_levels(rows, weight, ordered=True, min_rows=5) == [[0, 1], [2]]
+
+
+@given(st.lists(st.floats(-9.9, 0.0), min_size=2, max_size=8))
+def test_every_level_with_a_share_of_the_weight_keeps_a_direction(decades):
+    weight = 10.0 ** np.array(decades)
+    k = len(weight)
+    usable = usable_levels([9] * k, weight.tolist(), ordered=False, min_rows=5)
+    assume(len(usable) == k)
+    stats = LevelStats(weight, weight**2 / 9.0, np.full(k, 9), np.eye(k))
+    block = level_block(stats, weight.sum(), ordered=False)
+    assert (block.rank, block.left_out) == (k - 1, ())
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=8))

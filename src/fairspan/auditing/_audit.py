@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._files import whole_file
+from fairspan._files import atomic_write
 from fairspan._html import audit_html
 from fairspan._metric_inputs import SensitiveKind
 from fairspan._progress import track
@@ -58,6 +58,9 @@ class Audit:
         Parameters it was made with, the positive class, and parts that could not be made, with the reason.
     rows : Audited or None
         What was audited, as clean arrays; in no file that is written.
+    fitted_share : float or None
+        Share of the audited rows that the model was fitted on; None where no such rows can be shown.
+        The numbers then hold for these rows, not for new people.
     """
 
     model: str
@@ -70,6 +73,7 @@ class Audit:
     kernel: KernelCheck | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     rows: Audited | None = None
+    fitted_share: float | None = None
 
     # ------------------------------------------------------------------ numbers
 
@@ -145,6 +149,7 @@ class Audit:
         out: dict[str, Any] = _plain(
             {
                 "fairspan": __version__, "model": self.model, "n_rows": self.n_rows,
+                "fitted_share": self.fitted_share,
                 "level": self.level, "settings": self.settings, "groups": self.groups,
                 "findings": [asdict(one) for one in self.findings],
                 "proxies": [asdict(one) for one in self.proxies],
@@ -193,7 +198,7 @@ class Audit:
 
 def _written(text: str, path: Any) -> str:
     if path is not None:
-        with whole_file(Path(path)) as part:
+        with atomic_write(Path(path)) as part:
             Path(part).write_text(text, encoding="utf-8")
     return text
 
@@ -235,10 +240,13 @@ def audit(
     min_rows: int = 30,
     max_attack_rows: int = 10_000,
     n_folds: int = 5,
-    random_state: Any = None,
+    random_state: Any = 0,
     verbose: int = 0,
 ) -> Audit:
     """Audit a model, or plain scores and decisions, on rows it was not fitted on.
+
+    Rows that a fairspan model was fitted on are recognised, also inside a pipeline: the audit then
+    warns, and says so before its numbers (``fitted_share``).
 
     Parameters
     ----------
@@ -260,7 +268,8 @@ def audit(
     representation : array-like of shape (n_samples, d), optional
         What to attack and to certify; the model's own by default, where it shows one.
     pos_label : label, optional
-        The favourable class: the larger of two labels if not given; of more, each in turn.
+        The favourable class. If not given: the ``pos_label`` of the model, if it has one; otherwise the
+        larger of two labels; of more, each in turn.
     sensitive_kind : str, sequence or mapping, default="auto"
         "auto", "categorical" or "continuous", for all attributes or one for each.
     intersectional : bool, default=True
@@ -282,8 +291,8 @@ def audit(
         Attackers learn on a sample of at most so many rows.
     n_folds : int, default=5
         Folds of everything cross-fitted.
-    random_state : int, RandomState or None
-        Makes the audit repeatable.
+    random_state : int, RandomState or None, default=0
+        Seed of resamples, permutations and attackers. None draws another one each time.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -335,7 +344,10 @@ def audit(
     out = Audit(
         data.name, data.n, level, groups, tuple(findings), tuple(evidence.proxies),
         tuple(evidence.bounds), evidence.kernel, _shown(settings, data, missing), data,
+        data.fitted_share,
     )  # fmt: skip
+    if data.fitted_share is not None:
+        warn_user(out.warnings[0], DataWarning)
     if evidence.kernel is not None and evidence.kernel.misspecified:
         warn_user(evidence.kernel.message, DataWarning)
     return out

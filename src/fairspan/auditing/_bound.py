@@ -25,6 +25,7 @@ import scipy.stats
 from fairspan._linalg import Array, psd_eigh
 from fairspan.auditing._rows import Protected
 from fairspan.codes import Codes
+from fairspan.sdr import MIN_SHARE
 
 __all__ = ["ASSUMPTIONS", "HeldOutBound", "held_out_bound"]
 
@@ -35,7 +36,8 @@ ASSUMPTIONS = (
     "each other (weights, if any, make up for unequal chances of being drawn). Slices of numbers are "
     "cut at quantiles of these rows, as if the edges had been set beforehand. It is about means of "
     "groups or slices: functions of the space may still differ in spread or shape between groups. It "
-    "is about the levels that are covered, not about those left out for too few rows. The confidence "
+    "is about the levels that are covered, not about those left out for too few rows or too little "
+    "weight. The confidence "
     "is approximate: it uses the normal approximation for the correlation of two variables, which "
     "needs more rows where tails are heavy or groups are rare."
 )
@@ -136,7 +138,8 @@ class _Block:
     @classmethod
     def of(cls, Z: Array, protected: Protected, weight: Array, cell: str, min_rows: int) -> _Block:
         count = np.bincount(protected.codes, minlength=len(protected.labels))
-        kept = count >= max(min_rows, 2)
+        mass = np.bincount(protected.codes, weight, minlength=len(protected.labels))
+        kept = (count >= max(min_rows, 2)) & (mass > MIN_SHARE * weight.sum())
         left_out = tuple(protected.labels[i] for i in np.flatnonzero((count > 0) & ~kept))
         rows = kept[protected.codes]
         levels, codes = np.unique(protected.codes[rows], return_inverse=True)
@@ -167,7 +170,9 @@ class _Block:
         notes = []
         supremum = bound = np.nan
         if self.left_out:
-            notes.append(f"levels left out, too few rows: {', '.join(self.left_out)}")
+            notes.append(
+                f"levels left out, too few rows or too little weight: {', '.join(self.left_out)}"
+            )
         if self.contrasts.size == 0:
             notes.append("fewer than two levels to compare")
         elif d == 0:

@@ -99,8 +99,9 @@ def _spaced(name: str) -> str:
 
 
 def warnings_of(audit: Audit) -> tuple[str, ...]:
-    """One sentence for each thing that stands out."""
-    out = [
+    """One sentence for each thing that stands out; the first is about rows of the fit, if any."""
+    out = [] if audit.fitted_share is None else [_fitted_rows(audit.fitted_share)]
+    out += [
         f"{attribute}, beyond sampling noise: {', '.join(open_)}."
         for attribute in audit.groups
         if (open_ := [_named(f) for f in audit.findings if f.attribute == attribute and _open(f)])
@@ -135,6 +136,13 @@ def warnings_of(audit: Audit) -> tuple[str, ...]:
     if audit.kernel is not None and audit.kernel.misspecified:
         out.append(audit.kernel.message)
     return tuple(out)
+
+
+def _fitted_rows(share: float) -> str:
+    return (
+        f"About {share:.0%} of these rows were used for fitting; the numbers below do not hold for new "
+        f"people."
+    )
 
 
 def _named(f: Finding) -> str:
@@ -175,6 +183,9 @@ def summary(audit: Audit) -> str:
         f"Audit of {audit.model} on {audit.n_rows:,} rows, intervals of {audit.level:.0%}."
         f"{_positive(audit)}"
     ]
+    texts = [f"  ! {text}" for text in audit.warnings]
+    if audit.fitted_share is not None:
+        lines.append(texts.pop(0))
     lines += [f"  {_spaced(one.metric)}: {_interval(one)}" for one in audit.select("performance")]
     for attribute in audit.groups:
         mine = [one for one in audit.findings if one.attribute == attribute and not one.group]
@@ -186,7 +197,7 @@ def summary(audit: Audit) -> str:
         ]
         if found:
             lines += [f"  {attribute}", *found]
-    lines += [f"  ! {text}" for text in audit.warnings]
+    lines += texts
     missing: dict[str, str] = audit.settings.get("not_made", {})
     lines += [f"  not made, {part}: {why}" for part, why in missing.items()]
     return "\n".join(inert(line, _LONGEST) for line in lines)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._alignment import align_rows
 from fairspan._columns import as_frame, named_columns_of, read_attributes
 from fairspan._linalg import Array
 from fairspan._metric_inputs import (
@@ -14,16 +15,27 @@ from fairspan._metric_inputs import (
     Rows,
     SensitiveKind,
     check_bins,
+    check_decisions,
     read_labels,
     read_rows,
     read_scores,
 )
 from fairspan.auditing._features import read_numbers
 from fairspan.auditing._outputs import Outputs, ask, codes_of, looks_like, plain
-from fairspan.auditing._representation import Representation, find_representation
+from fairspan.auditing._representation import (
+    Representation,
+    find_representation,
+    share_of_fitted_rows,
+)
 from fairspan.auditing._rows import Protected, cross
-from fairspan.codes import Coder, Codes, infer_kind
-from fairspan.exceptions import DataWarning, warn_user
+from fairspan.codes import (
+    Coder,
+    Codes,
+    infer_kind,
+    warn_of_doubtful_labels,
+    warn_of_few_values,
+)
+from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 
 __all__ = ["Audited", "read_audit"]
 
@@ -48,6 +60,7 @@ class Audited:
     probability : (n,) probability of the positive class.
     features : (n, p) what the model was given, as numbers, without protected columns.
     representation : the coordinates that the model's functions are made of.
+    fitted_share : share of the rows that the model was fitted on, if it can be shown.
     """
 
     name: str
@@ -63,6 +76,7 @@ class Audited:
     probability: Array | None
     features: Array | None
     representation: Representation | None
+    fitted_share: float | None = None
 
     @property
     def n(self) -> int:
@@ -95,9 +109,22 @@ def read_audit(
     sensitive_features = _taken(frame, sensitive_features, "sensitive_features", named)
     control_features = _taken(frame, control_features, "control_features", named)
     model = given if is_model(given) else None
+    if pos_label is None:  # what the model was fitted to favour
+        pos_label = getattr(_last_step(model), "pos_label", None)
+    rows_given = align_rows(
+        X=X, scores=None if model is not None else given, y=y, decisions=decisions,
+        representation=representation, sensitive_features=sensitive_features,
+        control_features=control_features, sample_weight=sample_weight,
+    )  # fmt: skip
+    given = model if model is not None else rows_given["scores"]
+    y, decisions = rows_given["y"], rows_given["decisions"]
+    representation, sample_weight = rows_given["representation"], rows_given["sample_weight"]
+    sensitive_features = rows_given["sensitive_features"]
+    control_features = rows_given["control_features"]
     seen = None if model is None else _model_rows(model, X, frame, named)
-    outputs = plain(given) if model is None else ask(model, seen)
-    found = find_representation(model, seen, representation)
+    with each_warning_once():  # the model reads the same rows several times
+        outputs = plain(given) if model is None else ask(model, seen)
+        found = find_representation(model, seen, representation)
     if decisions is not None:
         outputs = replace(outputs, decisions=read_labels(decisions, "decisions"))
     labels = None if y is None else read_labels(y, "y")
@@ -106,12 +133,14 @@ def read_audit(
         "representation": None if found is None else found.Z,
     }  # fmt: skip
     sizes = {name: _n_rows(part) for name, part in given_rows.items() if part is not None}
-    rows = read_rows(sensitive_features, sensitive_kind, sample_weight, sizes)
+    rows = read_rows(sensitive_features, sensitive_kind, sample_weight, sizes, _fitted_kinds(model))
     keep = rows.weight > 0.0
     rows = _varying(rows.take(keep))
     outputs = outputs.take(keep)
     labels = None if labels is None else labels[keep]
     outputs = _recognised(outputs, labels)
+    if outputs.decisions is not None and outputs.classes is None:  # a model knows all its classes
+        check_decisions(outputs.decisions, labels, "decisions", "y")
     classes = _classes(model, outputs, labels)
     if classes is not None and len(classes) == 1 and pos_label is not None:
         classes = np.unique(np.append(classes, pos_label))  # nobody is selected, or everybody
@@ -133,6 +162,7 @@ def read_audit(
         else codes_of(outputs.decisions, classes, "decisions"),
         outputs.probability(classes, positive), features,
         None if found is None else found.take(keep),
+        None if model is None else share_of_fitted_rows(model, seen, keep),
     )  # fmt: skip
 
 
@@ -157,6 +187,17 @@ def _refuse(given: Any, X: Any, sensitive_features: Any) -> None:
         )
     if is_model(given) and X is None:
         raise ValueError(f"audit of a {type(given).__name__} needs X, the rows to audit it on.")
+
+
+def _last_step(model: Any) -> Any:
+    """The estimator itself, inside a search or a pipeline."""
+    model = getattr(model, "best_estimator_", model)  # of a search
+    return model[-1] if hasattr(model, "steps") else model
+
+
+def _fitted_kinds(model: Any) -> dict[str, Any]:
+    """Kinds of the protected attributes that a fairspan model was fitted with, {} for other models."""
+    return getattr(_last_step(model), "sensitive_kinds_", {})
 
 
 def _varying(rows: Rows) -> Rows:
@@ -243,7 +284,48 @@ def _classes(model: Any, outputs: Outputs, y: Labels | None) -> Labels | None:
         shown = ", ".join(repr(part[0]) for part in parts if len(part))
         msg = f"Labels of y, of the decisions and of the model do not compare: {shown}, ..."
         raise ValueError(msg)
+    if y is not None:
+        _check_labels(y, outputs)
     return np.unique(np.concatenate(parts))
+
+
+def _check_labels(y: Labels, outputs: Outputs) -> None:
+    """Refuse true labels of which the model knows none; warn of labels that only one side has."""
+    true = _distinct(y)
+    if outputs.classes is not None:
+        known = _distinct(outputs.classes)
+        unknown = [label for label in true if label not in known]
+        if len(unknown) == len(true):
+            msg = (
+                f"y holds {_shown(true)}, and the model predicts {_shown(known)}: they have no label in "
+                f"common, so every decision would count as wrong. Write the labels of y as in training."
+            )
+            raise ValueError(msg)
+        if unknown:
+            n = int(np.isin(_tidy(y), unknown).sum())
+            warn_user(
+                f"y holds labels that the model cannot predict: {_shown(unknown)} ({n:,} of {len(y):,} "
+                f"rows). Every decision for these rows counts as wrong. The model predicts "
+                f"{_shown(known)}; if a label is only written in another way, write it as in training.",
+                DataWarning,
+            )
+    elif outputs.decisions is not None:
+        unknown = [label for label in _distinct(outputs.decisions) if label not in true]
+        if unknown and len(true) > 1:  # y of one label may lack the other one by chance
+            warn_user(
+                f"The decisions hold {_shown(unknown)}, which y never holds (it has {_shown(true)}), so such "
+                f"decisions count as wrong. If a label is only written in another way, write it as in y.",
+                DataWarning,
+            )
+
+
+def _distinct(labels: Labels) -> list[Any]:
+    out: list[Any] = np.unique(_tidy(np.asarray(labels))).tolist()
+    return out
+
+
+def _shown(labels: list[Any]) -> str:
+    return ", ".join([*map(repr, labels[:5]), *(["..."] if len(labels) > 5 else [])])
 
 
 def _tidy(labels: Labels) -> Labels:
@@ -289,6 +371,8 @@ def _strata(given: Any, keep: Any, weight: Array) -> Protected | None:
     if given is None:
         return None
     columns = read_attributes(given, len(keep), "control_features", "control_feature")
+    warn_of_doubtful_labels(columns, "control_features")
+    warn_of_few_values(columns, _STRATA, "control_features")
     parts = []
     for name, column in columns.items():
         if column.missing.any():

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._arrays import take
 from fairspan._linalg import Array
 from fairspan._metric_inputs import read_scores
 from fairspan.estimators._base import FairKernelEstimator
 
-__all__ = ["Representation", "find_representation"]
+__all__ = ["Representation", "find_representation", "share_of_fitted_rows"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,24 @@ def find_representation(model: Any, X: Any, given: Any) -> Representation | None
         Z = read_scores(_dense(last.transform(X)), "transform(X)")
         return Representation(Z, _names(None, Z.shape[1]))
     return None
+
+
+def share_of_fitted_rows(model: Any, X: Any, keep: Any) -> float | None:
+    """Share of the rows ``X[keep]`` that a fairspan model was fitted on; None if none can be shown.
+
+    The model may be a step of a pipeline, or the best one of a search; other wrappers are not opened.
+    """
+    model, step = getattr(model, "best_estimator_", model), None
+    if isinstance(model, FairKernelEstimator):
+        step = model
+    for i, (_, part) in enumerate(getattr(model, "steps", ())):
+        if isinstance(part, FairKernelEstimator):
+            step, X = part, model[:i].transform(X) if i else X
+            break
+    sketch = None if step is None else step._fitted_rows
+    if step is None or sketch is None:
+        return None
+    return sketch.share_of(take(step._read_new(X), keep))
 
 
 def _linear(X: Any, coef: Array) -> Representation | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairspan._linalg import Array
-from fairspan.codes import Codes, Kind
+from fairspan.codes import Codes, Kind, numbered
 
 __all__ = ["Protected", "cross"]
 
@@ -49,10 +49,11 @@ def cross(parts: Sequence[Protected]) -> Protected:
     """Attributes as one: a level is a combination that occurs (continuous ones by their slices)."""
     codes = np.stack([part.codes for part in parts], axis=1)
     seen, crossed = np.unique(codes, axis=0, return_inverse=True)
-    labels = tuple(
-        " & ".join(part.labels[code] for part, code in zip(parts, row, strict=True)) for row in seen
+    labels = numbered(  # "a & b" & "c", and "a" & "b & c"
+        [
+            " & ".join(part.labels[code] for part, code in zip(parts, row, strict=True))
+            for row in seen
+        ]
     )
-    if len(set(labels)) < len(labels):  # "a & b" & "c", and "a" & "b & c"
-        labels = tuple(f"{label} (#{i})" for i, label in enumerate(labels))
     name = " x ".join(part.name for part in parts)
     return Protected(name, "categorical", crossed.ravel().astype(np.intp), labels)

@@ -20,7 +20,13 @@ from sklearn.utils.validation import check_is_fitted
 from fairspan._arrays import to_numpy
 from fairspan._html import estimator_html
 from fairspan._linalg import Array
-from fairspan._parameters import canonical_criterion, check_parameters
+from fairspan._parameters import (
+    FitConfig,
+    canonical_criterion,
+    check_parameters,
+    check_search,
+)
+from fairspan._row_sketch import RowSketch
 from fairspan._validation import Data, check_rows, read_features, read_training_data
 from fairspan.estimators._curvature import RowCurvature
 from fairspan.estimators._device_pass import for_precision, precision_for
@@ -131,7 +137,8 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         y : array-like of shape (n_samples,)
             Classes (text, booleans, two values, integers with at most 20 values) or numbers.
         sensitive_features : array-like, frame, or column name(s) of X
-            One or several protected attributes. Never needed again after fitting.
+            One or several protected attributes. Never needed again after fitting. pandas objects are
+            matched with X by their index, here and for y, control features and weights.
         control_features : array-like, frame, or column name(s) of X, optional
             Strata for ``criterion="conditional_statistical_parity"``.
         sample_weight : array-like of shape (n_samples,), optional
@@ -144,7 +151,8 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         self
         """
         with self._unchanged_on_error():
-            self._forget()
+            check_search()
+            self._start_fit()
             data = self._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
             self._prepare(*pilot_rows(self, data))
             self._absorb(data)
@@ -174,7 +182,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
             msg = f"folds={folds!r} is not allowed; give 'strata' or 'position'."
             raise ValueError(msg)
         with self._unchanged_on_error():
-            self._forget()
+            self._start_fit()
             data = self._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
             if self.kernel == "precomputed":
                 msg = (
@@ -208,7 +216,10 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         """
         with self._unchanged_on_error():
             first = not hasattr(self, "pilot_")
-            if not first:
+            if first:
+                self._start_fit()
+            else:
+                self._check_unchanged()
                 self._need_moments("partial_fit")
             data = self._read(
                 X, y, sensitive_features, control_features, sample_weight, reset=first
@@ -236,6 +247,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
                 if not hasattr(est, "moments_"):
                     msg = f"merge needs moments on both sides, but {name} has none: call partial_fit on it."
                     raise IncompatibleMomentsError(msg)
+                est._check_unchanged()
             self.moments_: Moments = self.moments_ + other.moments_
             if solve:
                 self._solve()
@@ -244,6 +256,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
     def solve(self) -> Self:
         """Solve for the model from the moments gathered so far."""
         with self._unchanged_on_error():
+            self._check_unchanged()
             if hasattr(self, "_solution"):
                 self._need_moments("solve")
             if not hasattr(self, "moments_") or self.moments_.n_rows == 0:
@@ -268,17 +281,25 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         max_correlation : float in [0, 1], or dict of such, optional
             Instead of ``fairness``: the largest in-sample multiple correlation of the fitted score
             with any protected attribute in any cell. A dict gives every attribute it names a limit
-            of its own (the others have none), e.g. ``{"sex": 0.05, "age": 0.1}``; the model is then
-            the nearest to the unconstrained one that keeps them all, off the line of the other dials,
-            and for least squares the cheapest. For one predictive direction (a numeric y, or two
-            classes).
+            of its own (the others have none), e.g. ``{"sex": 0.05, "age": 0.1}``. The model is then
+            the nearest to the unconstrained one that keeps them all, off the line of the other dials.
+            For least squares it has the lowest penalised squared error on the training rows within the
+            limits, among all combinations of the unconstrained score and the regressions of the
+            protected attributes on the features; a warning says where this could not be proved. For one
+            predictive direction (a numeric y, or two classes).
 
         Returns
         -------
         estimator
             Fitted, sharing the moments; ``get_params()`` shows the new dial.
+
+        Raises
+        ------
+        ValueError
+            If a parameter other than ``fairness``, ``dial`` and ``verbose`` was changed after the fit.
         """
         self._check_fitted()
+        self._check_unchanged()
         if (fairness is None) == (max_correlation is None):
             msg = (
                 "at() takes either `fairness` or `max_correlation`, e.g. at(0.7) or "
@@ -318,7 +339,8 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         self.moments_ = self.pilot_.empty_moments()
         self._counter = self.pilot_.counter()
         if self.pilot_.target is not None and not self.pilot_.target_is_numeric:
-            self.classes_ = data.classes
+            labels = data.classes
+            self.classes_ = None if labels is None else labels.in_order_of(self.pilot_.target)
 
     def _absorb(self, data: Data, start: int | None = None) -> None:
         counter = self._counter.copy()
@@ -350,7 +372,8 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         """For heads that moments do not suffice for."""
 
     def _locate(self) -> None:
-        self.__dict__.pop("selection_", None)  # it spoke of another place on the path
+        self._check_unchanged()
+        self.__dict__.pop("selection_", None)  # it describes the previous dial value
         self._position = self._find_position()
         self.certificate_ = self._position.certificate
         self.score_coef_ = self._position.coef
@@ -362,7 +385,8 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         """Start from the models before this one on a path."""
 
     def _path_head(self) -> tuple[Position, Array, Array]:
-        """Place on the dial, coefficients and intercepts: what a path needs, no more."""
+        """Position on the dial, coefficients and intercepts, without a full :meth:`_locate`."""
+        self._check_unchanged()
         position = self._find_position()
         return position, position.coef, position.intercept
 
@@ -425,12 +449,44 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_position")
 
-    def _forget(self) -> None:
-        """Drop everything an earlier fit left, so that nothing of it can leak into this one."""
+    @property
+    def _fitted_rows(self) -> RowSketch | None:
+        """Sketch of the rows of the fit; None for a model that was saved without it."""
+        moments = vars(self).get("moments_")
+        return vars(self).get("_row_sketch") if moments is None else moments.row_sketch
+
+    @property
+    def _config(self) -> Any:
+        """The parameters of the fit; before a fit, the estimator with its current ones."""
+        return vars(self).get("_fit_config", self)
+
+    def _check_unchanged(self) -> None:
+        """Raise if a parameter that the fit depends on was changed since."""
+        config = vars(self).get("_fit_config")
+        if config is None or not (changed := config.changes(self)):
+            return
+        name = changed[0]
+        msg = (
+            f"{name} was changed after the fit (fitted with {getattr(config, name)!r:.80}, now "
+            f"{getattr(self, name)!r:.80}), and this model was never fitted with the new value. Call "
+            f"fit again, or set {name} back. Only fairness, dial and verbose can change without a fit."
+        )
+        raise ValueError(msg)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_fit_config" not in vars(self) and "pilot_" in vars(self):
+            # A file without the record is written only while the parameters are those of the fit.
+            self._fit_config = FitConfig(self)
+
+    def _start_fit(self) -> None:
+        """Drop everything of an earlier fit, and keep the parameters of this one."""
+        check_parameters(self)
         params = set(self.get_params(deep=False))
         for name in list(vars(self)):
             if name not in params and (name.endswith("_") or name in _PRIVATE_STATE):
                 delattr(self, name)
+        self._fit_config = FitConfig(self)
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -464,6 +520,6 @@ _PRIVATE_STATE = frozenset(
     (
         *("_counter", "_solution", "_position", "_fair_space", "_sensitive_columns"),
         *("_n_features_out", "_posterior", "_prior", "_rows", "_laplace", "_link"),
-        *("_functions", "_merged", "_start"),
+        *("_functions", "_merged", "_start", "_fit_config", "_row_sketch", "_column_numbers"),
     )
 )

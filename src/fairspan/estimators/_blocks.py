@@ -15,6 +15,7 @@ from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
 from fairspan.moments import Moments, Pooled
 from fairspan.sdr import (
     MIN_ROWS,
+    MIN_SHARE,
     CodeBlock,
     canonical_directions,
     column_block,
@@ -42,7 +43,9 @@ class BlockReport:
     rank, n_directions : directions the codes have, and how many of them are removed.
     eta, eta_at_end : ridge of the regression of S, and whether it is at an end of its grid.
     eigenvalues, p_values : squared canonical correlations; p-values of the test for their number.
-    left_out : categories with too few rows in the cell.
+    left_out : categories with too few rows or too little weight in the cell.
+    n_slices, n_merged : slices of a continuous attribute over all rows, and how many of them are merged
+        with a neighbour in this cell; 0 for other codings.
     """
 
     cell: str
@@ -57,6 +60,8 @@ class BlockReport:
     eigenvalues: Array = field(default_factory=lambda: np.zeros(0))
     p_values: tuple[float, ...] = ()
     left_out: tuple[str, ...] = ()
+    n_slices: int = 0
+    n_merged: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class Block:
     cov: Array
     delta: Array
     covectors: Array | None  # N_cj, None when reported only
+    light: tuple[str, ...] = ()  # categories left out for too little weight
 
 
 def build_blocks(
@@ -94,12 +100,13 @@ def build_blocks(
                 made.append(Block(report, cov, np.zeros((len(cov), 0)), None))
             column += isinstance(coder, Coder) and coder.kind == "continuous"
             out += made
-    _tell([block.report for block in out], pilot, est)
+    _check_blocks(out, pilot, est)
     return out
 
 
-def _tell(reports: list[BlockReport], pilot: Pilot, est: Any) -> None:
-    """Refuse an attribute without any block; one warning per attribute for everything else."""
+def _check_blocks(blocks: list[Block], pilot: Pilot, est: Any) -> None:
+    """Raise if an attribute has no usable block; otherwise warn once per attribute and reason."""
+    reports = [block.report for block in blocks]
     for coder in pilot.coders:
         mine = [r for r in reports if r.attribute == coder.name]
         without = [r.cell for r in mine if r.coding == "none"]
@@ -112,12 +119,37 @@ def _tell(reports: list[BlockReport], pilot: Pilot, est: Any) -> None:
                 f"features that vary: {_listed(without)}.",
                 DataWarning,
             )
+        light = [
+            f"{level!r} in {block.report.cell}"
+            for block in blocks
+            if block.report.attribute == coder.name
+            for level in block.light
+        ]
+        if light:
+            warn_user(
+                f"Attribute {coder.name!r}: groups with at most {MIN_SHARE:g} of the weight are left out of "
+                f"its constraint: {_listed(light)}. Drop these rows, or raise their sample_weight.",
+                DataWarning,
+            )
         left_out = [f"{level!r} in {r.cell}" for r in mine for level in r.left_out]
+        left_out = [text for text in left_out if text not in light]
         # With one cell of all rows the pilot has named them already.
         if left_out and pilot.cells.rule != "all":
             warn_user(
                 f"Attribute {coder.name!r}: levels with fewer than {MIN_ROWS} rows in a cell are left "
                 f"out there: {_listed(left_out)}.",
+                DataWarning,
+            )
+        merged = [
+            f"{r.n_merged} of {r.n_slices} in {r.cell}"
+            for r in mine
+            if r.constrained and r.n_merged
+        ]
+        if merged:
+            warn_user(
+                f"Attribute {coder.name!r}: slices with fewer than {MIN_ROWS} rows in a cell are merged with "
+                f"a neighbour there: {_listed(merged)}. Differences between merged slices are not "
+                f"removed. Use fewer slices (n_slices), or more rows.",
                 DataWarning,
             )
         wanted = est.n_sensitive_directions
@@ -180,9 +212,8 @@ def _attribute_blocks(
     coder = pilot.coders[j]
     ordered = coder.kind == "continuous"
     paper = est.method == "paper"
-    level = level_block(
-        pooled.levels[j], pooled.weight, ordered=ordered, min_rows=1 if paper else MIN_ROWS
-    )
+    min_rows = 1 if paper else MIN_ROWS
+    level = level_block(pooled.levels[j], pooled.weight, ordered=ordered, min_rows=min_rows)
     value = column_block(pooled.columns[column], pooled.weight) if ordered else None
     labels = coder.labels  # made anew at every look
     by_value = ordered and est.dependence == "correlation" and not paper
@@ -194,6 +225,7 @@ def _attribute_blocks(
         report = BlockReport(
             cell, coder.name, coding, constrained, code.n_rows, code.rank,
             left_out=tuple(labels[h] for h in code.left_out),
+            n_slices=coder.n_levels if coding == "slices" else 0, n_merged=code.merged,
         )  # fmt: skip
         covectors = None
         if constrained and paper:
@@ -205,7 +237,9 @@ def _attribute_blocks(
             report = replace(report, n_directions=W.shape[1], eta=eta, eigenvalues=tau)
         elif constrained:
             report, covectors = _exact_covectors(report, code, cov, spectrum, est)
-        out.append(Block(report, cov, code.delta, covectors))
+        rows = pooled.levels[j].rows
+        light = tuple(labels[h] for h in code.left_out if rows[h] >= min_rows)
+        out.append(Block(report, cov, code.delta, covectors, light))
     return out
 
 

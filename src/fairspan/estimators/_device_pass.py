@@ -25,6 +25,7 @@ from fairspan._device import (
 )
 from fairspan._linalg import Array
 from fairspan._progress import track
+from fairspan._row_sketch import RowSketch
 from fairspan._validation import Data
 from fairspan.estimators._pilot import Counter, MomentsPass, Pilot
 from fairspan.estimators._prepare import fingerprint
@@ -128,6 +129,7 @@ class DevicePass:
         self._home = torch.device("cpu") if self._device.type == "mps" else self._device
         self._need = self._bytes_needed()
         self._first_index, self._log_weight = moments.first_index, moments.sum_log_weight
+        self._row_sketch = moments.row_sketch or RowSketch.empty(moments.fingerprint)
         self.whole, self.place = True, 0  # no block is half added; where the last one ended
         with naming_memory(self._need, _WHAT, self._device, check=True):
             width = self._layout.width
@@ -166,6 +168,7 @@ class DevicePass:
             w = None if rows.weights is None else rows.weights[part]
             self._add_block(g, X, rows.levels[part], rows.values[part], w)
         self._note(data, place)
+        self._row_sketch = self._row_sketch.add(data.X)
         self.place = counter.position
         self.whole = True
 
@@ -341,6 +344,7 @@ class DevicePass:
             sum_log_weight=self._log_weight,
             first_index=self._first_index,
             first_row=to_float64(self._first_row),
+            row_sketch=self._row_sketch,
         )
 
     def _gaps(self) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ def pilot_rows(est: Any, data: Data) -> tuple[Data, str]:
     for codes in _level_codes(est, data, rows):
         rows = _filled_up(rows, codes, hashes)
     sample = data.take(torch.unique(rows))
-    return replace(sample, classes=_seen(sample)), "position"
+    return sample, "position"
 
 
 def _level_codes(est: Any, data: Data, rows: Any) -> list[Any]:
@@ -101,13 +100,3 @@ def _filled_up(rows: Any, codes: Any, hashes: Any) -> Any:
         first = hashes[members].topk(min(LEVEL_ROWS, len(members)), largest=False).indices
         rows = torch.cat([rows, members[first]])
     return rows
-
-
-def _seen(sample: Data) -> np.ndarray | None:
-    """Labels that the sample has, as they were given."""
-    if sample.y is None or sample.classes is None:
-        return sample.classes
-    values = np.unique(to_numpy(sample.y.values))
-    if len(values) >= len(sample.classes):
-        return sample.classes
-    return sample.classes[np.isin(sample.classes, values.astype(sample.classes.dtype))]

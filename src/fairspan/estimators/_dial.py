@@ -91,7 +91,7 @@ def locate(solution: Solution, est: Any, criterion: str, head: Head | None = Non
 
 
 def _within_limits(solution: Solution, est: Any, criterion: str, head: Head) -> Position:
-    """The model of separate limits: one function, the nearest that keeps them all (METHOD 6)."""
+    """Build the model for separate limits: the function nearest to g that keeps them all (METHOD 6)."""
     pair, path = solution.pair, solution.path
     blocks = [i for i, report in enumerate(solution.reports) if report.constrained]
     _check_limits(solution, est, [solution.reports[i] for i in blocks])
@@ -178,6 +178,8 @@ def certify(
                 report.n_directions,
                 report.rank,
                 report.left_out,
+                report.n_slices,
+                report.n_merged,
             )
         )
     return tuple(out)

@@ -113,7 +113,7 @@ class Judge:
         self.one_cell = pilot.cells.rule == "all"
         self.cells = pilot.cells.assign(codes, data.control, self.n)
         self.positive = self._positive_class(est.pos_label)
-        self.sensitive = {name: _as_given(a) for name, a in data.sensitive.items()}
+        self.sensitive = {name: a.as_given() for name, a in data.sensitive.items()}
         self._levels = _read_levels(est, data, self.weight)
         self.attributes = list(self._levels)
         everything = (np.zeros(self.n, dtype=np.intp), 1)
@@ -265,15 +265,6 @@ def _read_levels(est: Any, data: Data, weight: Array) -> dict[str, tuple[Codes, 
         crossed = CrossedCoder.learn(parts, data.sensitive)
         out[crossed.name] = crossed.codes(data.sensitive), crossed.n_levels, None
     return out
-
-
-def _as_given(attribute: Any) -> np.ndarray:
-    """An attribute's values for a user's metric; missing ones are NaN or empty text."""
-    if attribute.values.dtype.kind == "f":
-        return np.where(attribute.missing, np.nan, attribute.values)
-    if attribute.dtype_kind == "b" and not attribute.missing.any():
-        return np.asarray(attribute.values == "True")
-    return np.asarray(attribute.values)
 
 
 def _standardize(columns: Array, weight: Array) -> Array:

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import _num_samples
 
+from fairspan._alignment import align_rows
 from fairspan._columns import as_frame, named_columns_of, take_rows
 from fairspan._linalg import Array
 from fairspan._progress import track
@@ -186,7 +187,10 @@ def out_of_fold(
 ) -> tuple[FairKernelEstimator, Judge, list[Strand], float]:
     """The refit on all rows, its judge, each fold's predictions, and the share of rows trained on."""
     square = estimator.kernel == "precomputed" and estimator.feature_map is None
-
+    # Before the folds: they take rows by position.
+    X, y, sensitive, control, weight = align_rows(
+        X=X, y=y, sensitive_features=sensitive, control_features=control, sample_weight=weight
+    ).values()
     n_rows, frame = _num_samples(X), as_frame(X, "X")
 
     def fit(rows: Codes | None) -> Any:

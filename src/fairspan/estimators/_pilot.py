@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from fairspan._arrays import home_of, to_home
 from fairspan._linalg import Array
 from fairspan._progress import track
+from fairspan._row_sketch import RowSketch
 from fairspan._validation import Data
 from fairspan.accumulator import Accumulator
 from fairspan.codes import Attribute, Cells, Coder, Codes, CrossedCoder
@@ -163,6 +164,7 @@ class MomentsPass:
     def __init__(self, pilot: Pilot, moments: Moments) -> None:
         self._pilot = pilot
         self._accumulator = Accumulator(moments)
+        self._row_sketch = moments.row_sketch or RowSketch.empty(moments.fingerprint)
         self.whole, self.place = True, 0  # no block is half added; where the last one ended
 
     def add(self, data: Data, counter: Counter, *, verbose: int = 0) -> None:
@@ -195,12 +197,13 @@ class MomentsPass:
         self._accumulator.settle()
         log_weight = 0.0 if data.weights is None else float(np.log(data.weights).sum())
         self._accumulator.note(log_weight, position, pilot.features.columns(data.X[:1])[0])
+        self._row_sketch = self._row_sketch.add(data.X)
         self.place = counter.position
         self.whole = True
 
     def moments(self) -> Moments:
         """Moments so far; the next :meth:`add` writes into the same memory."""
-        return self._accumulator.finish()
+        return replace(self._accumulator.finish(), row_sketch=self._row_sketch)
 
 
 def accumulate(

@@ -36,7 +36,7 @@ def build_pilot(est: Any, data: Data, fold_rule: str = "strata") -> Pilot:
         TransformerMap(None, data.X.shape[1]), None, tuple(coders), target, code_target, cells,
         N_FOLDS if wants_folds else 1, int(rng.integers(N_FOLDS)), {},
     )  # fmt: skip
-    check_levels(pilot, pilot.encode(data), est)
+    check_levels(pilot, pilot.encode(data), est, data.weights)
     features, gamma, landmark_rows = build_features(est, data, pilot, rng)
     pilot = replace(pilot, features=features, gamma=gamma)
     pilot = replace(pilot, residual=group_residual(pilot, data, landmark_rows, rng))

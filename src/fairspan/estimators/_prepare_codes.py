@@ -7,12 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion
 from fairspan._validation import Data
-from fairspan.codes import Cells, Coder, Codes, CrossedCoder, infer_kind
+from fairspan.codes import (
+    MAX_INTEGER_CATEGORIES,
+    Cells,
+    Coder,
+    Codes,
+    CrossedCoder,
+    infer_kind,
+    infer_kinds,
+    warn_of_doubtful_labels,
+    warn_of_few_values,
+)
 from fairspan.estimators._pilot import Encoded, Pilot
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.sdr import MIN_ROWS, usable_levels
+from fairspan.sdr import MIN_ROWS, MIN_SHARE, usable_levels
 
 _MAX_GROUPS = 20
 
@@ -35,13 +46,16 @@ def _kinds(est: Any, data: Data) -> dict[str, str]:
             f"dict by name)."
         )
         raise ValueError(msg)
-    return {
-        name: infer_kind(data.sensitive[name]) if kind == "auto" else kind
-        for name, kind in wanted.items()
-    }
+    auto = {name: data.sensitive[name] for name, kind in wanted.items() if kind == "auto"}
+    if est.method == "paper" and est.n_slices == "distinct":  # every value is a level in any case
+        guessed = {name: infer_kind(attribute) for name, attribute in auto.items()}
+    else:
+        guessed = infer_kinds(auto)
+    return {name: guessed.get(name, kind) for name, kind in wanted.items()}
 
 
 def learn_coders(est: Any, data: Data, n_slices: int | None) -> list[Coder | CrossedCoder]:
+    warn_of_doubtful_labels(data.sensitive, "sensitive_features")
     coders: list[Coder] = []
     for name, kind in _kinds(est, data).items():
         attribute = data.sensitive[name]
@@ -89,7 +103,8 @@ def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes) -> None:
     if coder.n_levels > _MAX_GROUPS:
         warn_user(
             f"Attribute {name!r} has {coder.n_levels} groups; parity between so many costs accuracy "
-            f"and is estimated from few rows each. If it is a number, pass sensitive_kind='continuous'.",
+            f"and is estimated from few rows each. If it is a number, pass "
+            f"sensitive_kind={ {name: 'continuous'} }.",
             DataWarning,
         )
 
@@ -99,6 +114,7 @@ def learn_target(est: Any, data: Data, n_slices: int | None) -> Coder | None:
         return None
     wanted = getattr(est, "_target_kind", None)
     kind = wanted or infer_kind(data.y)
+    warn_of_doubtful_labels({"y": data.y}, "target")
     distinct = np.unique(data.y.values)
     numbers = distinct.dtype.kind == "f"
     if wanted == "continuous" and not numbers:
@@ -113,6 +129,13 @@ def learn_target(est: Any, data: Data, n_slices: int | None) -> Coder | None:
             f"needs classes. Use a regressor, e.g. FairRidge, or turn y into text."
         )
         raise ValueError(msg)
+    few = numbers and len(distinct) <= MAX_INTEGER_CATEGORIES
+    if wanted is None and kind == "continuous" and few and (distinct == np.floor(distinct)).all():
+        warn_user(
+            f"y holds {len(distinct)} distinct whole numbers as floats, and {type(est).__name__} reads "
+            f"floats as amounts. If they are classes, give integers or text, e.g. y.astype(int).",
+            DataWarning,
+        )
     if len(distinct) < 2 and kind == "categorical":
         msg = f"y holds one class only ({distinct[0].item()!r}); two or more are needed to learn from it."
         raise ValueError(msg)
@@ -127,9 +150,13 @@ def learn_target(est: Any, data: Data, n_slices: int | None) -> Coder | None:
 
 def learn_cells(est: Any, data: Data, target: Coder | None, n_slices: int | None) -> Cells:
     criterion = canonical_criterion(est.criterion)
+    if est.pos_label is not None and target is not None and target.kind == "categorical":
+        _positive_class(est, data, target)  # a class that y does not have is an error in any case
     if criterion == "statistical_parity":
         return Cells("all", ("all rows",))
     if criterion == "conditional_statistical_parity":
+        warn_of_doubtful_labels(data.control, "control_features")
+        warn_of_few_values(data.control, n_slices, "control_features")
         parts = [
             Coder.learn(attribute, infer_kind(attribute), n_slices, data.weights)
             for attribute in data.control.values()
@@ -147,13 +174,13 @@ def learn_cells(est: Any, data: Data, target: Coder | None, n_slices: int | None
             "criterion='equalized_odds', which asks for independence within slices of y."
         )
         raise ValueError(msg)
-    positive = _positive_class(est, data)
+    positive = _positive_class(est, data, target)
     return Cells("class", (f"y={target.labels[positive]}",), positive=positive)
 
 
-def _positive_class(est: Any, data: Data) -> int:
+def _positive_class(est: Any, data: Data, target: Coder) -> int:
     assert data.classes is not None
-    classes = data.classes.tolist()
+    classes = data.classes.in_order_of(target).tolist()
     if est.pos_label is not None:
         if est.pos_label not in classes:
             msg = f"pos_label={est.pos_label!r} is not in y, whose classes are {classes}."
@@ -165,8 +192,8 @@ def _positive_class(est: Any, data: Data) -> int:
     raise ValueError(msg)
 
 
-def check_levels(pilot: Pilot, encoded: Encoded, est: Any) -> None:
-    """Refuse an attribute that no cell can constrain, before the pass over the data."""
+def check_levels(pilot: Pilot, encoded: Encoded, est: Any, weights: Array | None) -> None:
+    """Raise if no cell can constrain an attribute, before the pass over the data."""
     min_rows = 1 if est.method == "paper" else MIN_ROWS
     numeric = [coder.name for coder in pilot.numeric]
     for j, coder in enumerate(pilot.coders):
@@ -181,8 +208,17 @@ def check_levels(pilot: Pilot, encoded: Encoded, est: Any) -> None:
                 usable |= len(v) >= 2 * min_rows and np.ptp(v) > 0.0
                 continue
             codes = encoded.levels[inside, j]
-            rows = np.bincount(codes[codes >= 0], minlength=coder.n_levels).tolist()
-            groups = usable_levels(rows, ordered=coder.kind == "continuous", min_rows=min_rows)
+            known = codes >= 0
+            rows = np.bincount(codes[known], minlength=coder.n_levels)
+            weight = rows
+            if weights is not None:
+                weight = np.bincount(codes[known], weights[inside][known], coder.n_levels)
+            groups = usable_levels(
+                rows.tolist(),
+                weight.tolist(),
+                ordered=coder.kind == "continuous",
+                min_rows=min_rows,
+            )
             usable |= len(groups) >= 2
         if not usable:
             refuse_attribute(coder.name, pilot.cells, min_rows)
@@ -192,7 +228,8 @@ def refuse_attribute(name: str, cells: Cells, min_rows: int) -> None:
     """The error for an attribute without a usable block."""
     where = "the data" if cells.rule == "all" else f"any cell ({', '.join(cells.names[:4])})"
     msg = (
-        f"sensitive_features {name!r} does not have two levels of at least {min_rows} rows in {where}, "
-        f"so it cannot be constrained. Merge levels, add rows, or choose another criterion."
+        f"sensitive_features {name!r} does not have two levels of at least {min_rows} rows, each with more "
+        f"than {MIN_SHARE:g} of the weight, in {where}, so it cannot be constrained. Merge levels, add "
+        f"rows, rescale sample_weight, or choose another criterion."
     )
     raise ValueError(msg)

@@ -50,6 +50,7 @@ class SecondPass(FairClassifier):
                     "fit_head comes after partial_fit, merge or solve: there are no directions yet."
                 )
                 raise NotFittedError(msg)
+            self._check_unchanged()
             if self.likelihood == "gaussian":
                 msg = "likelihood='gaussian' is fitted from moments alone; fit_head has nothing to do."
                 raise ValueError(msg)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
+from fairspan.encoding import collect_unseen
 from fairspan.estimators._stream_fit import StreamPlan, run_stream
 from fairspan.estimators._stream_predict import write_predictions
 
@@ -40,7 +41,8 @@ class StreamFit:
         encoder : {"auto", "table"}, transformer or None, default="auto"
             What turns a table into numbers, fitted on the sample. "table" is
             :func:`fairspan.table_encoder`; "auto" is that if a feature is not a number, and otherwise
-            none. Kept as ``encoder_``: predictions then take the table as it is.
+            none. Kept as ``encoder_``: predictions then take the table as it is. ``text_features_``
+            names the features that held text; they are read as text from CSV files to predict.
         checkpoint : path, optional
             File that the pass is saved in from time to time. A fit that was killed goes on from there
             when the same call is made again, and ends in the same model, bit for bit.
@@ -60,7 +62,8 @@ class StreamFit:
             source, target, sensitive_features, control_features, features, sample_weight, encoder,
             checkpoint, device, precision, client,
         )  # fmt: skip
-        with self._unchanged_on_error():  # type: ignore[attr-defined]
+        # Rows beyond the sample may have rare values that the encoder was not fitted on.
+        with self._unchanged_on_error(), collect_unseen():  # type: ignore[attr-defined]
             run_stream(self, plan)
         return self
 
@@ -82,13 +85,19 @@ class StreamFit:
         features : list of str, optional
             Columns to predict from; those of the fit if not given.
         keep : str or list of str, optional
-            Columns to copy beside the predictions, such as an identifier.
+            Columns to copy beside the predictions, such as an identifier. Those of CSV files are
+            copied as text, as they are written, unless the model uses them.
         device : str, optional
             torch device to predict on.
 
         Returns
         -------
         Path
+
+        Notes
+        -----
+        Values that the encoder has not seen are counted over all rows: one warning at the end, or an
+        error and no file by the rule of :func:`fairspan.table_encoder`.
         """
         self._check_fitted()  # type: ignore[attr-defined]
         return write_predictions(self, source, destination, method, features, keep, device)

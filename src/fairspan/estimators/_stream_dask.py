@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairspan._progress import row_progress
+from fairspan.encoding import collect_unseen
 from fairspan.estimators._pilot import MomentsPass, move_to
 from fairspan.estimators._stream_read import naming_rows
 from fairspan.exceptions import CheckpointError
@@ -132,7 +133,7 @@ def _moments_of(est: Any, size: int, part: Part, start: int) -> Moments:
     one, counter = MomentsPass(est.pilot_, est.pilot_.empty_moments()), est.pilot_.counter()
     for place, rows in blocks([part], size, first=start):
         move_to(counter, place)
-        with naming_rows(est, rows, place, coded=True):
+        with naming_rows(est, rows, place, coded=True), collect_unseen():  # as in `fit_stream`
             one.add(est._read(*rows.arguments, reset=False), counter)
     return one.moments()
 

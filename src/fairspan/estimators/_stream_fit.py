@@ -19,6 +19,7 @@ from fairspan._columns import as_frame, is_float
 from fairspan._device import choose_precision
 from fairspan._parameters import check_parameters
 from fairspan._progress import row_progress
+from fairspan._text import kind_of_texts
 from fairspan._validation import Data, read_features, read_seed
 from fairspan.encoding import table_encoder
 from fairspan.estimators._device_pass import for_precision, precision_for
@@ -77,7 +78,7 @@ def run_stream(est: Any, plan: StreamPlan) -> None:
         saved.find(source, describe(plan.encoder), order)
     seed = int(read_seed(est.random_state).randint(2**31 - 1))
     seed = seed if saved is None or saved.seed is None else saved.seed
-    est._forget()
+    est._start_fit()
     with _seeded(est, seed):
         size = _sample_size(est)
         if source.once:
@@ -85,6 +86,8 @@ def run_stream(est: Any, plan: StreamPlan) -> None:
         else:
             looked = _look_at_all(est, source, size, seed, plan)
         digest = _freeze(est, looked, plan)
+    if source.inferred:
+        _warn_of_inferred(est, source, looked)
     if source.roles is not None:
         others = (*source.roles.sensitive, *source.roles.control)
         names = (*others, source.roles.target, source.roles.weight)
@@ -283,6 +286,7 @@ def _freeze(est: Any, looked: Looker, plan: StreamPlan) -> str:
         table = isinstance(plan.encoder, str)
         encoder = table_encoder(rows.X) if table else clone(plan.encoder)
         est.encoder_ = encoder.fit(rows.X, rows.y)
+        est.text_features_ = [name for name in frame.columns if not _is_number(frame[name])]
     data = est._read(*rows.arguments, reset=True)
     est._prepare(data, "position")
     precision = looked.precision
@@ -291,6 +295,29 @@ def _freeze(est: Any, looked: Looker, plan: StreamPlan) -> str:
     est.pilot_ = for_precision(est.pilot_, precision)
     est.moments_ = est.pilot_.empty_moments()
     return f"{looked.sample.digest:016x} of {looked.sample.n_rows} rows"
+
+
+def _warn_of_inferred(est: Any, source: Source, looked: Looker) -> None:
+    """Warn of columns of CSV files that are numbers or dates as text, or codes as numbers."""
+    rows = looked.sample.rows()
+    frame: Any = None if rows is None else as_frame(rows.X, "X")
+    for name in getattr(est, "text_features_", ()) if frame is not None else ():
+        texts = [str(value) for value in frame[name].drop_nulls().to_list()]
+        if (kind := kind_of_texts(texts)) is not None:
+            warn_user(
+                f"Column {name!r} holds {kind} as text, such as {texts[0]!r}; each different text is a "
+                f"category. Write plain numbers (as 32.5; of dates, an age or a month) into the files, or "
+                f"leave the column out of `features`.",
+                DataWarning,
+            )
+    assert source.roles is not None
+    for name, value in source.leading_zeros().items():
+        if name in source.roles.features:
+            warn_user(
+                f"Column {name!r} is read as numbers, although values begin with 0, such as {value!r}. If "
+                f"they are codes, give a pyarrow.dataset whose schema has the column as text.",
+                DataWarning,
+            )
 
 
 def _digest(data: Data, place: int, table: Any) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairspan._progress import row_progress
+from fairspan._row_sketch import RowSketch
 from fairspan.estimators._device_pass import DevicePass, start_pass
 from fairspan.estimators._pilot import MomentsPass, move_to
 from fairspan.estimators._prepare import fingerprint
@@ -24,6 +25,8 @@ __all__ = ["Saved", "take_moments"]
 
 # Saving may take up to this share of the time.
 _SHARE = 0.05
+# Arrays of the sketch of the rows.
+_SKETCH = ("hashes", "counts")
 # What moments do not depend on, so that a fit may go on with others.
 _FREE = ("fairness", "dial", "verbose", "random_state")
 
@@ -94,6 +97,7 @@ class Saved:
             return
         header, arrays = self._found
         self._found = None
+        sketch = {name: arrays.pop(name) for name in _SKETCH if name in arrays}
         if not _has_all(header, arrays, est):
             self._foreign("it has not all that such a fit needs, or in other shapes")
         features = est.pilot_.features
@@ -108,6 +112,14 @@ class Saved:
         if isinstance(features, LandmarkMap) and not _whitens(arrays["whitening"], features):
             self._foreign("the kernel is another")
         est.moments_ = _unpack(est.pilot_.empty_moments(), arrays, header)
+        if sketch:  # version 0.1.0 wrote none
+            try:
+                rows = RowSketch.checked(
+                    est.pilot_.fingerprint, *header.get("sketch", ()), **sketch
+                )
+            except (TypeError, ValueError):
+                self._foreign("its sketch of the rows is damaged")
+            est.moments_ = replace(est.moments_, row_sketch=rows)
         self._place = header["place"]
         move_to(est._counter, header["place"])
 
@@ -136,8 +148,12 @@ class Saved:
         }
         if isinstance(est.pilot_.features, LandmarkMap):
             arrays["whitening"] = est.pilot_.features.whitening
+        rows = sums.row_sketch
+        assert rows is not None
+        arrays |= {name: getattr(rows, name) for name in _SKETCH}
         header = {
-            **self._about, "seed": self.seed, "place": int(place), "rows": sums.n_rows,
+            **self._about, "sketch": [rows.level, rows.known],
+            "seed": self.seed, "place": int(place), "rows": sums.n_rows,
             "fingerprint": est.pilot_.fingerprint, "data": self._sample,
             "sum_log_weight": sums.sum_log_weight, "first_index": int(sums.first_index),
         }  # fmt: skip

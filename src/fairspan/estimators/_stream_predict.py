@@ -13,8 +13,9 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from fairspan._files import first_line, whole_file
+from fairspan._files import atomic_write, first_line
 from fairspan._progress import row_progress
+from fairspan.encoding import collect_unseen
 from fairspan.estimators._stream_read import naming_new_rows
 from fairspan.exceptions import RowError
 from fairspan.streams import Rows, Source, blocks, open_source, prefetch
@@ -43,12 +44,16 @@ def write_predictions(
     if features is None and hasattr(est, "feature_names_in_") and not _has_no_names(source):
         features = est.feature_names_in_.tolist()
     with _speaking_of_keep():
-        rows = open_source(source, control=keep, features=features, soft=True)
+        # A kept column is copied as it is written: as a number, "0123" would be 123.
+        used = set(getattr(est, "feature_names_in_", ()) if features is None else features)
+        kept = [keep] if isinstance(keep, str) else keep if isinstance(keep, list | tuple) else ()
+        text = [*getattr(est, "text_features_", ()), *(name for name in kept if name not in used)]
+        rows = open_source(source, control=keep, features=features, soft=True, text=text)
     if any(os.path.realpath(file) == os.path.realpath(target) for file in rows.files()):
         msg = f"destination={str(destination)!r} is one of the files to predict from; give another."
         raise ValueError(msg)
     writer, schema = None, pyarrow.schema([])
-    with whole_file(target) as part:
+    with atomic_write(target) as part, collect_unseen() as unseen:
         found = _read(rows)
         shown = row_progress(method, rows.n_rows, verbose=est.verbose)
         try:
@@ -74,6 +79,7 @@ def write_predictions(
         if writer is None:
             msg = "The source has no rows; there is nothing to predict."
             raise ValueError(msg)
+        unseen.report()  # of all rows: a block may have none of the known values by chance
     return target
 
 

@@ -251,14 +251,14 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
 
     def _intercept_variance(self) -> float:
         """Of b0, which the authors' EM takes as known."""
-        return self.noise_ / self._solution.weight if self.inference == "evidence" else 0.0
+        return self.noise_ / self._solution.weight if self._config.inference == "evidence" else 0.0
 
     def _mean(self, X: Array) -> Array:
         return (self._scores(X) @ self.score_coef_ + self.score_intercept_)[:, 0]
 
     def _latent_variance(self, X: Array) -> Array:
         """Variance of the latent function without b0, in blocks: no n x D array."""
-        if self.subspace == "model":
+        if self._config.subspace == "model":
             scores = self._scores(X)
             return np.einsum("ij,ij->i", scores @ self._posterior.cov, scores)
         lengths = squared_lengths(self, X)
@@ -267,7 +267,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
 
     def _latent_root(self, X: Array) -> Array:
         """Rows r(x) with ``Cov(f(x), f(z)) = r(x).r(z)`` for the latent function without b0."""
-        if self.subspace == "model":
+        if self._config.subspace == "model":
             return self._scores(X) @ _lower(self._posterior.cov)
         fair = self._solution.fair
         assert fair is not None
@@ -298,10 +298,11 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
             noise = rng.standard_normal((root.shape[1], n_samples))
             shift = rng.standard_normal(n_samples) * np.sqrt(self._intercept_variance())
             return self._mean(checked)[:, None] + root @ noise + shift
-        if self.inference == "em-paper":
+        config = self._config
+        if config.inference == "em-paper":
             msg = "inference='em-paper' has no usable prior (its EM degenerates); use 'evidence'."
             raise ValueError(msg)
-        if self.subspace == "model":
+        if config.subspace == "model":
             factor = _lower(self._prior)
             z = rng.standard_normal((len(factor), n_samples))
             if len(factor):
@@ -329,19 +330,20 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
             Return the gradient in theta too.
         """
         check_is_fitted(self)
-        if self.inference == "em-paper":
+        config = self._config
+        if config.inference == "em-paper":
             msg = "inference='em-paper' has no evidence (its EM degenerates); use 'evidence'."
             raise ValueError(msg)
         if theta is None and not eval_gradient:
             return self.log_marginal_likelihood_value_
-        if self.subspace == "fair" or not isinstance(self.prior, str):
+        if config.subspace == "fair" or not isinstance(config.prior, str):
             msg = (
                 "log_marginal_likelihood at other hyper-parameters, or with its gradient, is for "
                 "subspace='model' with prior 'isotropic' or 'ard'."
             )
             raise ValueError(msg)
         stats, C = self._evidence(), self._position.blend
-        if self.prior == "ard":
+        if config.prior == "ard":
             fitted = np.log(np.append(np.diag(self._prior), self.noise_))
             scale = np.eye(len(stats.gram))
         else:
@@ -365,7 +367,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
             white, np.diag(precision), float(np.exp(theta[-1])), gradient=True
         )
         assert slope is not None
-        if self.prior == "isotropic":
+        if config.prior == "isotropic":
             slope = np.array([slope[:-1].sum(), slope[-1]])
         return (value, slope) if eval_gradient else value
 

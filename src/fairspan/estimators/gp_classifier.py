@@ -26,7 +26,10 @@ from fairspan.estimators.representation import FairRepresentation
 from fairspan.heads import line_head, line_keep, ridge_head
 from fairspan.laplace import Laplace, class_curvature, fit_laplace, moderate, softmax
 
-# What of a fit speaks of its rows, and is gone when moments of other rows join.
+# Coefficients of all latent functions together. Newton's method factorises a square matrix of that
+# size in every step, and the model keeps its inverse: 128 MB, and 20 s on two cores (3,000 rows).
+_MOST_COEFFICIENTS = 4_000
+# Attributes computed from training rows; dropped when moments are merged.
 _OF_ROWS = (
     *("_rows", "_laplace", "_functions", "_link"),
     *("log_marginal_likelihood_value_", "calibration_"),
@@ -50,6 +53,9 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
     Weights count as copies in the logistic likelihood, so their scale says how sure one may be; for
     ``likelihood="gaussian"`` they are precisions of the noise, and probabilities are those of a row of
     weight 1. Let them average 1.
+
+    Latent functions may have 4,000 coefficients together: about 63 classes with all their directions.
+    More classes are refused; see ``n_predictive_directions``, or :class:`FairRidgeClassifier`.
 
     Parameters
     ----------
@@ -156,6 +162,29 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
             raise ValueError(msg)
         return super()._read(*args, **kwargs)
 
+    def _prepare(self, data: Data, fold_rule: str = "strata") -> None:
+        super()._prepare(data, fold_rule)
+        wanted = self.n_predictive_directions if self.subspace == "model" else "auto"
+        if wanted != "test":  # else the number of directions is not known yet
+            d = len(self.classes_) - 1 if wanted == "auto" else int(wanted)
+            self._check_size(min(d, self.pilot_.features.rank))
+
+    def _check_size(self, n_functions: int) -> None:
+        """Raise if Laplace's approximation would need too large a matrix."""
+        K = len(self.classes_)
+        size = (K - 1) * (1 + n_functions)
+        if self.likelihood != "logistic" or size <= _MOST_COEFFICIENTS:
+            return
+        fewer = "subspace='model'"
+        if self.subspace == "model":
+            fewer = f"n_predictive_directions={max(_MOST_COEFFICIENTS // (K - 1) - 1, 1)} or fewer"
+        msg = (
+            f"{K} classes with {n_functions} functions have {size:,} coefficients in the logistic "
+            f"likelihood, and at most {_MOST_COEFFICIENTS:,} are allowed: time grows with their cube. "
+            f"Use FairRidgeClassifier or likelihood='gaussian', which need no such matrix, or {fewer}."
+        )
+        raise ValueError(msg)
+
     def _look_at_rows(self, data: Data | None) -> None:
         for name in _OF_ROWS:
             self.__dict__.pop(name, None)
@@ -165,10 +194,10 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
     def _weights(self) -> tuple[Array | None, Array]:
         """Weights of the rows in the likelihood, and with them the share of each class."""
         rows, K = self._rows, len(self.classes_)
-        weight = rows.weight
-        if self.class_weight is not None:
+        weight, class_weight = rows.weight, self._config.class_weight
+        if class_weight is not None:
             # Not scikit-learn's "balanced" on rows: weighted rows count by their weights.
-            each = _class_weights(self.class_weight, self.classes_, rows)[rows.codes]
+            each = _class_weights(class_weight, self.classes_, rows)[rows.codes]
             before = len(each) if weight is None else float(weight.sum())
             weight = each if weight is None else weight * each
             # Only their ratios count: all classes twice as heavy are no more rows than before.
@@ -228,6 +257,7 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
 
     def _weigh(self, C: Array, precision: Array, one_hot: Array) -> tuple[Array, Array]:
         """Laplace's approximation on the functions in C, from a regression on one-hot labels."""
+        self._check_size(C.shape[1])
         weight, shares = self._weights()
         start = self._start
         if start is None or len(start) != 1 + C.shape[1]:
@@ -278,7 +308,7 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
 
     def __sklearn_is_fitted__(self) -> bool:
         return super().__sklearn_is_fitted__() and (
-            self.likelihood == "gaussian" or hasattr(self, "_rows")
+            self._config.likelihood == "gaussian" or hasattr(self, "_rows")
         )
 
     def _check_fitted(self) -> None:
@@ -296,7 +326,7 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         Log odds before calibration; for ``likelihood="gaussian"`` the regression on -1 and 1.
         """
         outputs = self._outputs(X)
-        if self.likelihood == "gaussian":
+        if self._config.likelihood == "gaussian":
             outputs = 2.0 * outputs - 1.0
             return outputs[:, 1] if outputs.shape[1] == 2 else outputs
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
@@ -311,11 +341,13 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         checked = self._read_new(X)
         scores = self._scores(checked)
         outputs = scores @ self.score_coef_ + self.score_intercept_
-        lengths = squared_lengths(self, checked) if self.subspace == "fair" else None
+        lengths = squared_lengths(self, checked) if self._config.subspace == "fair" else None
         spread = None if lengths is None else self._on_all_of_f(lengths)
-        if self.likelihood == "gaussian":
+        if self._config.likelihood == "gaussian":
             return self._gaussian_probabilities(scores, 2.0 * outputs - 1.0, spread)
-        if self.subspace == "fair":  # scores are on B, Laplace's on the functions of the line
+        if (
+            self._config.subspace == "fair"
+        ):  # scores are on B, Laplace's on the functions of the line
             scores = scores @ self._functions
         latents = moderate(_columns(outputs), self._latent_variance(scores, spread))
         return softmax(latents) if self._link is None else self._link.probabilities(latents)

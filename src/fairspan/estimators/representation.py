@@ -235,7 +235,7 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
 
     def _kernel_features(self, X: Array) -> Array:
         """Coordinates whose plain inner product is the fair kernel."""
-        if self.subspace == "model":
+        if self._config.subspace == "model":
             E = self._position.directions
             factor = scipy.linalg.cholesky(E.T @ E, lower=True) if E.shape[1] else np.zeros((0, 0))
             return scipy.linalg.solve_triangular(factor, self._scores(X).T, lower=True).T
@@ -251,7 +251,8 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         inequality is vacuous whenever the model space has fewer dimensions than F.
         """
         psi = self._coordinates(self._read_new(X))
-        if self.method == "optimal" or (self.method == "rkhs" and self.subspace == "fair"):
+        config = self._config
+        if config.method == "optimal" or (config.method == "rkhs" and config.subspace == "fair"):
             self._need_moments("deviation_bound")
             pooled = self.moments_.pool()
             cov = pooled.cov

@@ -102,7 +102,7 @@ class SubspaceAngleDisplay:
         display = cls(
             certificate.cosines, theta.tolist(), angles.tolist(), containment_gap=certificate.containment_gap,
             accuracy_gap=certificate.accuracy_gap, fairness=float(model.fairness_),
-            geometry="RKHS" if model.method in ("rkhs", "paper") else "correlation",
+            geometry="RKHS" if model._config.method in ("rkhs", "paper") else "correlation",
             note=_off_the_planes(certificate, theta, angles),
         )  # fmt: skip
         return display.plot(ax, max_pairs=max_pairs, **kwargs)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from fairspan._alignment import align_rows
 from fairspan._columns import as_frame, named_columns_of, read_attributes
 from fairspan._linalg import Array
 from fairspan._metric_inputs import Rows, is_positive, read_labels, read_rows
@@ -70,10 +71,15 @@ class Dialled:
         if type(n_points) is bool or not isinstance(n_points, int | np.integer) or n_points < 2:
             msg = f"n_points={n_points!r} is not allowed; give an integer of at least 2."
             raise ValueError(msg)
+        _, y, sensitive_features, control_features, sample_weight = align_rows(
+            X=X, y=y, sensitive_features=values_of(X, sensitive_features),
+            control_features=values_of(X, control_features, "control_features"),
+            sample_weight=sample_weight,
+        ).values()  # fmt: skip
         labels = read_labels(y, "y")
         rows = read_rows(
-            values_of(X, sensitive_features), getattr(model, "sensitive_kinds_", "auto"),
-            sample_weight, {"y": len(labels)},
+            sensitive_features, getattr(model, "sensitive_kinds_", "auto"), sample_weight,
+            {"y": len(labels)},
         )  # fmt: skip
         keep = rows.weight > 0.0
         self._rows, self._y, self._weighted = (
@@ -96,9 +102,7 @@ class Dialled:
         self.error = np.array([share @ self._loss(p) for p in self._predictions])
         if not self._classes:
             self.error = np.sqrt(self.error)
-        self._cells = self._find_cells(
-            model, values_of(X, control_features, "control_features"), keep
-        )
+        self._cells = self._find_cells(model, control_features, keep)
         self.noise = self._noise(model)
 
     def curve(self, metric: Metric = "correlation", attribute: str | None = None) -> Array:
@@ -136,7 +140,7 @@ class Dialled:
         return Rows({attribute: rows.attributes[attribute]}, rows.kinds, rows.weight)
 
     def _call(self, metric: Callable[..., float], rows: Rows, predictions: Any) -> float:
-        sensitive: Any = {name: a.values for name, a in rows.attributes.items()}
+        sensitive: Any = {name: a.as_given() for name, a in rows.attributes.items()}
         if len(sensitive) == 1:
             (sensitive,) = sensitive.values()
         takes = "sample_weight" in inspect.signature(metric).parameters

@@ -9,8 +9,9 @@ import numpy as np
 import scipy.stats
 from sklearn.base import is_classifier
 
+from fairspan._alignment import align_rows
 from fairspan._linalg import Array
-from fairspan._metric_inputs import Rows, SensitiveKind, read, read_scores
+from fairspan._metric_inputs import Rows, SensitiveKind, read
 from fairspan.metrics import correlation_ratio, ks_distance, statistical_parity_correlation
 from fairspan.plotting._dialled import values_of
 from fairspan.plotting._style import (
@@ -111,11 +112,10 @@ class GroupDistributionDisplay:
         **kwargs
             Of :meth:`plot`.
         """
-        column = read_scores(scores)
-        if column.shape[1] != 1:
-            msg = f"scores has {column.shape[1]} columns; give one of them."
+        read_in, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=scores)
+        if f.shape[1] != 1:
+            msg = f"scores has {f.shape[1]} columns; give one of them."
             raise ValueError(msg)
-        read_in, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=column)
         one = _one_attribute(read_in, attribute)
         ((name, codes, labels),) = one.groups(n_bins)
         values = one.attributes[name].values if one.kinds[name] == "continuous" else None
@@ -149,8 +149,11 @@ class GroupDistributionDisplay:
             As in :meth:`from_predictions`.
         """
         scores, name = _response(model, X, pos_label)
+        _, sensitive_features, sample_weight = align_rows(
+            X=X, sensitive_features=values_of(X, sensitive_features), sample_weight=sample_weight
+        ).values()
         return cls.from_predictions(
-            scores, sensitive_features=values_of(X, sensitive_features), attribute=attribute,
+            scores, sensitive_features=sensitive_features, attribute=attribute,
             sample_weight=sample_weight, sensitive_kind=sensitive_kind, n_bins=n_bins,
             score_name=name, rows=rows, kind=kind, ax=ax, **kwargs,
         )  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan._linalg import Array
 from fairspan._validation import read_seed
+from fairspan.exceptions import each_warning_once
 from fairspan.plotting._dialled import Dialled, check_rows_said
 from fairspan.plotting._style import (
     COLOURS,
@@ -149,14 +150,15 @@ class PriceDisplay:
         n_points : int, default=21
             Dial values; the model predicts at each of them. A ``FairnessPath`` is faster.
         """
-        path = Dialled(
-            model, X, y, sensitive_features=sensitive_features, control_features=control_features,
-            sample_weight=sample_weight, n_points=n_points,
-        )  # fmt: skip
-        return cls.from_path(
-            path, metric, at_most=at_most, attribute=attribute, level=level, n_boot=n_boot,
-            random_state=random_state, rows=rows, ax=ax, **kwargs,
-        )  # fmt: skip
+        with each_warning_once():
+            path = Dialled(
+                model, X, y, sensitive_features=sensitive_features, control_features=control_features,
+                sample_weight=sample_weight, n_points=n_points,
+            )  # fmt: skip
+            return cls.from_path(
+                path, metric, at_most=at_most, attribute=attribute, level=level, n_boot=n_boot,
+                random_state=random_state, rows=rows, ax=ax, **kwargs,
+            )  # fmt: skip
 
     def plot(self, ax: Any = None, *, title: str | None = None, **kwargs: Any) -> Self:
         """Draw on ``ax`` (a new figure if None).

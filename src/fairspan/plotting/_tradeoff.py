@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fairspan.exceptions import each_warning_once
 from fairspan.plotting._dialled import Dialled, check_rows_said
 from fairspan.plotting._style import (
     LABEL,
@@ -106,11 +107,12 @@ class TradeoffDisplay:
         n_points : int, default=21
             Dial values; the model predicts at each of them. A ``FairnessPath`` is faster.
         """
-        path = Dialled(
-            model, X, y, sensitive_features=sensitive_features, control_features=control_features,
-            sample_weight=sample_weight, n_points=n_points,
-        )  # fmt: skip
-        return cls.from_path(path, metric, rows=rows, ax=ax, **kwargs)
+        with each_warning_once():
+            path = Dialled(
+                model, X, y, sensitive_features=sensitive_features, control_features=control_features,
+                sample_weight=sample_weight, n_points=n_points,
+            )  # fmt: skip
+            return cls.from_path(path, metric, rows=rows, ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, title: str | None = None, **kwargs: Any) -> Self:
         """Draw on ``ax`` (a new figure if None).

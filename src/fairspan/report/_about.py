@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairspan.report._favourable import Favourable
 from fairspan.report._parity import Scene
 from fairspan.report._places import Ground, Place
 from fairspan.report._roles import Roles
 from fairspan.report._views import FEWEST, count_groups
 from fairspan.report._words import criterion_words, model_words
 
-__all__ = ["about", "notes"]
+__all__ = ["CHANGE_CLASS", "about", "notes"]
+
+CHANGE_CLASS = "--positive CLASS (in Python, pos_label)"
 
 
 def about(ground: Ground, scene: Scene, roles: Roles, model: Any, first: Place) -> dict[str, Any]:
@@ -54,7 +57,7 @@ def _score_words(ground: Ground, scene: Scene, roles: Roles, first: Place) -> st
 
 def notes(
     whole: Any, table: Any, roles: Roles, refused: list[str], ground: Ground, scene: Scene,
-    model: Any,
+    favourable: Favourable | None,
 ) -> list[str]:  # fmt: skip
     """One sentence for everything that was left out, filled in, merged, sampled or binned."""
     out = []
@@ -84,7 +87,9 @@ def notes(
             f"{weightless:,} rows of weight zero count for nothing: they are neither among those fitted on "
             f"nor among those held out."
         )
-    out += _display_notes(ground, scene, model)
+    if favourable is not None:
+        out.append(favourable.sentence(CHANGE_CLASS))
+    out += _display_notes(ground, scene)
     out += _privacy_notes(ground)
     return out
 
@@ -113,11 +118,8 @@ def _privacy_notes(ground: Ground) -> list[str]:
     return out
 
 
-def _display_notes(ground: Ground, scene: Scene, model: Any) -> list[str]:
+def _display_notes(ground: Ground, scene: Scene) -> list[str]:
     data, out = ground.data, []
-    if data.classes is not None and len(data.positive) == 1 and model.pos_label is None:
-        label = data.classes[data.positive[0]]
-        out.append(f"The favourable decision is taken to be {label}, the larger label.")
     if scene.drawn is not None and data.classes is not None:
         out.append(
             f"Of the {len(data.classes)} classes, scores are drawn for {data.classes[scene.drawn]}: its "

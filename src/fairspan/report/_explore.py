@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from fairspan._columns import as_frame
 from fairspan._parameters import canonical_criterion
@@ -15,12 +16,13 @@ from fairspan._validation import read_seed
 from fairspan.auditing import audit
 from fairspan.auditing._attack import ATTACKERS
 from fairspan.auditing._audit import _settings
-from fairspan.encoding import category_label
+from fairspan.encoding import category_label, collect_unseen
 from fairspan.estimators._path_judge import Judge
 from fairspan.estimators._path_scores import read_rows, sampling_noise
 from fairspan.exceptions import each_warning_once
 from fairspan.report import _study
 from fairspan.report._about import about, notes
+from fairspan.report._favourable import Favourable, choose_favourable
 from fairspan.report._fit import Told, by_stratum, choose_model, fit_model, known_rows, read_kinds
 from fairspan.report._importance import shuffled_errors
 from fairspan.report._met import Met
@@ -30,7 +32,7 @@ from fairspan.report._positions import position
 from fairspan.report._report import Report
 from fairspan.report._roles import Roles, describe_columns, find_roles, give_aways, warn_of
 from fairspan.report._snippet import Recipe, source_lines
-from fairspan.report._table import complete_rows, held_out_rows, is_continuous
+from fairspan.report._table import check_share, complete_rows, held_out_rows, is_continuous
 from fairspan.report._words import Setting
 
 __all__ = ["explore"]
@@ -87,7 +89,8 @@ def explore(
     criterion : str, default="statistical_parity"
         What the model is made fair by; with a ``model`` of your own it is the model's.
     pos_label : label, optional
-        The favourable class; the larger of two labels if not given.
+        The favourable class. If not given, one of two classes is guessed from the words of the labels
+        and the target ("approved" rather than "denied"); the report says which one, and why.
     sensitive_kind : str or dict, default="auto"
         "categorical" or "continuous", for all protected attributes or by name.
     model : "auto" or unfitted predictor of fairspan, default="auto"
@@ -136,10 +139,11 @@ def explore(
     [0, 0.5, 1]
     """
     began = time.perf_counter()
-    _check(n_points, random_state, fairness)
+    check_options(n_points, random_state, fairness, test_share)
     settings = _settings(level, n_boot, 499, _MIN_ROWS, 10_000, 5, ATTACKERS, audit_parts)
     told = Told()
-    with told.kept(), each_warning_once():
+    # Rare values of a column may be among the held-out rows alone; that is nothing to warn about.
+    with told.kept(), each_warning_once(), collect_unseen():
         whole = _as_pandas(frame)
         roles, refused = find_roles(
             whole, target=target, sensitive_features=sensitive_features,
@@ -152,6 +156,12 @@ def explore(
             model, table, roles, criterion=criterion, pos_label=pos_label,
             sensitive_kind=sensitive_kind, random_state=random_state, verbose=verbose,
         )  # fmt: skip
+        criterion, favourable = canonical_criterion(estimator.criterion), None
+        if is_classifier(estimator):
+            labels = table[roles.target].unique().tolist()
+            favourable = choose_favourable(labels, roles.target, estimator.pos_label, criterion)
+        if favourable is not None:
+            estimator.set_params(pos_label=favourable.label)
         kinds = read_kinds(estimator.sensitive_kind, roles.sensitive)
         out = held_out_rows(
             table, [roles.target, *roles.sensitive], kinds=kinds, share=test_share,
@@ -172,7 +182,6 @@ def explore(
         shown = track(grid, len(grid), "places of the slider", verbose=verbose)
         places = [place_at(met, ground, one) for one in shown]
         rng = np.random.default_rng([seed, 1])
-        criterion = canonical_criterion(estimator.criterion)
         familiar = known_rows(estimator, fitted, held, roles)
         setting = Setting(
             len(fitted), ground.data.n, _noise(estimator, held[familiar], roles), places[-1].certificate,
@@ -195,18 +204,18 @@ def explore(
         seconds["audit"] = time.perf_counter() - start
     study = _study.fit_in(
         {
-            "format": 1,
+            "format": 2,
             "about": {
                 **about(ground, scene, roles, estimator, places[0]),
                 "data": name, "command": command, "n_rows": len(table), "seed": random_state,
                 "n_weightless": len(table) - len(fitted) - len(held),
                 "notes": [
-                    *notes(whole, table, roles, refused, ground, scene, estimator), *strange, *leaks,
+                    *notes(whole, table, roles, refused, ground, scene, favourable), *strange, *leaks,
                 ],
                 "warnings": list(told.texts),
             },
             "task": ground.task,
-            "target": _target(ground, roles),
+            "target": _target(ground, roles, favourable),
             "columns": describe_columns(whole, roles, _numbers(ground, roles), refused),
             "attributes": _study.attributes_of(ground),
             "strata": [] if ground.data.strata is None else list(ground.data.strata.labels),
@@ -224,13 +233,15 @@ def explore(
     return Report(study, chosen, full, seconds)
 
 
-def _check(n_points: Any, random_state: Any, fairness: Any) -> None:
+def check_options(n_points: Any, random_state: Any, fairness: Any, test_share: Any) -> None:
+    """Raise ValueError for values of the options that are out of range."""
     for name, value, least in (("n_points", n_points, 2), ("random_state", random_state, 0)):
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or value < least:
             raise ValueError(f"{name}={value!r} is not allowed; give an integer from {least} up.")
     if not isinstance(fairness, int | float | np.number) or not 0.0 <= fairness <= 1.0:
         raise ValueError(f"fairness={fairness!r} is not allowed; give a number from 0 to 1.")
+    check_share(test_share, "test_share=")
 
 
 def _as_pandas(frame: Any) -> Any:
@@ -335,10 +346,13 @@ def _numbers(ground: Ground, roles: Roles) -> dict[str, bool]:
     return out | {roles.target: ground.task == "regression"}
 
 
-def _target(ground: Ground, roles: Roles) -> dict[str, Any]:
+def _target(ground: Ground, roles: Roles, favourable: Favourable | None) -> dict[str, Any]:
+    """The target's name and classes, the favourable one, and why it is taken as favourable."""
     classes, positive = ground.data.classes, ground.data.positive
-    labels = None
+    out: dict[str, Any] = {"name": roles.target, "classes": None, "positive": None}
     if classes is not None:
-        labels = [category_label(label) for label in classes.tolist()]  # type: ignore[no-untyped-call]
-    favourable = labels[positive[0]] if labels is not None and len(positive) == 1 else None
-    return {"name": roles.target, "classes": labels, "positive": favourable}
+        out["classes"] = [category_label(label) for label in classes.tolist()]  # type: ignore[no-untyped-call]
+    if favourable is not None:
+        out["positive"] = out["classes"][positive[0]]
+        out |= {"named": favourable.named, "reason": favourable.reason}
+    return out

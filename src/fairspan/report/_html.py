@@ -7,7 +7,7 @@ import re
 from importlib import resources
 from typing import Any
 
-from fairspan.report._study import share_code, to_text
+from fairspan.report._study import for_page, to_text
 
 __all__ = ["page", "script_json"]
 
@@ -40,7 +40,7 @@ def page(study: dict[str, Any]) -> str:
             "TITLE": html.escape(title),
             "STYLE": (folder / "style.css").read_text(encoding="utf-8"),
             "PLOTLY": _plotly(),
-            "STUDY": script_json(share_code(study)),
+            "STUDY": script_json(for_page(study)),
             "SCRIPT": "\n".join(one.read_text(encoding="utf-8") for one in scripts),
         },
     )

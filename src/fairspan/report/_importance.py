@@ -29,16 +29,16 @@ def encoded_columns(encoder: Any) -> dict[str, list[int]]:
     By its structure, not by names, which users choose.
     """
     out: dict[str, list[int]] = {}
-    for branch, pipeline, names in encoder.transformers_:
+    for branch, step, names in encoder.transformers_:
         if branch == "remainder":
             continue
         if branch == "numbers":
             widths = [1] * len(names)
         elif branch == "indicators":
-            seen = set(pipeline.steps[1][1].features_.tolist())
+            seen = set(step.steps[1][1].features_.tolist())
             widths = [int(j in seen) for j in range(len(names))]
         else:
-            widths = _one_hot_widths(pipeline.steps[-1][1])
+            widths = _one_hot_widths(step)
         start = encoder.output_indices_[branch].start
         for name, width in zip(names, widths, strict=True):
             out.setdefault(name, []).extend(range(start, start + width))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairspan._files import whole_file
+from fairspan._files import atomic_write
 from fairspan._text import printable_json
 from fairspan.auditing import Audit
 
@@ -67,6 +67,9 @@ class Report:
             f"{about['n_train']:,} rows fitted, {about['n_test']:,} held out.",
             about["criterion_words"],
         ]
+        target = self.study["target"]
+        if target["positive"] is not None:
+            out.append(f"Favourable class: {target['positive']} ({target['reason']}).")
         for words, place in (("without fairness", first), ("fairest", last)):
             head = place["headline"]
             out.append(
@@ -94,6 +97,6 @@ def _shown(found: dict[str, Any]) -> str:
 
 def _written(text: str, path: Any) -> str:
     if path is not None:
-        with whole_file(Path(path)) as part:
+        with atomic_write(Path(path)) as part:
             part.write_text(text, encoding="utf-8")
     return text

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from fairspan import datasets
+from fairspan._files import MISSING_WORDS
 from fairspan.report._fit import by_stratum, read_kinds
 from fairspan.report._roles import Roles
 
-__all__ = ["MISSING", "Recipe", "source_lines"]
-
-# What the command line takes for missing in a CSV file. Not "None", which pandas takes for it too:
-# it is an answer, as to a question for one's religion.
-MISSING = ["", "NA", "NaN", "nan", "NULL", "null"]
+__all__ = ["Recipe", "source_lines"]
 
 _WIDTH = 88
 # Set by `at`, or of no effect on the model.
@@ -112,11 +110,14 @@ def _same(value: Any, default: Any) -> bool:
         return False
 
 
-def source_lines(name: str) -> str:
-    """How a table of this name is read, as far as the name tells."""
+def source_lines(name: str, text: Collection[str] = ()) -> str:
+    """Python that reads a table of this name; ``text`` names CSV columns to read as text."""
     lower = name.lower()
     if lower.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")):
-        given = [_code(name), "keep_default_na=False", f"na_values={_code(MISSING)}"]
+        given = [_code(name), "keep_default_na=False", f"na_values={_code(MISSING_WORDS)}"]
+        given.append("low_memory=False")
+        if text:
+            given.append(f"dtype={{{', '.join(f'{_code(column)}: str' for column in text)}}}")
         return f"import pandas as pd\n\n{_call('table = pd.read_csv', given)}"
     if lower.endswith((".parquet", ".pq")):
         return f"import pandas as pd\n\ntable = pd.read_parquet({_code(name)})"

@@ -16,12 +16,14 @@ from fairspan.report._places import Ground, Place
 from fairspan.report._views import FEWEST
 from fairspan.report._words import metric_words
 
-__all__ = ["MOST_BYTES", "attributes_of", "audit_lines", "fit_in", "plain", "scatter", "to_text",
-           "tradeoff"]  # fmt: skip
+__all__ = ["MOST_BYTES", "attributes_of", "audit_lines", "fit_in", "for_page", "plain", "scatter",
+           "to_text", "tradeoff"]  # fmt: skip
 
 # Of the study's JSON, so that the page with its script stays below 6 MB.
 MOST_BYTES = 1_000_000
 _DIGITS, _FEWER_DIGITS = 6, 4
+# Parts of a position whose keys are names of protected attributes.
+_BY_NAME = ("scores", "rates", "calibration", "continuous")
 
 
 def plain(value: Any, digits: int = _DIGITS) -> Any:
@@ -153,11 +155,11 @@ def audit_lines(found: Audit, fairness: float, few: Collection[tuple[str, str]])
 def fit_in(study: dict[str, Any], most: int = MOST_BYTES) -> dict[str, Any]:
     """The plain study with fewer digits, then with fewer places, where it would be too large."""
     out: dict[str, Any] = plain(study)
-    if _size(share_code(out)) <= most:
+    if _size(for_page(out)) <= most:
         return out
     note = f"Numbers have {_FEWER_DIGITS} digits, so that the file stays small."
     out = _noted(plain(study, _FEWER_DIGITS), note)
-    stored, n = share_code(out), len(out["fairness"])
+    stored, n = for_page(out), len(out["fairness"])
     size = _size(stored)
     if size <= most or n < 3:
         return out
@@ -173,6 +175,23 @@ def fit_in(study: dict[str, Any], most: int = MOST_BYTES) -> dict[str, Any]:
         out[name] = [out[name][i] for i in kept]
     out["start"], out["tradeoff"] = kept.index(out["start"]), _taken(out["tradeoff"], kept, n)
     return _noted(out, f"The slider has {len(kept)} places instead of {n}, likewise.")
+
+
+def for_page(study: dict[str, Any]) -> dict[str, Any]:
+    """The study as the page stores it: common code once, and names from the data never as keys.
+
+    Every JavaScript object inherits keys such as "constructor" and "__proto__", which a column may be
+    named. So a dict whose keys are names from the data is stored as a list of its items.
+    """
+    out = share_code(study)
+    positions = [place | _listed(place, _BY_NAME) for place in out["positions"]]
+    tradeoff = out["tradeoff"] | _listed(out["tradeoff"], ["parity"])
+    return out | _listed(out, ["scatter"]) | {"positions": positions, "tradeoff": tradeoff}
+
+
+def _listed(part: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """The dicts under these keys, as lists of their items."""
+    return {key: [list(item) for item in part[key].items()] for key in keys if key in part}
 
 
 def share_code(study: dict[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from fairspan._columns import read_attribute
 from fairspan.codes import Coder, infer_kind
 
-__all__ = ["complete_rows", "held_out_rows", "is_continuous"]
+__all__ = ["check_share", "complete_rows", "held_out_rows", "is_continuous"]
 
+_LARGEST_WHOLE = 2.0**53  # beyond it floats skip whole numbers
 _SLICES = 4  # of a number, when rows are held out
 
 
@@ -45,8 +46,21 @@ def complete_rows(frame: Any, columns: Iterable[str]) -> Any:
         # Whole numbers as floats would be taken for measurements.
         values = frame[name].infer_objects()
         whole = values.dtype.kind == "f" and not np.mod(values, 1.0).any()
+        if whole and values.abs().max() >= _LARGEST_WHOLE:
+            msg = (
+                f"The column {name!r} holds whole numbers beyond 2^53 beside missing values; pandas makes "
+                f"floats of them, in which neighbours are equal. Write them as text (as id-1), or leave the "
+                f"incomplete rows out of the file."
+            )
+            raise ValueError(msg)
         frame[name] = values.astype(np.int64) if whole else values
     return frame
+
+
+def check_share(share: float, says: str) -> None:
+    """Raise ValueError for a share of held-out rows that is not between 0 and 1."""
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"{says}{share:g} is not allowed; give a number between 0 and 1.")
 
 
 def held_out_rows(
@@ -71,8 +85,7 @@ def held_out_rows(
     ndarray of bool
         True for the rows held out.
     """
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"{says}{share:g} is not allowed; give a number between 0 and 1.")
+    check_share(share, says)
     rng, n = np.random.default_rng(seed), len(frame)
     codes = []
     for name in columns:

@@ -187,7 +187,7 @@ def binned_means(score: Array, one: Protected, weight: Array, level: float) -> l
 
 
 def confusion(chosen: Any, positive: Any, chosen_first: Any, mine: Any) -> dict[str, Any]:
-    """Counts of people of a group: right and wrong, and who is decided on otherwise than at first."""
+    """Counts of people of a group: right and wrong decisions, and decisions changed from the first model."""
     a, b, first = chosen[mine], positive[mine], chosen_first[mine]
 
     def count(mask: Any) -> int:
@@ -196,5 +196,5 @@ def confusion(chosen: Any, positive: Any, chosen_first: Any, mine: Any) -> dict[
     return {
         "confusion": {"tp": count(a & b), "fp": count(a & ~b), "tn": count(~a & ~b),
                       "fn": count(~a & b)},
-        "gained": count(a & ~first), "lost": count(first & ~a),
+        "now_chosen": count(a & ~first), "no_longer_chosen": count(first & ~a),
     }  # fmt: skip

@@ -122,7 +122,7 @@ class Setting:
     Attributes
     ----------
     n_train, n_test : rows fitted on, and held out.
-    noise : sampling noise of a held-out correlation; NaN where no row tells.
+    noise : rough size by chance of a held-out correlation that is truly 0; NaN if no row tells.
     end : certificate at fairness 1.
     latent : the page shows probabilities, while the promise is about the score behind them.
     unmet : groups that no training row belongs to.
@@ -165,11 +165,17 @@ def certificate_words(found: Certificate, fairness: float, setting: Setting) -> 
         ]
         if fairness < 1.0:
             out.append(f"Between the two ends the promise is partial: {_rest(setting.end)}.")
-    chance = "On new people the numbers move by chance"
+    if fairness > 0.0 and found.n_functions:
+        out.append(
+            "Among new people some dependence remains. Most of it is systematic: the fit removes what the "
+            "training rows show, chance included, and takes away too little elsewhere. It is larger "
+            "where rows or groups are few, or columns many."
+        )
+    chance = "Numbers about new people also move by chance"
     if math.isfinite(setting.noise):
         chance += (
-            f": for {setting.n_test:,} held-out rows a correlation of about {_shown(setting.noise)} is "
-            f"within sampling noise"
+            f": on {setting.n_test:,} held-out rows a correlation that is truly zero comes out at about "
+            f"{_shown(setting.noise)}"
         )
     out.append(
         f"{chance}. This assumes that new people are drawn like these rows, and independently of each "
@@ -190,6 +196,11 @@ def certificate_words(found: Certificate, fairness: float, setting: Setting) -> 
     left = list(dict.fromkeys([*left, *setting.unmet]))
     if left:
         out.append(f"Nothing is promised for groups with too few training rows: {_some(left)}.")
+    if merged := found.merged_slices():
+        out.append(
+            f"Slices with too few training rows were merged with a neighbour: {_some(merged)}. The promise "
+            f"covers merged slices together; the mean score may differ between them."
+        )
     free = {(b.cell, b.attribute) for b in found.blocks} - {
         (b.cell, b.attribute) for b in found.blocks if b.constrained
     }

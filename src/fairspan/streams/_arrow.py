@@ -6,20 +6,25 @@ import glob
 import importlib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairspan._files import first_line
+from fairspan._files import MISSING_WORDS, first_line
+from fairspan.exceptions import DataWarning, warn_user
 from fairspan.streams._rows import Rows, Span
-from fairspan.streams._source import Part, Roles, Source
+from fairspan.streams._source import FileState, Part, Roles, Source
 
 __all__ = ["ArrowSource", "find_dataset", "frame_of", "require_pyarrow"]
 
 _READ_ROWS = 2**16
 # Arrow makes room for what a row group claims to hold before it looks; writers make at most 2^26.
 _GROUP_ROWS = 2**27
+_ENCODING = (
+    "Save the files as UTF-8, or give a pyarrow.dataset that names their encoding: dataset(files, "
+    'format=CsvFileFormat(read_options=pyarrow.csv.ReadOptions(encoding="latin-1"))).'
+)
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".feather": "feather",
             ".arrow": "feather", ".orc": "orc"}  # fmt: skip
 
@@ -80,19 +85,54 @@ def _format(name: str | None) -> Any:
         return name
     pyarrow = require_pyarrow("Streaming from files")
     csv = importlib.import_module("pyarrow.csv")
-    # An empty field is a missing value in text too, as pandas reads it.
-    options = csv.ConvertOptions(strings_can_be_null=True)
+    # What is missing in text and numbers is the same here and on the command line.
+    options = csv.ConvertOptions(strings_can_be_null=True, null_values=MISSING_WORDS)
     return pyarrow.dataset.CsvFileFormat(convert_options=options)
 
 
 def _all_types(found: Any) -> Any:
-    """Integers in one Parquet file and floats in another are floats; None if all agree."""
-    if found.format.default_extname != "parquet":
+    """Find column types that hold the values of all files; None if those of the first file do.
+
+    Integers in one file and floats in another are floats. In CSV files, where types are only
+    inferred, everything else that differs is text: then "01" is "01" in every file.
+    """
+    kind = found.format.default_extname
+    if kind not in ("parquet", "csv"):
         return None
     pyarrow = require_pyarrow("Streaming from files")
-    schemas = [fragment.physical_schema for fragment in found.get_fragments()]
-    both = pyarrow.unify_schemas([found.schema, *schemas], promote_options="permissive")
+    schemas = [found.schema, *(fragment.physical_schema for fragment in found.get_fragments())]
+    if kind == "csv":
+        text = dict.fromkeys(_text_somewhere(schemas), pyarrow.string())
+        schemas = [_with_types(schema, text) for schema in schemas]
+    both = pyarrow.unify_schemas(schemas, promote_options="permissive")
     return None if both.equals(found.schema) else both
+
+
+def _text_somewhere(schemas: list[Any]) -> list[str]:
+    """Columns of CSV files that are neither numbers everywhere nor of one type everywhere."""
+    types = require_pyarrow("Streaming from files").types
+    kinds: dict[str, set[Any]] = {}
+    for schema in schemas:
+        for column in schema:
+            if not types.is_null(column.type):
+                kinds.setdefault(column.name, set()).add(column.type)
+
+    def number(kind: Any) -> bool:
+        return bool(types.is_integer(kind) or types.is_floating(kind))
+
+    return [
+        name
+        for name, found in kinds.items()
+        if len(found) > 1 and not all(map(number, found)) and not any(map(types.is_binary, found))
+    ]
+
+
+def _with_types(schema: Any, wanted: Mapping[str, Any]) -> Any:
+    """The schema with other types for some of its columns."""
+    if not wanted:
+        return schema
+    fields = [f.with_type(wanted[f.name]) if f.name in wanted else f for f in schema]
+    return require_pyarrow("Streaming from files").schema(fields, metadata=schema.metadata)
 
 
 def _suffix(path: Path) -> str:
@@ -158,15 +198,13 @@ class ArrowPart(Part):
     file: str
     first: int  # row of the file
     group: int | None = field(default=None)
-    size: int | None = field(default=None)  # of the file, in bytes
+    state: FileState | None = field(default=None)  # when the source was opened; None: no local file
     claims: bool = field(default=False)  # arrays are where the file says: Arrow does not look
 
     def read(self) -> Iterator[Rows]:
         """Rows, with the row of the file they begin at."""
         row = self.first
-        if self.size is not None and os.path.getsize(self.file) != self.size:
-            msg = f"{self.file} changed its size since it was opened; fit it again."
-            raise OSError(msg)
+        self._check_unchanged()
         try:
             # Little read-ahead of Arrow's own: a thread of ours reads ahead, and memory counts.
             found = self.fragment.to_batches(
@@ -183,14 +221,35 @@ class ArrowPart(Part):
         except Exception as error:
             if not _is_arrows(error):
                 raise
+            self._check_unchanged()  # the likeliest reason
             group = "" if self.group is None else f", row group {self.group}"
-            msg = f"{self.file}{group}: rows from {row} on cannot be read: {first_line(error)}"
+            msg = (
+                f"{self.file}{group}: rows from {row} on cannot be read: {first_line(error)}"
+                f"{_csv_remedy(error)}"
+            )
             raise OSError(msg) from error
+        self._check_unchanged()
+
+    def _check_unchanged(self) -> None:
+        if self.state is not None:
+            self.state.check(self.file)
 
 
 def _is_arrows(error: Exception) -> bool:
     """Arrow's errors derive from ValueError, TypeError, KeyError and others; of files, from OSError."""
     return type(error).__module__.startswith("pyarrow") or isinstance(error, OSError)
+
+
+def _csv_remedy(error: Exception) -> str:
+    """What to do about a CSV value that does not fit the type of its column."""
+    if "invalid UTF8" in str(error):
+        return f". {_ENCODING}"
+    if "CSV conversion error" in str(error):
+        return (
+            ". The first rows of each file decide about the type of a column. Give a pyarrow.dataset with "
+            "a schema, or Parquet files, which have types."
+        )
+    return ""
 
 
 def _check_rows(where: str, n: int) -> None:
@@ -219,13 +278,63 @@ def _check_claims(file: str) -> None:
 
 
 class ArrowSource(Source):
-    """A dataset of Arrow's: files, or tables in memory."""
+    """A dataset of Arrow's: files, or tables in memory.
 
-    def __init__(self, dataset: Any, **named: Any) -> None:
-        self._dataset = dataset
+    Parameters
+    ----------
+    dataset : pyarrow.dataset.Dataset
+    text : collection of str
+        Columns that CSV files hold as text, whatever their values look like.
+    **named
+        Roles of the columns.
+    """
+
+    def __init__(self, dataset: Any, *, text: Collection[str] = (), **named: Any) -> None:
+        self._dataset, self._schema = dataset, dataset.schema
         self.roles = Roles.of(list(dataset.schema.names), **named)
+        file_format = getattr(dataset, "format", None)
+        if file_format is not None and file_format.default_extname == "csv":
+            self._check_encoding()
+            self.inferred = True
+            string = require_pyarrow("Streaming from files").string()
+            self._schema = _with_types(self._schema, dict.fromkeys(text, string))
         self.parts = [part for one in dataset.get_fragments() for part in self._opened(one)]
+        if self.inferred:
+            self._warn_of_types(text)
         self.for_workers = hasattr(dataset, "files")
+
+    def _check_encoding(self) -> None:
+        """Raise if a column of a CSV file is not UTF-8: Arrow reads it as bytes."""
+        assert self.roles is not None
+        is_binary, kinds = require_pyarrow("Streaming from files").types.is_binary, self.types()
+        for name in self.roles.columns:
+            if is_binary(kinds[name]):
+                found = {one.path: one.physical_schema for one in self._dataset.get_fragments()}
+                files = [path for path, own in found.items() if is_binary(own.field(name).type)]
+                msg = f"{(files or self.files())[0]}: the column {name!r} is not UTF-8. {_ENCODING}"
+                raise ValueError(msg)
+
+    def _warn_of_types(self, text: Collection[str]) -> None:
+        """Warn of columns that are read as text because the CSV files look different there."""
+        assert self.roles is not None
+        types = require_pyarrow("Streaming from files").types
+        fragments = list(self._dataset.get_fragments())
+        schemas = [fragment.physical_schema for fragment in fragments]
+        for name in _text_somewhere(schemas):
+            if name not in self.roles.columns or name in text:
+                continue
+            first: dict[str, str] = {}  # type -> first file of that type
+            for fragment, schema in zip(fragments, schemas, strict=True):
+                if name in schema.names and not types.is_null(schema.field(name).type):
+                    first.setdefault(str(schema.field(name).type), fragment.path)
+            kinds = ", ".join(f"{kind} in {file}" for kind, file in first.items())
+            warn_user(
+                f"The CSV files differ in the column {name!r}: {kinds}. It is read as text in all of them, "
+                f"so every different text is a category of its own. If the files mean the same values, write "
+                f"them alike; to confirm, give a pyarrow.dataset with a schema.",
+                DataWarning,
+                key=f"types of {name!r}",
+            )
 
     def _opened(self, fragment: Any) -> list[Part]:
         """Parts of a fragment; what is damaged, or has changed since, is named."""
@@ -247,10 +356,8 @@ class ArrowSource(Source):
         if absent:
             msg = f"{file}: the column {absent[0]!r} is missing; every file needs the same columns."
             raise ValueError(msg)
-        size = os.path.getsize(file) if os.path.exists(file) else None
-        common = {
-            "schema": self._dataset.schema, "roles": self.roles, "file": file, "size": size
-        }  # fmt: skip
+        state = FileState.of(file) if os.path.exists(file) else None
+        common = {"schema": self._schema, "roles": self.roles, "file": file, "state": state}
         if not hasattr(fragment, "split_by_row_group"):
             n = None if getattr(fragment, "path", None) else fragment.count_rows()
             claims = n is None and fragment.format.default_extname == "arrow"
@@ -276,7 +383,30 @@ class ArrowSource(Source):
 
     def types(self) -> dict[str, Any]:
         """Of all columns."""
-        return {field.name: field.type for field in self._dataset.schema}
+        return {field.name: field.type for field in self._schema}
+
+    def leading_zeros(self) -> dict[str, str]:
+        """In the first block of the first file."""
+        assert self.roles is not None
+        types = require_pyarrow("Streaming from files").types
+        names = [n for n in self.roles.columns if types.is_integer(self._schema.field(n).type)]
+        fragment = next(iter(self._dataset.get_fragments()), None)
+        if not self.inferred or fragment is None:
+            return {}
+        names = [name for name in names if name in fragment.physical_schema.names]
+        string = require_pyarrow("Streaming from files").string()
+        schema = _with_types(self._schema, dict.fromkeys(names, string))
+        batches = (
+            fragment.to_batches(schema=schema, columns=names, batch_readahead=1) if names else ()
+        )
+        first: Any = next(iter(batches), None)
+        out = {}
+        for name in names if first is not None else ():
+            texts = (value for value in first.column(name).to_pylist() if value is not None)
+            zeros = next((v for v in texts if len(v) > 1 and v[0] == "0" and v.isdecimal()), None)
+            if zeros is not None:
+                out[name] = zeros
+        return out
 
     def identity(self) -> dict[str, Any]:
         """Files, rows and columns."""
@@ -284,9 +414,7 @@ class ArrowSource(Source):
         return {
             "kind": "dataset",
             "parts": [part.name for part in self.parts],
-            "columns": {
-                name: str(self._dataset.schema.field(name).type) for name in self.roles.columns
-            },
+            "columns": {name: str(self._schema.field(name).type) for name in self.roles.columns},
             "roles": {
                 k: list(v) if isinstance(v, tuple) else v for k, v in vars(self.roles).items()
             },

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._files import check_archive, first_line, whole_file
+from fairspan._files import atomic_write, check_archive, first_line
 from fairspan.exceptions import CheckpointError
 
 __all__ = ["Checkpoint"]
@@ -44,7 +44,7 @@ class Checkpoint:
     def save(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Write under another name, then rename: the old file stays until the new one is whole."""
         text = {**header, "kind": _KIND, "format": FORMAT, "digest": _digest(header, arrays)}
-        with whole_file(self.path) as part, part.open("xb") as file:
+        with atomic_write(self.path) as part, part.open("wb") as file:
             np.savez(file, **arrays, **{_HEADER: _as_bytes(text)})
             file.flush()
             os.fsync(file.fileno())

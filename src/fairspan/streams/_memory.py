@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
+from fairspan._alignment import align_rows
 from fairspan._columns import as_frame, named_columns_of, take_rows
 from fairspan.streams._arrow import frame_of
 from fairspan.streams._rows import Rows, Span
-from fairspan.streams._source import Part, Roles, Source
+from fairspan.streams._source import FileState, Part, Roles, Source
 
 __all__ = ["ArraySource", "IterableSource"]
 
@@ -28,16 +30,30 @@ class ArrayPart(Part):
     X: Any
     features: list[int] | None  # None: all columns
     beside: tuple[Any, ...]  # y, S, control, weight: column numbers of X, or arrays
+    files: dict[str, FileState]  # those of arrays on disk, when the source was opened
 
     def read(self) -> Iterator[Rows]:
         """Slices in order."""
         n = len(self.X)
+        self._check_unchanged()
         for start in range(0, n, _READ_ROWS):
             rows = slice(start, min(start + _READ_ROWS, n))
             block = self.X[rows]
             X = block if self.features is None else block[:, self.features]
             found = (_beside(block, one, rows) for one in self.beside)
             yield Rows.of((X, *found), (Span(self.name, start, rows.stop - start),))
+        self._check_unchanged()
+
+    def _check_unchanged(self) -> None:
+        for path, state in self.files.items():
+            state.check(path)
+
+
+def _mapped_files(arrays: Iterable[Any]) -> dict[str, FileState]:
+    """State of the files under memory maps; writable ones change under the user's own hand."""
+    maps = [one for one in arrays if isinstance(one, np.memmap) and one.mode in ("r", "c")]
+    paths = [os.fspath(one.filename) for one in maps if one.filename is not None]
+    return {path: FileState.of(path) for path in paths if os.path.exists(path)}
 
 
 def _beside(block: Any, given: Any, rows: slice) -> Any:
@@ -73,7 +89,10 @@ class ArraySource(Source):
         features = feature_columns(X.shape[1], features, roles)
         for role, given in roles.items():
             _check_rows(given, len(X), role)
-        self.parts = [ArrayPart("array", len(X), X, features, tuple(roles.values()))]
+        roles = align_rows(X=X, **roles)
+        roles.pop("X")
+        files = _mapped_files([X, *roles.values()])
+        self.parts = [ArrayPart("array", len(X), X, features, tuple(roles.values()), files)]
         self._what = {"shape": list(X.shape), "dtype": str(X.dtype), "features": features}
         self._what["roles"] = {role: describe(given) for role, given in roles.items()}
 
@@ -184,6 +203,10 @@ class IterablePart(Part):
             try:
                 for role, given in zip(_ROLES[1:], rows.arguments[1:], strict=True):
                     _check_rows(given, n, role)
+                # Here, because blocks are cut and joined by position.
+                rows = Rows.of(
+                    align_rows(**dict(zip(_ROLES, rows.arguments, strict=True))).values()
+                )
                 look = [_look(one) for one in rows.arguments]
             except (TypeError, ValueError) as error:
                 msg = f"{name}: {error}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ def open_source(
     weight: Any = None,
     *,
     soft: bool = False,
+    text: Collection[str] = (),
 ) -> Source:
     """Rows somewhere, with the roles of their columns.
 
@@ -44,6 +45,8 @@ def open_source(
         Column of weights.
     soft : bool, default=False
         Where blocks have no names, named features are no error.
+    text : collection of str
+        Columns of CSV files to read as text, whatever their values look like.
 
     Returns
     -------
@@ -55,12 +58,12 @@ def open_source(
     }  # fmt: skip
     found = find_dataset(source)
     if found is not None:
-        return ArrowSource(found, **named)
+        return ArrowSource(found, text=text, **named)
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None and isinstance(source, pyarrow.Table):
         return ArrowSource(importlib.import_module("pyarrow.dataset").dataset(source), **named)
     if pyarrow is not None and hasattr(source, "get_fragments"):
-        return ArrowSource(source, **named)
+        return ArrowSource(source, text=text, **named)
     if is_dask(source):
         return DaskSource(source, **named)
     if isinstance(source, np.ndarray) or is_tensor(source):

@@ -152,11 +152,18 @@ def _concatenate(pieces: Sequence[Any]) -> Any:
     if isinstance(native[0], nw.DataFrame):
         return _stack(native).to_native()
     if isinstance(native[0], nw.Series):
-        frames = [piece.alias("column").to_frame() for piece in native]
-        return _stack(frames)["column"].alias(native[0].name or "").to_native()
+        name: Any = native[0].name  # pandas allows other names than text
+        name = name if isinstance(name, str) and name else "column"
+        frames = [piece.alias(name).to_frame() for piece in native]
+        return _stack(frames)[name].alias(native[0].name or "").to_native()
     if isinstance(first, np.ma.MaskedArray):
         return np.ma.concatenate(pieces)  # type: ignore[no-untyped-call]
-    return np.concatenate([np.asarray(piece) for piece in pieces])
+    found = [np.asarray(piece) for piece in pieces]
+    kinds = {array.dtype.kind for array in found if len(array)}
+    if "U" in kinds and kinds & set("biuf"):
+        msg = "Blocks hold numbers here and text there, in y, S, control features or X; give one of them."
+        raise ValueError(msg)
+    return np.concatenate(found)
 
 
 def _per_row(weight: Any, n: int) -> Any:
@@ -189,8 +196,29 @@ def plain_text(frame: Any) -> Any:
     return frame.with_columns(*(nw.col(name).cast(nw.String) for name in named))
 
 
+def _refuse_text_and_numbers(frames: list[Any]) -> None:
+    """Raise if a column is numbers in one frame and text in another: 1 here would be "01" there."""
+    for name in frames[0].columns:
+        columns = [frame[name] for frame in frames if name in frame.columns]
+        numeric = [column.dtype.is_numeric() for column in columns]
+        if all(numeric) or not any(numeric):
+            continue
+        pairs = list(zip(columns, numeric, strict=True))
+        numbers = (v for column, is_number in pairs if is_number for v in column.drop_nulls())
+        texts = (v for column, is_number in pairs if not is_number for v in column)
+        number = next(iter(numbers), None)
+        text = next((value for value in texts if isinstance(value, str)), None)
+        if number is not None and text is not None:
+            msg = (
+                f"Column {name!r} holds numbers in one block and text in another, such as {number} and "
+                f"{text!r}. Give text in all of them, e.g. pandas.read_csv(..., dtype={{{name!r}: str}})."
+            )
+            raise ValueError(msg)
+
+
 def _stack(frames: list[Any]) -> Any:
     frames = [plain_text(frame) for frame in frames]
+    _refuse_text_and_numbers(frames)
     kinds = [frame.schema for frame in frames]
     mixed = [
         name

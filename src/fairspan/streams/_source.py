@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,35 @@ import narwhals as nw
 
 from fairspan.streams._rows import Rows, Span, plain_text
 
-__all__ = ["Part", "Roles", "Source"]
+__all__ = ["FileState", "Part", "Roles", "Source"]
+
+
+@dataclass(frozen=True)
+class FileState:
+    """Size and time of the last change of a file, to notice that it changes between two passes.
+
+    A digest of the rows would also notice a change that keeps both, but costs a pass of its own.
+    """
+
+    size: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str]) -> FileState:
+        """Look at a file."""
+        found = os.stat(path)
+        return cls(found.st_size, found.st_mtime_ns)
+
+    def check(self, path: str | os.PathLike[str]) -> None:
+        """Raise if the file is another one by now."""
+        now = FileState.of(path)
+        if now != self:
+            what = "its size" if now.size != self.size else "its contents (it was written again)"
+            msg = (
+                f"{os.fspath(path)} changed {what} since it was opened, so rows read before and after do "
+                f"not belong together. Call again while nothing writes to it, or give a copy of it."
+            )
+            raise OSError(msg)
 
 
 @dataclass(frozen=True)
@@ -36,6 +65,7 @@ class Roles:
             "control_features": _names("control_features", control),
             "sample_weight": _names("sample_weight", weight, single=True),
         }
+        _refuse_two_roles(given)
         wanted = None if features is None else _names("features", features)
         there = set(columns)
         for role, names in {**given, "features": wanted or ()}.items():
@@ -91,6 +121,15 @@ class Roles:
         )  # fmt: skip
 
 
+def _refuse_two_roles(given: Mapping[str, tuple[str, ...]]) -> None:
+    """Raise if the target or the weight has another role, too."""
+    for single in ("target", "sample_weight"):
+        for role, names in given.items():
+            if role != single and set(names) & set(given[single]):
+                msg = f"The column {given[single][0]!r} cannot be both {single} and {role}."
+                raise ValueError(msg)
+
+
 def _names(role: str, given: Any, *, single: bool = False) -> tuple[str, ...]:
     if given is None:
         return ()
@@ -139,12 +178,15 @@ class Source(ABC):
         Its parts can be sent to other processes, which read them there.
     roles : Roles or None
         Names of columns, where there are names.
+    inferred : bool
+        Types of columns are guessed from their text, as in CSV files.
     """
 
     parts: list[Part]
     once: bool = False
     for_workers: bool = False
     roles: Roles | None = None
+    inferred: bool = False
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
@@ -156,6 +198,10 @@ class Source(ABC):
 
     def types(self) -> dict[str, Any]:
         """Arrow types of columns, where they are declared."""
+        return {}
+
+    def leading_zeros(self) -> dict[str, str]:
+        """Columns of inferred numbers with a value that begins with 0, such as "0123", and that value."""
         return {}
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairspan._alignment import align_rows
 from fairspan._columns import as_frame, named_columns_of, read_attributes
 from fairspan._linalg import Array
 from fairspan.codes import MAX_INTEGER_CATEGORIES, Attribute, Coder, infer_kind
@@ -38,6 +39,7 @@ def read_sensitive(
             f"takes the values, one per row, and X without them."
         )
         raise ValueError(msg)
+    _, sensitive_features = align_rows(X=X, sensitive_features=sensitive_features).values()
     attributes = read_attributes(sensitive_features, n, "sensitive_features", "sensitive_feature")
     for attribute in attributes.values():
         if attribute.missing.any():

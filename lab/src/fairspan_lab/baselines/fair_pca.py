@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fairspan._alignment import align_rows
 from fairspan._linalg import Array, orthonormal_columns, psd_eigh
 from fairspan._parameters import canonical_criterion
 from fairspan_lab.baselines._common import (
@@ -140,6 +141,9 @@ class FairPCA(BaselineTransformer):
         if criterion not in ("statistical_parity", "equal_opportunity"):
             allowed = "'statistical_parity' or 'equal_opportunity'"
             raise refuse("criterion", self.criterion, allowed)
+        X, y, sensitive_features = align_rows(
+            X=X, y=y, sensitive_features=sensitive_features
+        ).values()
         rows = read_rows(self, X)
         attributes = read_sensitive(self, X, sensitive_features, len(rows))
         S = SensitiveCoding.learn(attributes, "auto").columns(attributes)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from sklearn.svm import SVC
 
+from fairspan._alignment import align_rows
 from fairspan._linalg import Array
 from fairspan_lab.baselines._common import (
     Baseline,
@@ -121,6 +122,9 @@ class LinearFERM(BaselineClassifier):
         """
         C = check_number("C", self.C, open_low=True)
         check_choice("reduction", self.reduction, ("projection", "authors"))
+        X, y, sensitive_features = align_rows(
+            X=X, y=y, sensitive_features=sensitive_features
+        ).values()
         rows = read_rows(self, X)
         if self.reduction == "authors" and rows.shape[1] == 1:
             msg = "reduction='authors' drops a column, and X has n_features=1. Use 'projection'."
@@ -257,6 +261,9 @@ class FERM(BaselineClassifier):
         if self.solver == "authors" and tolerance > 0.0:
             msg = f"solver='authors' has tolerance 0 only; tolerance={tolerance:g} needs solver='exact'."
             raise ValueError(msg)
+        X, y, sensitive_features = align_rows(
+            X=X, y=y, sensitive_features=sensitive_features
+        ).values()
         rows = read_rows(self, X)
         signs, classes = read_two_classes(self, y, len(rows))
         contrast, groups = _contrast(self, X, signs, classes, sensitive_features)

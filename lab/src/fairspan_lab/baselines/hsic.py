@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 
+from fairspan._alignment import align_rows
 from fairspan._linalg import Array, cholesky_factor
 from fairspan.codes import Attribute
 from fairspan.features import Kernel
@@ -190,6 +191,9 @@ class HSICRidge(BaselineRegressor, _HSICModel):
         -------
         self
         """
+        X, y, sensitive_features = align_rows(
+            X=X, y=y, sensitive_features=sensitive_features
+        ).values()
         rows = read_rows(self, X)
         target = read_numbers(self, y, len(rows))
         self._fit_target(rows, target, read_sensitive(self, X, sensitive_features, len(rows)))
@@ -252,6 +256,9 @@ class HSICRidgeClassifier(BaselineClassifier, _HSICModel):
         -------
         self
         """
+        X, y, sensitive_features = align_rows(
+            X=X, y=y, sensitive_features=sensitive_features
+        ).values()
         rows = read_rows(self, X)
         signs, classes = read_two_classes(self, y, len(rows))
         self._fit_target(rows, signs, read_sensitive(self, X, sensitive_features, len(rows)))

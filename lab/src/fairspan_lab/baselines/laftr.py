@@ -18,6 +18,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from fairspan._alignment import align_rows
 from fairspan._linalg import Array
 from fairspan._parameters import canonical_criterion
 from fairspan.exceptions import DataWarning, warn_user
@@ -218,6 +219,9 @@ class LAFTR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _ReadsSensitive):
         ImportError
             The extra `torch` is not installed.
         """
+        X, y, sensitive_features = align_rows(
+            X=X, y=y, sensitive_features=sensitive_features
+        ).values()
         _fit_together([self], X, y, sensitive_features)
         return self
 
@@ -434,6 +438,9 @@ class LAFTRGP(_ReadsSensitive):
         -------
         self
         """
+        X, y, sensitive_features = align_rows(
+            X=X, y=y, sensitive_features=sensitive_features
+        ).values()
         encoder = self._new_encoder()
         encoder.fit(X, y, sensitive_features=sensitive_features)
         return self._fit_process(encoder, X, y, sensitive_features)
@@ -530,6 +537,7 @@ def laftr_sweep(
     if not models:
         msg = "laftr_sweep was given an empty list of values; leave it out to keep the estimator's."
         raise ValueError(msg)
+    X, y, sensitive_features = align_rows(X=X, y=y, sensitive_features=sensitive_features).values()
     encoders = [m._new_encoder() if isinstance(m, LAFTRGP) else m for m in models]
     _fit_together(encoders, X, y, sensitive_features)
 

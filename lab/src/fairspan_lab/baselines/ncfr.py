@@ -16,6 +16,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from fairspan._alignment import align_rows
 from fairspan._linalg import Array, psd_eigh
 from fairspan.features import Kernel
 from fairspan_lab.baselines._common import (
@@ -152,6 +153,9 @@ class NCFR(BaselineRegressor):
         self
         """
         self._check_parameters()
+        X, y, sensitive_features = align_rows(
+            X=X, y=y, sensitive_features=sensitive_features
+        ).values()
         rows = read_rows(self, X)
         target = read_numbers(self, y, len(rows))
         attributes = read_sensitive(self, X, sensitive_features, len(rows))

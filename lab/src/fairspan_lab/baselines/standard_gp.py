@@ -14,6 +14,7 @@ import scipy.linalg
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
+from fairspan._alignment import align_rows
 from fairspan._linalg import Array
 from fairspan.features import median_distance
 from fairspan_lab.baselines._common import (
@@ -139,6 +140,7 @@ class StandardGP(BaselineRegressor, _GPModel):
         -------
         self
         """
+        X, y = align_rows(X=X, y=y).values()
         rows = read_rows(self, X)
         self._fit_process(rows, read_numbers(self, y, len(rows)))
         return self
@@ -200,6 +202,7 @@ class StandardGPClassifier(BaselineClassifier, _GPModel):
         -------
         self
         """
+        X, y = align_rows(X=X, y=y).values()
         rows = read_rows(self, X)
         signs, self.classes_ = read_two_classes(self, y, len(rows))
         self._fit_process(rows, signs)

@@ -73,7 +73,7 @@ def _estimator(task: Task, **params: Any) -> Any:
     if task.quick and "feature_map" not in params:
         params["n_components"] = task.landmarks
     cls = _Classifier if task.classifies else _Regressor
-    return cls(criterion=task.criterion, random_state=0, **params)
+    return cls(criterion=task.criterion, sensitive_kind=task.kinds, random_state=0, **params)
 
 
 def _along_the_dial(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._files import whole_file
+from fairspan._files import atomic_write
 from fairspan._linalg import Array
 from fairspan.plotting import require_pyplot
 from fairspan_lab.frontier._methods import METHODS
@@ -260,7 +260,7 @@ def _error_name(row: Row) -> str:
 
 def _save(plt: Any, fig: Any, path: Path) -> Path:
     # Without the date and version that matplotlib writes, the same rows give the same file.
-    with whole_file(path) as part:
+    with atomic_write(path) as part:
         fig.savefig(part, format="png", dpi=_DPI, metadata={"Software": None})
     plt.close(fig)
     return path

@@ -68,6 +68,12 @@ class Task:
         return min(QUICK_LANDMARKS if self.quick else 1000, len(self.fit))
 
     @property
+    def kinds(self) -> dict[str, str]:
+        """How our own estimators read the attributes: two values are groups, others numbers."""
+        binary = self.split.binary
+        return {name: "categorical" if name in binary else "continuous" for name in self.fit.S}
+
+    @property
     def s(self) -> Array:
         """The one attribute of a method that takes no more."""
         (values,) = self.fit.S.values()
@@ -107,7 +113,7 @@ class Task:
         """
         cls = _Classifier if self.classifies else _Regressor
         few = min(200, len(self.fit))  # the width does not depend on their number
-        model = cls(n_components=few, random_state=0)
+        model = cls(n_components=few, sensitive_kind=self.kinds, random_state=0)
         model.prepare(self.fit.X, self.fit.y, sensitive_features=self.fit.S)
         return float(model.pilot_.gamma)
 

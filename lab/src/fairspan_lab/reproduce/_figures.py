@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._files import whole_file
+from fairspan._files import atomic_write
 from fairspan._linalg import Array
 from fairspan.plotting import require_pyplot
 from fairspan_lab.reproduce._methods import METHODS
@@ -74,7 +74,7 @@ def draw(rows: list[Row], figure: str, protocol: str, folder: Path, suffix: str 
     written = []
     for kind in ("png", "svg"):
         path = folder / f"{figure}-{protocol}{suffix}.{kind}"
-        with whole_file(path) as part:
+        with atomic_write(path) as part:
             fig.savefig(part, format=kind, dpi=160)
         written.append(path)
     plt.close(fig)

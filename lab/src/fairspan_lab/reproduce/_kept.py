@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairspan._files import inert, whole_file
+from fairspan._files import atomic_write, inert
+from fairspan._text import is_formula
 
 __all__ = ["Kept", "Labelled", "kept_rows", "read_kept", "write_table", "write_whole"]
 
@@ -21,8 +22,6 @@ Row = dict[str, Any]
 
 # All that our own names are made of: nothing that draws, links or computes where it is shown.
 _PLAIN = re.compile(r"(?!.*\]\()[\w .,'()\[\]-]{0,200}")
-# What a spreadsheet takes for a formula, if a text begins with it.
-_FORMULA = ("=", "+", "-", "@")
 
 
 class Kept(ABC):
@@ -121,19 +120,10 @@ def _no_formula(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     flat = inert(value).strip()  # csv leaves a lone carriage return as it is, which ends a line
-    return f"'{flat}" if flat.startswith(_FORMULA) and not _is_number(flat) else flat
-
-
-def _is_number(text: str) -> bool:
-    """Whether a text is a number alone, as negative ones are that were rounded before."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return f"'{flat}" if is_formula(flat) else flat
 
 
 def write_whole(path: Path, text: str) -> None:
     """Under its name a file is whole, whoever else writes it or dies meanwhile."""
-    with whole_file(path) as part, part.open("x", encoding="utf-8", newline="") as stream:
+    with atomic_write(path) as part, part.open("w", encoding="utf-8", newline="") as stream:
         stream.write(text)

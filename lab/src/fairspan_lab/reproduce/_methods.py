@@ -97,7 +97,12 @@ def _fgp(task: Task) -> Iterator[tuple[float, Array]]:
 def _fairspan(task: Task) -> Iterator[tuple[float, Array]]:
     X, y, s = task.part("train")
     few = min(400, len(X)) if task.quick else "auto"
-    params: dict[str, Any] = {"criterion": task.criterion, "n_components": few, "random_state": 0}
+    kinds = [
+        "categorical" if len(np.unique(v)) == 2 else "continuous" for v in task.problem.S.values()
+    ]
+    params: dict[str, Any] = {
+        "criterion": task.criterion, "n_components": few, "random_state": 0, "sensitive_kind": kinds,
+    }  # fmt: skip
     # Distances alike on all rows, as METHOD 6 measures them; `bench frontier` has the default.
     flat = partial(_Classifier, pos_label=1.0, curvature="constant")
     cls = flat if task.problem.classifies else _Regressor

@@ -106,7 +106,8 @@ function sentenceCase(text) {
 }
 
 function words(metric) {
-  return sentenceCase(METRIC_WORDS[metric] ?? String(metric).replace(/_/g, " "));
+  const known = Object.hasOwn(METRIC_WORDS, metric) ? METRIC_WORDS[metric] : String(metric).replace(/_/g, " ");
+  return sentenceCase(known);
 }
 
 // How a number of the audit is written, by the name of its metric ("…_difference (class)").

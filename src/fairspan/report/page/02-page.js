@@ -127,6 +127,35 @@ function choices(select, options) {
   );
 }
 
+// ------------------------------------------------------------------ views that fail
+
+const FAILED = "could not be drawn";
+
+// The message stands below the view's heading; `hold` and `fill` do not touch it.
+function showFailure(view, error) {
+  console.error(error);
+  view.hidden = false;
+  const text = `This view ${FAILED} (${error.message}). The other views and their numbers are not affected.`;
+  view.querySelector("h2, h3").after(element("p", { class: "caution failed", role: "alert" }, text));
+}
+
+// Run `work`, which fills or draws a view. If it fails, the view says so and the others go on.
+function guarded(view, work) {
+  for (const old of view.querySelectorAll(":scope > .failed")) old.remove();
+  try {
+    work();
+    return true;
+  } catch (error) {
+    showFailure(view, error);
+    return false;
+  }
+}
+
+// What fails outside a view would leave the page empty without a word.
+addEventListener("error", (event) => {
+  byId("main").prepend(element("p", { class: "caution failed", role: "alert" }, `This page ${FAILED} (${event.message}).`));
+});
+
 // A card without a neighbour takes the whole row.
 function fillRows() {
   for (const row of document.querySelectorAll(".cards")) {

@@ -209,21 +209,23 @@ function chart(id, about, read) {
   );
   const one = { card, plot, stale: null, wanted: null, drawn: null, width: 0 };
   one.update = (state) => {
-    const now = read(state);
-    card.hidden = now === null;
     one.wanted = null;
-    if (now === null) {
-      fill(numbers);
-      return;
-    }
-    fill(say, now.say ?? null);
-    say.hidden = !now.say;
-    hold(say);
-    fill(legend, now.key ? key(now.key) : null);
-    fill(numbers, now.table);
-    numbers.setAttribute("aria-label", now.table.caption.textContent);
-    plot.setAttribute("aria-label", plain(now.label));
-    one.wanted = now;
+    guarded(card, () => {
+      const now = read(state);
+      card.hidden = now === null;
+      if (now === null) {
+        fill(numbers);
+        return;
+      }
+      fill(say, now.say ?? null);
+      say.hidden = !now.say;
+      hold(say);
+      fill(legend, now.key ? key(now.key) : null);
+      fill(numbers, now.table);
+      numbers.setAttribute("aria-label", now.table.caption.textContent);
+      plot.setAttribute("aria-label", plain(now.label));
+      one.wanted = now;
+    });
   };
   charts.push(one);
   return one;
@@ -238,7 +240,7 @@ function draw(one) {
   one.width = width;
   const { height: high } = now.layout;
   const height = paper && high < 400 ? 0.8 * high : high; // taller ones are rows of names
-  Plotly.react(one.plot, now.traces, { ...now.layout, width, height }, CONFIG);
+  guarded(one.card, () => Plotly.react(one.plot, now.traces, { ...now.layout, width, height }, CONFIG));
 }
 
 const inSight = (one) => {

@@ -1,6 +1,18 @@
-// The trade-off, what the model pays for fairness, and who gained and lost.
+// The trade-off, what the model pays for fairness, and whose decision changed.
 
 const study = JSON.parse(byId("study").textContent);
+// Columns may be named "constructor" or "__proto__", which every ordinary object inherits. The file
+// stores names as items of lists; objects without a prototype hold them here.
+const byName = (items) => {
+  const out = Object.create(null);
+  for (const [key, value] of items) out[key] = value;
+  return out;
+};
+study.scatter = byName(study.scatter);
+study.tradeoff.parity = byName(study.tradeoff.parity);
+for (const at of study.positions) {
+  for (const part of ["scores", "rates", "calibration", "continuous"]) at[part] = byName(at[part]);
+}
 // The file holds once what the code of all places has in common.
 if (study.code) {
   for (const at of study.positions) at.snippet = study.code[0] + at.snippet + study.code[1];
@@ -228,7 +240,7 @@ chart(
       label: `Extra ${errorName} along the slider. At fairness ${fairnessText(i)}: ${reading(extras[i], extraKind)}.`,
       table: table(
         `Extra ${errorName} against the model without fairness, held-out, in ${unitWords}`,
-        [right("Fairness"), right(`Extra ${errorName}`), ...(isNumber ? [] : [right("Decided otherwise")])],
+        [right("Fairness"), right(`Extra ${errorName}`), ...(isNumber ? [] : [right("Decisions changed")])],
         study.fairness.map((f, k) => [
           { text: fairnessText(k) + (k === i ? " (now)" : ""), value: f, class: "right" },
           spread(extras[k], extraKind),
@@ -239,28 +251,24 @@ chart(
   },
 );
 
-// ------------------------------------------------------------------ gained and lost
+// ------------------------------------------------------------------ changed decisions
 
+const hasFavourable = (study.target.positive ?? null) !== null;
+// The favourable class; of several classes without one, the class that is chosen on the page.
 const outcomeText = (k) =>
-  brief(
-    named(
-      study.target.name,
-      (study.task === "binary" ? study.target.positive : study.target.classes?.[k]) ?? "positive",
-    ),
-    50,
-  );
+  brief(named(study.target.name, study.target.positive ?? study.target.classes?.[k] ?? "positive"), 50);
 const moved = (row, k) => (row.classes ? row.classes[k] : row);
 const hasMoved = study.positions.some((p) =>
   Object.values(p.rates)
     .flat()
-    .some((row) => known(moved(row, 0)?.gained)),
+    .some((row) => known(moved(row, 0)?.now_chosen)),
 );
 const changedBody = element("div", { class: "held" });
 byId("view-changed").append(
   element(
     "p",
     { class: "about" },
-    "Held-out people whose decision is another than without fairness, by group of every protected attribute.",
+    "Held-out people who are predicted another class than without fairness, by group of every protected attribute.",
   ),
   changedBody,
 );
@@ -269,40 +277,42 @@ byId("view-changed").hidden = !hasMoved;
 function showChanged({ at, classIndex }) {
   if (!hasMoved) return;
   const changed = at.headline.changed,
-    n = study.about.n_test;
+    n = study.about.n_test,
+    outcome = outcomeText(classIndex);
   const parts = Object.entries(at.rates).map(([attribute, groups]) => [
     attribute,
     groups.map((row) => {
-      const { gained, lost } = moved(row, classIndex);
+      const { now_chosen: now, no_longer_chosen: before } = moved(row, classIndex);
       return [
         named(attribute, row.group),
         whole(row.n),
         ...(row.few
           ? [tooFew(row.n), "", ""]
-          : [whole(gained), whole(lost), whole(known(gained) && known(lost) ? gained - lost : null)]),
+          : [whole(now), whole(before), whole(known(now) && known(before) ? now - before : null)]),
       ];
     }),
   ]);
   fill(
     changedBody,
-    element(
-      "p",
-      { class: "say" },
-      known(changed)
-        ? [
-            value("changed", changed, count(changed)),
-            ` of ${count(n)} held-out people (${show(changed / n, "rate")}) ${changed === 1 ? "is" : "are"} decided otherwise than at fairness 0. `,
-          ]
-        : "",
-      "Gained: now ",
-      name(outcomeText(classIndex)),
-      ", not so before. Lost: the reverse.",
-    ),
+    known(changed)
+      ? element(
+          "p",
+          { class: "say" },
+          value("changed", changed, count(changed)),
+          ` of ${count(n)} held-out people (${show(changed / n, "rate")}) ${changed === 1 ? "is" : "are"} predicted another class than at fairness 0.`,
+        )
+      : null,
     scroller(
-      "Gained and lost by group",
+      "Changed decisions by group",
       partedTable(
-        "Gained and lost decisions against fairness 0, held-out",
-        ["Group", right("Rows"), right("Gained"), right("Lost"), right("Balance")],
+        "Decisions changed against fairness 0, held-out",
+        [
+          "Group",
+          right("Rows"),
+          right(`Now predicted ${outcome}`),
+          right(`No longer predicted ${outcome}`),
+          right("Difference"),
+        ],
         parts,
       ),
     ),

@@ -116,7 +116,6 @@ function showAudit() {
 // ------------------------------------------------------------------ data and notes
 
 function showRecord() {
-  showAudit();
   const { about, columns } = study;
   const list = (items) =>
     element(

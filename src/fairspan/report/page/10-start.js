@@ -7,6 +7,15 @@ const classSelect = byId("class");
 const PAPER = 620; // pixels that fit on A4 and letter
 let current = 0;
 
+// The favourable class; where the user has not named it, that it is a guess, and how to change it.
+function favourableWords() {
+  if (study.target.named) return name(outcomeText(0));
+  return [
+    name(outcomeText(0)),
+    `. This is a guess (${study.target.reason}). To name another class, make the page again with --positive CLASS (in Python: pos_label).`,
+  ];
+}
+
 function showHeader() {
   const trained = about.n_train ?? about.n_rows - about.n_test;
   fill(byId("title"), name(brief(about.data, 80)), ": predicting ", name(brief(study.target.name, 60)));
@@ -30,9 +39,7 @@ function showHeader() {
     ...(study.strata.length
       ? [["Strata", study.strata.map((s, j) => [j ? ", " : "", name(brief(s, 60))])]]
       : []),
-    ...(study.target.positive !== null && study.target.positive !== undefined
-      ? [["Positive outcome", name(outcomeText(0))]]
-      : []),
+    ...(hasFavourable ? [["Favourable outcome", favourableWords()]] : []),
     ["Intervals", `${percent(about.level)}${about.weighted ? ", rows weighted" : ""}`],
     ["What fairness means here", sentence(about.criterion_words)],
   ];
@@ -59,7 +66,7 @@ function showHeader() {
       ? `RMSE is the typical size of an error, in ${unitWords}; so are gaps between groups. `
       : [
           "Points are percentage points. Selection rate: the share of a group that is decided ",
-          study.task === "binary" ? name(outcomeText(0)) : "to be of a class",
+          hasFavourable ? name(outcomeText(0)) : "to be of a class",
           ". ",
         ],
     `Dependence is a correlation${about.probable ? " of the score before it is turned into a probability" : ""}: 0 is none, 1 is the most. `,
@@ -160,7 +167,7 @@ function showTiles({ i, at }) {
       ? element(
           "div",
           {},
-          element("dt", {}, "Decided otherwise"),
+          element("dt", {}, "Decisions changed"),
           element("dd", { class: "big" }, value("changed", changed, count(changed))),
           element("dd", { class: "fine" }, `of ${count(about.n_test)} held-out rows, against fairness 0`),
         )
@@ -173,7 +180,7 @@ function reserve() {
   const at = (i) => ({ i, at: positions[i] });
   for (const [node, show] of [
     [byId("headline"), (i) => fill(byId("headline"), headlineParts(i))],
-    [byId("tiles"), (i) => showTiles(at(i))],
+    [byId("tiles"), (i) => guarded(byId("glance"), () => showTiles(at(i)))],
   ]) {
     positions.forEach((_, i) => {
       show(i);
@@ -197,7 +204,14 @@ function update() {
   const now = state();
   showHeadline(now.i);
   byId("crossed").hidden = Boolean(now.at.scores[now.attribute]);
-  for (const one of [showTiles, showChanged, showConfusion, showCertificate, showSnippet]) one(now);
+  for (const [view, show] of [
+    ["glance", showTiles],
+    ["view-changed", showChanged],
+    ["view-confusion", showConfusion],
+    ["view-certificate", showCertificate],
+    ["view-snippet", showSnippet],
+  ])
+    guarded(byId(view), () => show(now));
   for (const node of [certificateBody, changedBody]) hold(node);
   drawAll(now);
 }
@@ -251,7 +265,7 @@ function start() {
     attributeSelect,
     study.attributes.map((a) => [a.name, a.name]),
   );
-  if (study.task === "multiclass") {
+  if (study.task === "multiclass" && !hasFavourable) {
     choices(
       classSelect,
       (study.target.classes ?? []).map((c, k) => [k, c]),
@@ -260,7 +274,8 @@ function start() {
     fill(byId("class-note"), `Distribution and calibration are of the ${scoreWords}, whichever class is chosen.`);
     byId("class-note").hidden = false;
   }
-  showRecord();
+  guarded(byId("view-audit"), showAudit);
+  guarded(byId("data"), showRecord);
   showHeader();
   slider.addEventListener("input", () => go(Number(slider.value)));
   byId("less").addEventListener("click", () => go(current - 1));
