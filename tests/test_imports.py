@@ -18,6 +18,7 @@ ORDER = [
         "_progress",
         "_linalg",
         "_arrays",
+        "_row_sketch",
         "_device",
         "codes",
         "features",
