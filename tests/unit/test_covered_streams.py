@@ -76,7 +76,7 @@ def test_categories_of_polars_are_joined_as_text():
         (np.ones(3), {"s": np.ones(3)}, "in different ways"),
         ({"s": np.ones(3)}, {"t": np.ones(3)}, r"\['s'\] and \['t'\]"),
         (pl.DataFrame({"s": [1]}), pl.DataFrame({"t": [1]}), "differ in name or type"),
-        (pl.DataFrame({"s": [1]}), pl.DataFrame({"s": ["a"]}), "differ in name or type"),
+        (pl.DataFrame({"s": [1]}), pl.DataFrame({"s": ["a"]}), "numbers in one block and text"),
     ],
 )
 def test_blocks_that_do_not_fit_are_refused(first, second, words):
