@@ -38,7 +38,7 @@ ORDER = [
     *("certificates", "_parameters", "_columns", "encoding", "_tensors", "_validation", "streams"),
     *("_metric_inputs", "_decision_metrics", "_score_metrics", "metrics", "plotting"),
     *("estimators", "auditing", "datasets", "report", "persistence"),
-    *("_cli_tables", "_cli_read", "_cli_doubts", "_cli_data", "_cli_output", "_cli_models"),
+    *("_cli_tables", "_cli_doubts", "_cli_read", "_cli_data", "_cli_output", "_cli_models"),
     *("_cli_explore", "cli"),
     "__main__",
 ]
