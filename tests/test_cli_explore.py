@@ -180,7 +180,7 @@ def test_a_known_data_set_has_roles_of_its_own(call):
     done = call("fit", "diabetes", "--model", "ridge", "--out", "known.skops")
     assert done.code == 0, done.err
     assert "FairRidge of target" in done.out
-    assert "Protected: sex (categorical: 1, 2), age (continuous)" in done.out
+    assert "Protected: sex (categorical: '1', '2'), age (continuous)" in done.out
 
 
 def test_predictions_go_into_a_pipe(folder):

@@ -227,6 +227,7 @@ def test_gaps_alone_do_not_warn():
     assert messages(lambda: est.fit(X, y, sensitive_features={"sex": group})) == []
 
 
+@pytest.mark.filterwarnings("ignore:.*used for fitting")
 def test_an_audit_reads_numbers_as_its_model_did():
     age = 20 + np.arange(N) % 60
     model = FairRidgeClassifier(**FIXED).fit(X, y, sensitive_features={"age": age})

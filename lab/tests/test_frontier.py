@@ -92,6 +92,7 @@ def test_large_tables_are_cut(monkeypatch):
     assert sum(map(len, rows_of(make_problem(n=600), 0, quick=True))) == 60
 
 
+@pytest.mark.filterwarnings("ignore:column 'kind'")
 def test_the_encoder_sees_fit_rows_alone():
     problem = make_problem()
     _, validation, test = rows_of(problem, 0, quick=False)

@@ -89,7 +89,7 @@ def why_not_a_refusal(error: BaseException) -> str:
     if not isinstance(error, REFUSALS) or isinstance(error, NOT_REFUSALS):
         return f"{type(error).__name__} is no error of ours"
     package, raised = _innermost(error)
-    if package not in ("fairspan", "sklearn") or not raised:
+    if package not in ("fairspan", "fairspan_lab", "sklearn") or not raised:
         return f"{type(error).__name__} comes from {package}, not from a check"
     if found := FOREIGN.search(str(error)):
         return f"{type(error).__name__} says {found.group()!r}"

@@ -140,7 +140,7 @@ HELD_WRONGLY = {
     "text for X": (lambda: fit(X="x0"), "X holds text"),
     "no columns": (lambda: fit(X=pd.DataFrame(index=range(40))), "minimum of 1 feature"),
     "labels of several lengths": (lambda: fit(y=[[1] * (1 + i % 2) for i in range(40)]), "several lengths"),
-    "labels without an order": (lambda: fit(y=np.array([1, "a"] * 20, dtype=object)), "no order (int, str)"),
+    "labels without an order": (lambda: fit(y=np.array([1, "a"] * 20, dtype=object)), "mixes text and other"),
     "weights that are text": (lambda: fit(sample_weight="balanced"), "sample_weight must be one number"),
     "a negative seed": (lambda: fit(random_state=-1), "random_state=-1 is not allowed"),
     "half a character": (lambda: fit(s=np.where(s, "\ud800", "a")), "no valid Unicode"),

@@ -699,6 +699,7 @@ def test_the_same_audit(probe):
     assert gap(PROBABILITY, **SAME_AUDITS[probe]) == pytest.approx(expected)
 
 
+@pytest.mark.filterwarnings("ignore:.*used for fitting")
 def test_an_audit_of_a_model_with_labels_of_another_type():
     expected = gap(BASE, X=X, y=Y)
     assert gap(BASE, X=X, y=Y * 1.0) == pytest.approx(expected)
@@ -722,6 +723,7 @@ def test_an_audit_names_labels_that_the_truth_does_not_have():
 
 @pytest.mark.regression("two readings: an audit favours another class than its model")
 @pytest.mark.parametrize("in_pipeline", [False, True])
+@pytest.mark.filterwarnings("ignore:.*used for fitting")
 def test_an_audit_favours_the_class_that_its_model_favours(in_pipeline):
     model = fit(criterion="equal_opportunity", pos_label=0)
     model = make_pipeline(FunctionTransformer().fit(X), model) if in_pipeline else model

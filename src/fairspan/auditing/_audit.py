@@ -26,7 +26,7 @@ from fairspan.auditing._proxy import Proxy
 from fairspan.auditing._read import Audited, read_audit
 from fairspan.auditing._rows import Protected
 from fairspan.auditing._run import finish, gather, not_made
-from fairspan.exceptions import DataWarning, warn_user
+from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 
 __all__ = ["Audit", "audit"]
 
@@ -319,13 +319,14 @@ def audit(
     settings = _settings(
         level, n_boot, n_permutations, min_rows, max_attack_rows, n_folds, attackers, parts
     )
-    data = read_audit(
-        model_or_scores, X, y, sensitive_features=sensitive_features,
-        control_features=control_features, sample_weight=sample_weight, decisions=decisions,
-        representation=representation, pos_label=pos_label, sensitive_kind=sensitive_kind,
-        n_bins=n_bins, intersectional=intersectional,
-        with_features=any(part in settings.parts for part in ("attacks", "kernel")),
-    )  # fmt: skip
+    with each_warning_once():  # the model reads the same rows several times
+        data = read_audit(
+            model_or_scores, X, y, sensitive_features=sensitive_features,
+            control_features=control_features, sample_weight=sample_weight, decisions=decisions,
+            representation=representation, pos_label=pos_label, sensitive_kind=sensitive_kind,
+            n_bins=n_bins, intersectional=intersectional,
+            with_features=any(part in settings.parts for part in ("attacks", "kernel")),
+        )  # fmt: skip
     missing = {part: why for part, why in not_made(data).items() if part in settings.parts}
     if len(missing) == len(settings.parts):
         part, why = next(iter(missing.items()))

@@ -35,7 +35,7 @@ from fairspan.codes import (
     warn_of_doubtful_labels,
     warn_of_few_values,
 )
-from fairspan.exceptions import DataWarning, each_warning_once, warn_user
+from fairspan.exceptions import DataWarning, warn_user
 
 __all__ = ["Audited", "read_audit"]
 
@@ -122,9 +122,8 @@ def read_audit(
     sensitive_features = rows_given["sensitive_features"]
     control_features = rows_given["control_features"]
     seen = None if model is None else _model_rows(model, X, frame, named)
-    with each_warning_once():  # the model reads the same rows several times
-        outputs = plain(given) if model is None else ask(model, seen)
-        found = find_representation(model, seen, representation)
+    outputs = plain(given) if model is None else ask(model, seen)
+    found = find_representation(model, seen, representation)
     if decisions is not None:
         outputs = replace(outputs, decisions=read_labels(decisions, "decisions"))
     labels = None if y is None else read_labels(y, "y")
@@ -307,14 +306,6 @@ def _check_labels(y: Labels, outputs: Outputs) -> None:
                 f"y holds labels that the model cannot predict: {_shown(unknown)} ({n:,} of {len(y):,} "
                 f"rows). Every decision for these rows counts as wrong. The model predicts "
                 f"{_shown(known)}; if a label is only written in another way, write it as in training.",
-                DataWarning,
-            )
-    elif outputs.decisions is not None:
-        unknown = [label for label in _distinct(outputs.decisions) if label not in true]
-        if unknown and len(true) > 1:  # y of one label may lack the other one by chance
-            warn_user(
-                f"The decisions hold {_shown(unknown)}, which y never holds (it has {_shown(true)}), so such "
-                f"decisions count as wrong. If a label is only written in another way, write it as in y.",
                 DataWarning,
             )
 
