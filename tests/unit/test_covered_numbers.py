@@ -23,7 +23,7 @@ from fairspan.estimators._fair_space import shrinkage
 from fairspan.estimators._path_select import choose
 from fairspan.features import Kernel, LandmarkMap, pivoted_cholesky_landmarks
 from fairspan.folds import _single_key
-from fairspan.laplace import _solve
+from fairspan.laplace import _Factor
 from fairspan.sdr import CodeBlock, gcv_ridge
 
 FEW = {"gamma": 0.3, "alpha": 1.0, "eta": 1e-3, "n_components": 30, "random_state": 0}
@@ -82,10 +82,12 @@ def test_a_curvature_without_full_rank_is_solved_as_far_as_it_goes(rng):
     """Separated classes leave directions without curvature; the others have their answer."""
     A = rng.normal(size=(5, 3))
     curvature, right = A @ A.T, A @ rng.normal(size=3)
-    found = _solve(curvature, right)
+    found = _Factor(curvature).solve(right)
     np.testing.assert_allclose(curvature @ found, right, atol=1e-8 * np.abs(right).max())
     whole = curvature + np.diag(np.geomspace(1e-3, 1e6, 5))
-    np.testing.assert_allclose(_solve(whole, right), scipy.linalg.solve(whole, right), rtol=1e-6)
+    np.testing.assert_allclose(
+        _Factor(whole).solve(right), scipy.linalg.solve(whole, right), rtol=1e-6
+    )
 
 
 def test_where_no_ridge_leaves_freedom_the_largest_is_taken(rng):
