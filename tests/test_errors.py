@@ -12,7 +12,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 
-from fairspan import DataWarning, FairRepresentation, IncompatibleMomentsError
+from fairspan import (
+    DataWarning,
+    FairGPClassifier,
+    FairRepresentation,
+    IncompatibleMomentsError,
+)
 from tests.small import FIXED, fitted, table
 
 X, y, s = table()
@@ -511,3 +516,11 @@ def test_text_labels_need_a_positive_one_for_equal_opportunity():
         est.fit(X, labels, sensitive_features=s)
     est.set_params(pos_label="approved").fit(X, labels, sensitive_features=s)
     assert est.cells_ == ["y=approved"]
+
+
+@pytest.mark.regression("FairGPClassifier with 100 classes takes minutes")
+def test_too_many_classes_are_refused_before_any_pass_over_the_rows(rng):
+    X, y = rng.normal(size=(400, 3)), np.arange(400) % 100
+    words = r"100 classes with 99 functions.*FairRidgeClassifier.*n_predictive_directions=39 or"
+    with pytest.raises(ValueError, match=words):
+        FairGPClassifier(random_state=0).prepare(X, y, sensitive_features=rng.integers(0, 2, 400))

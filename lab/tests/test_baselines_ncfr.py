@@ -208,3 +208,9 @@ def test_random_features():
             for how in ("all", "authors")
         ]
         assert np.allclose(*both, atol=1e-6) == equal
+
+
+def test_a_target_of_text_is_refused_with_its_type(rng):
+    X, s = rng.normal(size=(60, 2)), np.arange(60) % 2
+    with pytest.raises(ValueError, match="NCFR needs numbers"):
+        NCFR().fit(X, np.where(s == 1, "a", "b").astype(object), sensitive_features=s)

@@ -282,14 +282,6 @@ def test_two_rows_are_too_few_to_recognise_a_protected_column():
         _warn_sensitive_columns(est, data)
 
 
-def test_a_regression_of_text_is_refused_with_the_type():
-    from fairspan_lab.baselines import NCFR
-
-    X, _, s = rows()
-    with pytest.raises(ValueError, match="NCFR needs numbers"):
-        NCFR().fit(X, np.where(s == 1, "a", "b").astype(object), sensitive_features=s)
-
-
 def test_classes_without_docstrings_stay_as_they_are():
     """As under python -OO."""
 
