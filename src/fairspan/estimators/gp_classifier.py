@@ -27,7 +27,7 @@ from fairspan.heads import line_head, line_keep, ridge_head
 from fairspan.laplace import Laplace, class_curvature, fit_laplace, moderate, softmax
 
 # Coefficients of all latent functions together. Newton's method factorises a square matrix of that
-# size in every step, and the model keeps its inverse: 128 MB, and 20 s on two cores (3,000 rows).
+# size in every step, and the model keeps its inverse: 128 MB, and about 20 s on two cores (3,000 rows).
 _MOST_COEFFICIENTS = 4_000
 # Attributes computed from training rows; dropped when moments are merged.
 _OF_ROWS = (
