@@ -301,13 +301,18 @@ WRITERS = {
 
 
 def to_write():
-    """With everything imported and drawn once: caches of other libraries are no files of ours."""
-    import skops.io  # noqa: F401
+    """A model and its audit, after each writer ran once.
 
+    Writers import modules on first use. A process that gave up its rights may be unable to read
+    them, and caches that other libraries write are not under test.
+    """
     model = fitted()
-    found = audited(model)
-    draw(Path(os.devnull), found, atomic=False)
-    return SimpleNamespace(model=model, found=found)
+    all_ = SimpleNamespace(model=model, found=audited(model))
+    draw(Path(os.devnull), all_.found, atomic=False)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, write in WRITERS.items():
+            write(Path(folder) / name, all_)
+    return all_
 
 
 def write_everything(folder):
