@@ -26,9 +26,9 @@ from threadpoolctl import threadpool_limits
 from tools.table import Measurement, at_least, at_most, show
 
 from fairspan import FairRepresentation
-from fairspan.accumulator import Accumulator
-from fairspan.features import Kernel, LandmarkMap
-from fairspan.moments import Moments
+from fairspan.method.accumulate import Accumulator
+from fairspan.method.features import Kernel, LandmarkMap
+from fairspan.method.moments import Moments
 
 P, D, ALPHA, ETA = 20, 1000, 1.0, 1e-3
 GAMMA = 1.0 / (2 * P)

@@ -24,8 +24,9 @@ import numpy as np
 import torch
 from tools.table import Measurement, at_least, at_most
 
-from fairspan import FairRidge, _device
-from fairspan.estimators._device_pass import DevicePass
+from fairspan import FairRidge
+from fairspan.device.passes import DevicePass
+from fairspan.method import torch_columns as _device
 
 P, ALPHA, ETA, SEED = 50, 1.0, 1e-3, 0
 GAMMA = 1.0 / (2 * P)

@@ -29,7 +29,7 @@ import json, re, sys, time
 import numpy as np
 from threadpoolctl import threadpool_limits
 from fairspan import FairRidge
-from fairspan.estimators import _stream_fit
+from fairspan.streaming import fit as _stream_fit
 
 spent = {}
 inner = _stream_fit.take_moments

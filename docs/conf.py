@@ -59,7 +59,9 @@ napoleon_use_rtype = False
 # No inventories of other projects: nothing is fetched. A broken name of our own is an error.
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!fairspan\.)[\s\S]*")]
-nitpick_ignore = [("py:class", "fairspan.features.Kernel")]  # a type, spelt out where it is used
+nitpick_ignore = [
+    ("py:class", "fairspan.method.features.Kernel")
+]  # a type, spelt out where it is used
 suppress_warnings = ["config.cache"]  # functions for templates are not kept between builds
 # On some disks Audit and audit are one file.
 autosummary_filename_map = {

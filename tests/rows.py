@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fairspan.accumulator import Accumulator
-from fairspan.moments import Moments
+from fairspan.method.accumulate import Accumulator
+from fairspan.method.moments import Moments
 
 FOLDS = 5
 

@@ -15,8 +15,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from fairspan import FairRidge
-from fairspan.estimators import _stream_fit
-from fairspan.streams import Rows, Sample
+from fairspan.streaming import Rows, Sample
+from fairspan.streaming import fit as _stream_fit
 
 FEATURES = ["a", "b", "c"]
 NAMED = {"target": "y", "sensitive_features": "sex"}
@@ -215,7 +215,7 @@ def digest(values):
 
 def slow_fit(source, checkpoint, pause=0.3):
     """A fit that waits after every block, to be killed; it prints a digest if it is not."""
-    from fairspan.estimators._stream_moments import Saved
+    from fairspan.streaming.moments import Saved
 
     def maybe(self, est, moments, place):
         self.now(est, moments, place)
@@ -247,7 +247,7 @@ def fit_on_a_full_disk(source, checkpoint, destination):
 
 def slow_down(marker, pause):
     """On a Dask worker: take the moments slowly, and say so by a file."""
-    from fairspan.estimators import _stream_dask
+    from fairspan.streaming import workers as _stream_dask
 
     whole = _stream_dask._moments_of
     if hasattr(whole, "quick"):
@@ -264,6 +264,6 @@ def slow_down(marker, pause):
 
 def speed_up():
     """Undo it."""
-    from fairspan.estimators import _stream_dask
+    from fairspan.streaming import workers as _stream_dask
 
     _stream_dask._moments_of = getattr(_stream_dask._moments_of, "quick", _stream_dask._moments_of)

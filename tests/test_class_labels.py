@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairspan import FairRidgeClassifier, audit, metrics, table_encoder
-from fairspan._validation import _read_target
-from fairspan.codes import Coder
+from fairspan.inputs.rows import _read_target
+from fairspan.method.codes import Coder
 
 pd = pytest.importorskip("pandas")
 

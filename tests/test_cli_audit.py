@@ -15,8 +15,8 @@ import pandas as pd
 from typer.testing import CliRunner
 
 import fairspan
-from fairspan import _cli_tables as tables
 from fairspan import cli
+from fairspan.cli import tables
 
 FAST = ("--parts", "scores,decisions")
 FEATURES = ["income", "job", "debt"]
@@ -160,7 +160,7 @@ def test_strata_are_for_the_criterion_or_for_the_audit(call, folder, tmp_path):
     ],
 )
 def test_the_target_chooses_the_model(column, kind):
-    from fairspan._cli_models import make_estimator
+    from fairspan.cli.models import make_estimator
 
     values = column.split() if isinstance(column, str) else list(column)
     assert type(make_estimator("auto", pd.DataFrame({"y": values}), "y")).__name__ == kind

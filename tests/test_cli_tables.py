@@ -18,10 +18,10 @@ pytest.importorskip("pandas")
 import pandas as pd
 
 import fairspan
-from fairspan import _cli_output
-from fairspan import _cli_tables as tables
-from fairspan._cli_doubts import doubtful_columns
-from fairspan._cli_read import read_table
+from fairspan.cli import output as _cli_output
+from fairspan.cli import tables
+from fairspan.cli.checks import doubtful_columns
+from fairspan.cli.read import read_table
 from fairspan.report._snippet import source_lines
 
 EXPLORE = (
@@ -262,8 +262,8 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_work(call, monkeypa
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(_cli_output.tempfile, "TemporaryFile", read_only)
-    monkeypatch.setattr("fairspan._cli_explore.read_data", never)
-    monkeypatch.setattr("fairspan._cli_models.read_data", never)
+    monkeypatch.setattr("fairspan.cli.explore.read_data", never)
+    monkeypatch.setattr("fairspan.cli.models.read_data", never)
     refused(call(*arguments, "--out", "r.out"), "--out r.out cannot be written (Permission denied)")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairspan import FairGPClassifier
-from fairspan.laplace import row_curvature
+from fairspan.method.laplace import row_curvature
 from tests.small import FIXED, table
 
 X, labels, s = table()

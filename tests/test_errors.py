@@ -490,7 +490,7 @@ def test_an_interrupt_leaves_everything_as_it_was(method, function, monkeypatch)
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt("enough")
 
-    monkeypatch.setattr(f"fairspan.estimators._base.{function}", interrupt)
+    monkeypatch.setattr(f"fairspan.estimators.base.{function}", interrupt)
     for est in (fresh, used):
         refused(est, "enough", error=KeyboardInterrupt, method=method)
 
@@ -502,7 +502,7 @@ def test_an_interrupted_merge_or_solve_leaves_everything_as_it_was(monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt("enough")
 
-    monkeypatch.setattr("fairspan.estimators._base.solve", interrupt)
+    monkeypatch.setattr("fairspan.estimators.base.solve", interrupt)
     for call in (lambda: est.merge(other), est.solve):
         with pytest.raises(KeyboardInterrupt, match="enough"):
             call()

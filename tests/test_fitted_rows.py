@@ -261,7 +261,7 @@ def test_tensors_are_recognised():
 
 
 def test_a_resumed_stream_keeps_the_rows_before_it_was_killed(tmp_path):
-    from fairspan.streams import Checkpoint
+    from fairspan.streaming import Checkpoint
 
     path = tmp_path / "fit.ckpt"
     blocks = [tuple(part[i : i + 40] for part in OLD) for i in range(0, N, 40)]
@@ -277,7 +277,7 @@ def test_a_resumed_stream_keeps_the_rows_before_it_was_killed(tmp_path):
 
 def test_a_checkpoint_with_a_damaged_sketch_is_refused(tmp_path):
     from fairspan import CheckpointError
-    from fairspan.streams import Checkpoint
+    from fairspan.streaming import Checkpoint
 
     path = tmp_path / "fit.ckpt"
     ridge().fit_stream([tuple(OLD)], checkpoint=path)

@@ -27,10 +27,10 @@ from fairspan import (
     NumericalWarning,
 )
 from fairspan.estimators import FairnessPath, fairness_path
-from fairspan.estimators._path_scores import move
-from fairspan.estimators._training_rows import TrainingRows
-from fairspan.folds import FoldCounter
-from fairspan.laplace import class_curvature, softmax
+from fairspan.estimators.dial_predictor import move
+from fairspan.estimators.likelihood_rows import TrainingRows
+from fairspan.method.folds import FoldCounter
+from fairspan.method.laplace import class_curvature, softmax
 from tests.laws import raw
 from tests.small import FIXED, table
 from tests.strategies import make_problem
@@ -569,7 +569,7 @@ def test_which_rows_the_link_was_fitted_on(params, expected):
 def test_scores_in_small_pieces_are_the_same(monkeypatch, subspace):
     whole = fitted(three, subspace=subspace, sample_weight=weights)
     for name, size in (("_PASS_ROWS", 11), ("_NEWTON_ROWS", 7), ("_KEPT_ROWS", 0)):
-        monkeypatch.setattr(f"fairspan.estimators._training_rows.{name}", size)
+        monkeypatch.setattr(f"fairspan.estimators.likelihood_rows.{name}", size)
     parts = fitted(three, subspace=subspace, sample_weight=weights)
     np.testing.assert_allclose(
         parts.decision_function(new), whole.decision_function(new), atol=1e-10

@@ -1,54 +1,34 @@
-"""Imports point down one list, so that each module can be read without those after it."""
+"""Imports point down one list, and no package uses the private modules of another."""
 
 import ast
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
 
+from fairspan import _moved
+
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairspan"
+# Each entry may import itself and the entries before it.
 ORDER = [
-    *(
-        "_system",
-        "_text",
-        "baselines",
-        "exceptions",
-        "_alignment",
-        "_files",
-        "_html",
-        "_progress",
-        "_linalg",
-        "_arrays",
-        "_row_sketch",
-        "_device",
-        "codes",
-        "features",
-    ),
-    *(
-        "folds",
-        "moments",
-        "accumulator",
-        "sdr",
-        "subspaces",
-        "heads",
-        "limits",
-        "gp",
-        "laplace",
-        "calibration",
-    ),
-    *("certificates", "_parameters", "_columns", "encoding", "_tensors", "_validation", "streams"),
-    *("_metric_inputs", "_decision_metrics", "_score_metrics", "metrics", "plotting"),
-    *("estimators", "auditing", "datasets", "report", "persistence"),
-    *("_cli_tables", "_cli_doubts", "_cli_read", "_cli_data", "_cli_output", "_cli_models"),
-    *("_cli_explore", "cli"),
-    "__main__",
+    *("_system", "_moved", "baselines", "exceptions", "_html", "method", "inputs", "encoding"),
+    *("metrics", "device", "streaming", "plotting", "estimators", "auditing", "datasets", "report"),
+    *("persistence", "cli", "__main__"),
 ]
-# They judge or replace any model, so they may not know ours, though the list has it below them.
-NO_ESTIMATORS = {name for name in ORDER if "metric" in name} | {"datasets"}
+# They judge or replace any model, so they may not know ours.
+NO_ESTIMATORS = {"metrics", "datasets"}
+# Files that still import private names of another package; the list only gets shorter.
+PENDING = {
+    *("auditing/_plot.py", "cli/data.py", "cli/explore.py", "cli/models.py", "cli/output.py"),
+    *("cli/tables.py", "report/_draws.py", "report/_explore.py", "report/_parity.py"),
+    *("report/_places.py", "report/_positions.py", "report/_views.py"),
+}
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
 def imported(tree):
-    """Top-level modules of fairspan that a file imports, wherever in it the import stands."""
+    """Modules of fairspan that a file imports, wherever in it the import stands."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -57,17 +37,44 @@ def imported(tree):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
-        for package, _, rest in (name.partition(".") for name in names):
-            if package == "fairspan" and rest != "__version__":
-                # `import fairspan` alone gives what the package shows: the estimators.
-                yield rest.partition(".")[0] or "estimators"
+        for name in names:
+            if name.startswith("fairspan") and name != "fairspan.__version__":
+                yield name.split(".")[1:]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_down(path):
     module = path.relative_to(SOURCE).parts[0].removesuffix(".py")
     assert module in ORDER, f"give {module} its place in ORDER"
-    for other in imported(ast.parse(path.read_text(encoding="utf-8"))):
+    for other, *_ in imported(ast.parse(path.read_text(encoding="utf-8"))):
         assert other in ORDER, f"{module} imports {other!r} from fairspan: name its module"
-        assert ORDER.index(other) <= ORDER.index(module), f"{module} imports {other}, above it"
+        assert ORDER.index(other) <= ORDER.index(module), f"{module} imports {other}, after it"
         assert not (module in NO_ESTIMATORS and other == "estimators"), f"{module} uses estimators"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_private_name_of_another_package(path, request):
+    if path.relative_to(SOURCE).as_posix() in PENDING:
+        request.applymarker(pytest.mark.xfail(reason="to be moved", strict=True))
+    own = path.relative_to(SOURCE).parts[0]
+    for package, *rest in imported(ast.parse(path.read_text(encoding="utf-8"))):
+        private = [name for name in rest if name.startswith("_") and not name.startswith("__")]
+        assert package == own or not private, f"imports {'.'.join([package, *rest])}"
+
+
+@pytest.mark.parametrize("name", sorted(_moved.MODULES))
+def test_old_import_paths_work_and_warn(name):
+    sys.modules.pop(name, None)
+    with pytest.warns(DeprecationWarning, match=f"{name} is now {_moved.MODULES[name]};"):
+        old = importlib.import_module(name)
+    new = importlib.import_module(_moved.MODULES[name])
+    public = [key for key in vars(new) if not key.startswith("_")]
+    assert public
+    assert all(getattr(old, key) is getattr(new, key) for key in public)
+    sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(("old", "name"), sorted(_moved.CLASSES))
+def test_moved_classes_are_where_the_table_says(old, name):
+    new = importlib.import_module(_moved.CLASSES[old, name])
+    assert getattr(new, name).__module__ == new.__name__

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from fairspan import FairGPClassifier, FairGPRegressor, FairnessPath, FairRepresentation, FairRidge
 from fairspan.exceptions import DataWarning, NumericalWarning
-from fairspan.limits import keep_limits
+from fairspan.method.limits import keep_limits
 from fairspan.persistence import load_model, save_model
 
 rng = np.random.default_rng(0)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fairspan import CheckpointError, FairGPClassifier, RowError
-from fairspan.estimators import _stream_dask, _stream_moments
+from fairspan.streaming import moments as _stream_moments
+from fairspan.streaming import workers as _stream_dask
 from tests.strategies import gap
 from tests.stream_data import (
     FEATURES,

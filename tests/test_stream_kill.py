@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fairspan import CheckpointError, RowError
-from fairspan.estimators import _stream_fit
+from fairspan.streaming import fit as _stream_fit
 from tests.stream_data import (
     NAMED,
     N,
@@ -241,7 +241,7 @@ def test_a_memory_map_whose_file_is_written_again_is_named(tmp_path):
 
 @pytest.mark.regression("a file changed in place between the two passes is not noticed")
 def test_a_file_that_changes_while_it_is_predicted_leaves_no_predictions(tmp_path, monkeypatch):
-    from fairspan.estimators import _stream_predict
+    from fairspan.streaming import predict as _stream_predict
 
     source = csv(ROWS, tmp_path)
     os.utime(source, ns=(OLD, OLD))
@@ -253,7 +253,7 @@ def test_a_file_that_changes_while_it_is_predicted_leaves_no_predictions(tmp_pat
 
     monkeypatch.setattr(_stream_predict, "_columns", slowly)
     monkeypatch.setattr(_stream_predict, "_BLOCK_ROWS", 100)
-    monkeypatch.setattr("fairspan.streams._arrow._READ_ROWS", 100)
+    monkeypatch.setattr("fairspan.streaming.arrow._READ_ROWS", 100)
     with pytest.raises(OSError, match=CHANGED):
         model.predict_stream(source, tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from fairspan import CheckpointError, FairGPClassifier, RowError
-from fairspan.estimators import _stream_fit, _stream_moments
+from fairspan.streaming import fit as _stream_fit
+from fairspan.streaming import moments as _stream_moments
 from tests.stream_data import FEATURES, NAMED, N, parquet_files, ridge, small_blocks, table
 
 pq = pytest.importorskip("pyarrow.parquet")
@@ -193,7 +194,7 @@ def test_a_block_without_weight_keeps_its_places():
 def test_an_interrupt_right_after_a_block_counts_it_once(small, tmp_path):
     """The moments are saved with the place they end at, whenever the interrupt comes."""
     path = tmp_path / "fit.ckpt"
-    from fairspan.estimators._pilot import MomentsPass
+    from fairspan.method.pilot import MomentsPass
 
     inner, seen = MomentsPass.add, []
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairspan import FairGPClassifier
-from fairspan.streams import _arrow, _memory
+from fairspan.streaming import arrow as _arrow
+from fairspan.streaming import memory as _memory
 from tests.strategies import gap
 from tests.stream_data import (
     FEATURES,

@@ -31,9 +31,12 @@ from fairspan import (
     save_model,
     table_encoder,
 )
-from fairspan.accumulator import Accumulator
-from fairspan.estimators import _pilot, _stream_fit, _stream_moments, _stream_predict
-from fairspan.estimators._prepare import fingerprint
+from fairspan.method import pilot as _pilot
+from fairspan.method.accumulate import Accumulator
+from fairspan.method.pilot import fingerprint
+from fairspan.streaming import fit as _stream_fit
+from fairspan.streaming import moments as _stream_moments
+from fairspan.streaming import predict as _stream_predict
 from tests.expected import expected_warnings
 from tests.strategies import gap
 from tests.stream_data import (

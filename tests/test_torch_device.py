@@ -18,15 +18,18 @@ from fairspan import (  # noqa: E402
     FairRidgeClassifier,
     IncompatibleMomentsError,
     NumericalError,
-    _device,
 )
-from fairspan.codes import Attribute, Coder  # noqa: E402
-from fairspan.estimators import _base, _device_pass, _device_sample  # noqa: E402
-from fairspan.estimators._device_pass import DevicePass, for_precision, start_pass  # noqa: E402
-from fairspan.estimators._pilot import MomentsPass  # noqa: E402
-from fairspan.estimators._prepare import build_pilot  # noqa: E402
-from fairspan.features import Kernel, LandmarkMap, TransformerMap  # noqa: E402
-from fairspan.folds import FoldCounter, PositionFolds  # noqa: E402
+from fairspan.device import passes as _device_pass  # noqa: E402
+from fairspan.device.passes import DevicePass, for_precision, start_pass  # noqa: E402
+from fairspan.estimators import base as _base  # noqa: E402
+from fairspan.estimators.prepare import build_pilot  # noqa: E402
+from fairspan.method import torch_columns as _device  # noqa: E402
+from fairspan.method.codes import Coder  # noqa: E402
+from fairspan.method.data import Attribute  # noqa: E402
+from fairspan.method.features import Kernel, LandmarkMap, TransformerMap  # noqa: E402
+from fairspan.method.folds import FoldCounter, PositionFolds  # noqa: E402
+from fairspan.method.pilot import MomentsPass  # noqa: E402
+from fairspan.streaming import tensor_sample as _device_sample  # noqa: E402
 
 N = 700
 

@@ -9,7 +9,8 @@ import threading
 import numpy as np
 import pytest
 
-from fairspan import _files, audit, load_model, save_model
+from fairspan import _system as _files
+from fairspan import audit, load_model, save_model
 from tests.small import fitted
 
 pytest.importorskip("skops")
@@ -199,7 +200,7 @@ def test_a_socket_is_refused(tmp_path, monkeypatch):
 def test_standard_output_is_written_to_and_not_replaced(tmp_path):
     out = tmp_path / "out"
     script = (
-        "import sys\nfrom fairspan._files import atomic_write\nprint('before', flush=True)\n"
+        "import sys\nfrom fairspan._system import atomic_write\nprint('before', flush=True)\n"
         "with atomic_write('/dev/stdout') as part:\n    part.write_text('inside\\n')\n"
         "print('after')\n"
     )

@@ -17,7 +17,7 @@ from benchmarks import scale_speed, scale_stream
 from benchmarks.core import make_data
 
 from fairspan import FairRidge
-from fairspan.streams import Sample, blocks
+from fairspan.streaming import Sample, blocks
 from tools.table import Measurement, at_most, suite
 
 N = 30_000
@@ -126,7 +126,7 @@ def _files(frame: Any, folder: Path) -> tuple[str, str]:
 
 def _sample(pattern: str, est: FairRidge) -> Any:
     """The rows that the streams freeze everything on."""
-    from fairspan.estimators._stream_fit import SAMPLE_ROWS, Looker, StreamPlan
+    from fairspan.streaming.fit import SAMPLE_ROWS, Looker, StreamPlan
 
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     plan = StreamPlan(pattern, "y", "s", None, None, None, "auto", None, None, "auto", None)

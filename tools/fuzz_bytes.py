@@ -34,7 +34,7 @@ from tests.small import FIXED, table
 
 import fairspan
 from fairspan import CheckpointError, FairRidge, FairspanWarning, NumericalError, load_model
-from fairspan.streams import Checkpoint
+from fairspan.streaming import Checkpoint
 
 __all__ = ["READERS", "Reader", "Tally", "fuzz", "main", "mutate"]
 
@@ -135,7 +135,7 @@ def _read_csv(path: Path) -> None:
 
 
 def _read_command_line(path: Path) -> None:
-    from fairspan._cli_read import read_table
+    from fairspan.cli.read import read_table
 
     assert len(read_table(path, lambda _: None))
 
@@ -249,8 +249,8 @@ def line(name: str, tally: Tally) -> str:
 
 # Whose branches guide atheris: all that is installed would take minutes to prepare.
 _GUIDED = (
-    "fairspan._files", "fairspan.persistence", "fairspan.streams._checkpoint",
-    "fairspan.streams._arrow", "fairspan._cli_read", "zipfile", "json.decoder",
+    "fairspan._system", "fairspan.persistence", "fairspan.streaming.checkpoint",
+    "fairspan.streaming.arrow", "fairspan.cli.read", "zipfile", "json.decoder",
     "skops.io._audit", "skops.io._numpy", "skops.io._general",
 )  # fmt: skip
 

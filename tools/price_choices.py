@@ -25,7 +25,7 @@ import scipy.special
 from sklearn.linear_model import LogisticRegression
 
 from fairspan import FairGPClassifier
-from fairspan.laplace import row_curvature
+from fairspan.method.laplace import row_curvature
 from fairspan_lab.frontier._measures import measure
 from fairspan_lab.frontier._problems import Split, load, split
 

@@ -1,8 +1,8 @@
 """Fair kernel models: functions that protected attributes do not shift, with a dial and a certificate."""
 
 from fairspan import datasets, metrics, plotting
+from fairspan._moved import forward_old_imports
 from fairspan.auditing import Audit, audit
-from fairspan.certificates import Certificate
 from fairspan.encoding import table_encoder
 from fairspan.estimators import (
     FairGPClassifier,
@@ -23,9 +23,13 @@ from fairspan.exceptions import (
     NumericalWarning,
     RowError,
 )
+from fairspan.method.certificates import Certificate
 from fairspan.persistence import load_model, save_model
 
 __version__ = "0.1.0"
+
+forward_old_imports()
+del forward_old_imports
 
 __all__ = [
     "Audit",

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fairspan._files import inert
+from fairspan._system import inert
 
 __all__ = [
     "audit_html",

@@ -1,13 +1,25 @@
-"""Facts about the machine that Python reports differently on each operating system."""
+"""Memory, atomic files, printable text and progress bars."""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import re
+import shutil
+import stat
 import sys
+import tempfile
+import time
+import uuid
+import warnings
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, Any, TypeVar
 
-__all__ = ["memory_bytes"]
+import numpy as np
 
 # Memory limits of a Linux container (cgroup version 2, then 1). "max" means no limit.
 _CONTAINER_LIMITS = (
@@ -66,3 +78,362 @@ def _windows_memory() -> int | None:
     if library is None or not library.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
         return None
     return int(status.total_physical)
+
+
+def printable(text: str, keep: str = "\n") -> str:
+    """Spaces for control characters and marks of direction, which steer terminals and readers."""
+    return "".join(c if c.isprintable() or c in keep else " " for c in text)
+
+
+def printable_json(text: str) -> str:
+    """JSON with letters as they are; what steers a terminal, or is no UTF-8, as JSON escapes it."""
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet would run a text as a formula; a lone sign and a number are none."""
+    return (
+        len(text) > 1 and text.startswith(("=", "+", "-", "@", "\t", "\r")) and not _is_number(text)
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def refuse_bytes(values: Any, what: str) -> None:
+    """Raise if an array holds bytes: they are text only once somebody has chosen an encoding."""
+    kind = getattr(getattr(values, "dtype", None), "kind", None)
+    if kind == "S":
+        held: Any = values.flat
+    elif kind == "O":
+        held = (value for value in values.flat if isinstance(value, bytes | bytearray))
+    else:
+        return
+    first = next(iter(held), None)
+    if first is not None:
+        msg = (
+            f"{what} holds bytes, such as {bytes(first)!r:.60}; give text or numbers. Decode them first, "
+            f'e.g. column.str.decode("utf-8") in pandas or numpy.char.decode(array, "utf-8"), or give '
+            f"the encoding where the file is read."
+        )
+        raise ValueError(msg)
+
+
+# With decimal commas, thousands, a percent or currency sign. An integer that begins with 0 is a code.
+_NUMBER = r"(?!0\d+$)[-+]?[$€£]?\s?\d[\d.,'\s]*(?:[eE][-+]?\d+)?\s?[%$€£]?"
+# Days in the usual orders.
+_DATE = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2}))(?:[T ].*)?"
+# Words that often stand for a missing value, although CSV files are not read that way.
+_NO_VALUE = frozenset(
+    {"?", "-", "--", ".", "*", "n/a", "na", "#n/a", "none", "null", "nan", "unknown"}
+)
+_NEARLY_ALL = 0.9
+
+
+def kind_of_texts(values: Iterable[str]) -> str | None:
+    """What texts look like: "numbers", "dates", or None if they are neither.
+
+    Words that often stand for a missing value, such as "?", do not count. Fewer than three different
+    texts are never numbers or dates.
+    """
+    texts = [text.strip() for text in values]
+    texts = [text for text in texts if text.casefold() not in _NO_VALUE]
+    if len(set(texts)) < 3:
+        return None
+    for kind, pattern in (("dates", _DATE), ("numbers", _NUMBER)):
+        matches = sum(re.fullmatch(pattern, text) is not None for text in texts)
+        if matches >= _NEARLY_ALL * len(texts):
+            return kind
+    return None
+
+
+# Fields of a CSV file that are missing values. Not "None", which pandas adds: it is an answer, as to
+# a question for one's religion.
+MISSING_WORDS = ["", "NA", "NaN", "nan", "NULL", "null"]
+
+# Characters of the target's name in the temporary name: file systems allow 255 bytes.
+_NAME_CHARACTERS = 40
+_SHOWN = 200
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path to write to; its content becomes ``path`` on success only.
+
+    A file is replaced by one rename, so a killed process leaves the old file or none. The new file
+    has the permissions of the old one, or those of the umask where there was none. A symbolic link
+    stays: the file that it points to is replaced. A pipe or a character device, such as
+    ``/dev/stdout``, cannot be replaced: the content is copied into it at the end.
+    """
+    if is_stream(path):
+        with tempfile.TemporaryDirectory() as folder:
+            part = Path(folder) / "content"
+            part.touch()
+            yield part
+            own = _descriptor(path)  # opened again, the file would have a second position
+            with (
+                part.open("rb") as content,
+                open(path, "ab") if own is None else os.fdopen(os.dup(own), "wb") as stream,
+            ):
+                shutil.copyfileobj(content, stream)
+        return
+    target = Path(os.path.realpath(path))
+    old = target.stat() if target.exists() else None
+    part = target.with_name(f".{target.name[:_NAME_CHARACTERS]}.{uuid.uuid4().hex}")
+    try:
+        _create(part, target, private=old is not None)
+        yield part
+        if old is not None:
+            _copy_permissions(old, part)
+        _rename(part, target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether ``path`` is a pipe, a terminal or another character device, written to in place.
+
+    So is a name of an open file descriptor, such as ``/dev/stdout``, also where it leads to a file:
+    this process goes on writing to that file.
+
+    Raises
+    ------
+    OSError
+        For a folder, a block device (a disk) or a socket, none of which can be written to.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return False  # a new file
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder; give the name of a file.")
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        what = "a block device" if stat.S_ISBLK(mode) else "a socket"
+        raise OSError(f"{os.fspath(path)} is {what}, not a file; give the name of a file.")
+    return not stat.S_ISREG(mode) or _descriptor(path) is not None
+
+
+def _descriptor(path: str | os.PathLike[str]) -> int | None:
+    """The file descriptor of this process that ``path`` names: 1 for ``/dev/stdout``."""
+    here = os.path.abspath(path)
+    while True:
+        folder, name = os.path.realpath(os.path.dirname(here)), os.path.basename(here)
+        if folder in (f"/proc/{os.getpid()}/fd", "/dev/fd") and name.isdecimal():
+            return int(name)
+        here = os.path.join(folder, name)
+        if not os.path.islink(here):
+            return None
+        here = os.path.join(folder, os.readlink(here))
+
+
+def _create(part: Path, target: Path, *, private: bool) -> None:
+    """Create the temporary file; one that replaces another is private until it is finished."""
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
+    except OSError as error:  # the user knows the target's name, not the temporary one
+        raise type(error)(error.errno, error.strerror, str(target)) from error
+
+
+def _copy_permissions(old: os.stat_result, part: Path) -> None:
+    mode = stat.S_IMODE(old.st_mode)
+    if hasattr(os, "chown"):
+        for owner in (old.st_uid, -1):  # only the superuser can give a file away
+            try:
+                os.chown(part, owner, old.st_gid)
+                break
+            except OSError:
+                continue
+        else:
+            mode &= ~stat.S_IRWXG  # these rights were for the members of another group
+    with suppress(OSError):  # a file system without permissions; the file stays private
+        part.chmod(mode)
+
+
+def _rename(part: Path, target: Path) -> None:
+    try:
+        os.replace(part, target)
+    except PermissionError as error:  # on Windows, a file that is open cannot be replaced
+        msg = (
+            f"{target} could not be replaced ({error.strerror}). Close it where another program has "
+            f"it open, or give another name."
+        )
+        raise PermissionError(msg) from error
+
+
+def check_archive(file: IO[bytes]) -> None:
+    """Refuse a zip file of arrays that would grow in memory: everything is stored as it is.
+
+    Reads the directory and the first bytes of each array, nothing else.
+
+    Raises
+    ------
+    ValueError
+        With what is wrong with it, as part of a sentence.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    with zipfile.ZipFile(file) as archive:
+        parts = archive.infolist()
+        if len({part.filename for part in parts}) < len(parts):
+            raise ValueError("two of its parts have one name")
+        for part in parts:
+            if part.compress_type != zipfile.ZIP_STORED or part.file_size != part.compress_size:
+                name = inert(repr(part.filename))
+                raise ValueError(f"its part {name} is compressed, and fairspan stores all as it is")
+        if sum(part.file_size for part in parts) > size:
+            raise ValueError("its parts claim to be larger than the file")
+        for part in parts:
+            if part.filename.endswith(".npy"):
+                with archive.open(part) as content:
+                    _check_array(content, part)
+    file.seek(0)
+
+
+def _check_array(content: IO[bytes], part: zipfile.ZipInfo) -> None:
+    """An array's own header may claim another size than it has, and objects, which are programs."""
+    name = inert(repr(part.filename))
+    version = np.lib.format.read_magic(content)
+    readers: dict[Any, Any] = {
+        (1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0
+    }  # fmt: skip
+    if version not in readers:
+        raise ValueError(f"its array {name} has the unknown format {version}")
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "error", UserWarning
+        )  # a header of Python 2, which nothing of ours has
+        shape, _, kind = readers[version](content)
+    if kind.hasobject:
+        raise ValueError(f"its array {name} holds Python objects, which fairspan never loads")
+    count = 1
+    for length in shape:
+        count *= int(length)
+    if count * max(kind.itemsize, 1) != part.file_size - content.tell():
+        raise ValueError(f"its array {name} claims a shape, {inert(str(shape))}, that it is not of")
+
+
+def inert(text: str, longest: int = _SHOWN) -> str:
+    """Text from a file on one line, printable and short: nothing that steers a terminal."""
+    flat = printable(text[: longest + 1], keep="")
+    return flat if len(flat) <= longest else f"{flat[:longest]}..."
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of another library says, inert; its class if it says nothing."""
+    lines = str(error).split("\n", 1)
+    return inert(lines[0], 2 * _SHOWN) or type(error).__name__
+
+
+Item = TypeVar("Item")
+
+_WIDTH = 24
+_EVERY_SECONDS = 0.2
+# Without a terminal: a line for each of so many parts, or every so often.
+_LINES = 5
+_LINE_SECONDS = 10.0
+
+
+def track(items: Iterable[Item], total: int, label: str, *, verbose: int = 0) -> Iterator[Item]:
+    """Pass items on and show how many of ``total`` are done, if ``verbose``."""
+    if not verbose:
+        yield from items
+        return
+    terminal, began, shown, lines = sys.stderr.isatty(), time.monotonic(), 0.0, 0
+    for done, item in enumerate(items, start=1):
+        yield item
+        now = time.monotonic()
+        if terminal and (now - shown >= _EVERY_SECONDS or done == total):
+            shown = now
+            _draw(label, done, total, now - began)
+        elif not terminal and done * _LINES // total > lines:
+            lines = done * _LINES // total
+            print(f"[fairspan] {label}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+    if terminal:
+        print(file=sys.stderr, flush=True)
+
+
+def _draw(label: str, done: int, total: int, seconds: float) -> None:
+    full = min(_WIDTH * done // max(total, 1), _WIDTH)
+    left = seconds * (total - done) / done
+    bar = "#" * full + "." * (_WIDTH - full)
+    text = f"\r[fairspan] {label} [{bar}] {done:,}/{total:,}, {left:.0f} s left   "
+    print(text, end="", file=sys.stderr, flush=True)
+
+
+class _Quiet:
+    """Progress that nobody asked for."""
+
+    def advance(self, rows: int) -> None:
+        """Nothing."""
+
+
+class _Lines:
+    """Progress without a terminal, or without rich: a line now and then."""
+
+    def __init__(self, label: str, total: int | None, done: int) -> None:
+        self._label, self._total, self._done, self._first = label, total, done, done
+        self._began = self._shown = time.monotonic()
+
+    def advance(self, rows: int) -> None:
+        """Count rows."""
+        self._done += rows
+        now = time.monotonic()
+        if now - self._shown >= _LINE_SECONDS or self._done == self._total:
+            self._shown = now
+            rate = (self._done - self._first) / max(now - self._began, 1e-9)
+            of = "" if self._total is None else f" of {self._total:,}"
+            left = (
+                "" if self._total is None else f", {(self._total - self._done) / rate:.0f} s left"
+            )
+            text = f"[fairspan] {self._label}: {self._done:,}{of} rows, {rate:,.0f} rows/s{left}"
+            print(text, file=sys.stderr, flush=True)
+
+
+class _Bar:
+    """A bar of rich's."""
+
+    def __init__(self, progress: Any, task: Any) -> None:
+        self._progress, self._task = progress, task
+
+    def advance(self, rows: int) -> None:
+        """Count rows."""
+        self._progress.advance(self._task, rows)
+
+
+@contextmanager
+def row_progress(
+    label: str, total: int | None, *, verbose: int = 0, done: int = 0
+) -> Iterator[_Quiet | _Lines | _Bar]:
+    """Rows done, rows a second and time left, on standard error, if ``verbose``."""
+    if not verbose:
+        yield _Quiet()
+        return
+    try:
+        from rich import progress as rich
+        from rich.console import Console
+    except ImportError:
+        yield _Lines(label, total, done)
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(label, total, done)
+        return
+
+    class Rate(rich.ProgressColumn):
+        def render(self, task: Any) -> Any:
+            return f"{task.speed or 0.0:,.0f} rows/s"
+
+    # Brackets are rich's markup, which would be followed rather than shown.
+    columns = (
+        rich.TextColumn("[fairspan] {task.description}", markup=False), rich.BarColumn(),
+        rich.TaskProgressColumn(), rich.TextColumn("{task.completed:,.0f} rows"), Rate(),
+        rich.TimeRemainingColumn(),
+    )  # fmt: skip
+    with rich.Progress(*columns, console=console) as shown:
+        yield _Bar(shown, shown.add_task(label, total=total, completed=done))

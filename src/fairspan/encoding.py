@@ -13,14 +13,14 @@ from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from fairspan._columns import as_frame
-from fairspan._text import refuse_bytes
+from fairspan._system import refuse_bytes
 from fairspan.exceptions import DataWarning, warn_user
+from fairspan.inputs.columns import LARGEST, as_frame
 
-__all__ = ["table_encoder"]
+__all__ = [
+    "table_encoder",
+]
 
-# Squares, and sums of squares, of numbers up to here are finite.
-LARGEST = 1e150
 _MISSING = "missing"
 _CATEGORY_DTYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
 # Fewer rows, or a single new value, may well be a new category and not another way to write it.

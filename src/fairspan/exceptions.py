@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from fairspan._text import printable
+from fairspan._system import printable
 
 __all__ = [
     "CheckpointError",

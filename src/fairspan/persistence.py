@@ -6,8 +6,11 @@ import functools
 import io
 import json
 import os
+import shutil
+import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +18,14 @@ from typing import IO, Any
 
 import numpy as np
 
-from fairspan._files import atomic_write, check_archive, first_line, inert
-from fairspan._row_sketch import RowSketch
-from fairspan.estimators._base import FairKernelEstimator
-from fairspan.estimators._dial import Position
-from fairspan.estimators._pilot import Pilot
-from fairspan.estimators._solve import Solution
-from fairspan.moments import Moments
+from fairspan._moved import rename_moved_classes
+from fairspan._system import atomic_write, check_archive, first_line, inert
+from fairspan.estimators.base import FairKernelEstimator
+from fairspan.method.moments import Moments
+from fairspan.method.pilot import Pilot
+from fairspan.method.row_sketch import RowSketch
+from fairspan.method.solution import Solution
+from fairspan.method.spaces import Position
 
 __all__ = ["load_model", "save_model"]
 
@@ -29,14 +33,14 @@ FORMAT = 1
 
 # Our own classes and what numpy needs; scikit-learn's estimators are on skops's own list.
 TRUSTED = (
-    "fairspan._parameters.FitConfig",
-    "fairspan._row_sketch.RowSketch",
-    "fairspan.calibration.Link",
-    "fairspan.certificates.BlockCertificate",
-    "fairspan.certificates.Certificate",
-    "fairspan.codes.Cells",
-    "fairspan.codes.Coder",
-    "fairspan.codes.CrossedCoder",
+    "fairspan.inputs.config.FitConfig",
+    "fairspan.method.row_sketch.RowSketch",
+    "fairspan.method.calibration.Link",
+    "fairspan.method.certificates.BlockCertificate",
+    "fairspan.method.certificates.Certificate",
+    "fairspan.method.codes.Cells",
+    "fairspan.method.codes.Coder",
+    "fairspan.method.codes.CrossedCoder",
     "fairspan.encoding.CategoryEncoder",
     "fairspan.encoding.TableEncoder",
     "fairspan.encoding._as_float",
@@ -44,30 +48,30 @@ TRUSTED = (
     "fairspan.encoding._as_text",
     "fairspan.encoding._category_name",
     "fairspan.encoding._feature_name",
-    "fairspan.estimators._blocks.BlockReport",
-    "fairspan.estimators._dial.Position",
-    "fairspan.estimators._fair_space.FairSpace",
-    "fairspan.estimators._held_out.HeldOut",
-    "fairspan.estimators._path_select.Selection",
-    "fairspan.estimators._pilot.Pilot",
-    "fairspan.estimators._solve.FairGeometry",
-    "fairspan.estimators._solve.Solution",
-    "fairspan.estimators._training_rows.TrainingRows",
-    "fairspan.estimators.gaussian_process.FairGPRegressor",
+    "fairspan.method.removal.BlockReport",
+    "fairspan.method.spaces.Position",
+    "fairspan.method.spaces.FairSpace",
+    "fairspan.method.solution.HeldOut",
+    "fairspan.estimators.path_selection.Selection",
+    "fairspan.method.pilot.Pilot",
+    "fairspan.method.solution.FairGeometry",
+    "fairspan.method.solution.Solution",
+    "fairspan.estimators.likelihood_rows.TrainingRows",
+    "fairspan.estimators.gp_regressor.FairGPRegressor",
     "fairspan.estimators.gp_classifier.FairGPClassifier",
     "fairspan.estimators.representation.FairRepresentation",
     "fairspan.estimators.ridge.FairRidge",
     "fairspan.estimators.ridge.FairRidgeClassifier",
-    "fairspan.features.Kernel",
-    "fairspan.features.LandmarkMap",
-    "fairspan.features.TransformerMap",
-    "fairspan.gp.Posterior",
-    "fairspan.folds.FoldCounter",
-    "fairspan.folds.PositionFolds",
-    "fairspan.heads.PathMoments",
-    "fairspan.laplace.Laplace",
-    "fairspan.moments.Moments",
-    "fairspan.subspaces.PrincipalPair",
+    "fairspan.method.features.Kernel",
+    "fairspan.method.features.LandmarkMap",
+    "fairspan.method.features.TransformerMap",
+    "fairspan.method.gp.Posterior",
+    "fairspan.method.folds.FoldCounter",
+    "fairspan.method.folds.PositionFolds",
+    "fairspan.method.heads.PathMoments",
+    "fairspan.method.laplace.Laplace",
+    "fairspan.method.moments.Moments",
+    "fairspan.method.subspaces.PrincipalPair",
     "numpy.dtype",
     # A list of names inside the encoder, up to scikit-learn 1.8.
     "sklearn.compose._column_transformer._RemainderColsList",
@@ -167,9 +171,10 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
     fitted estimator
     """
     skops = _skops()
-    with open(path, "rb") as file:
+    with open(path, "rb") as opened, ExitStack() as stack:
         try:
-            _check_content(file)
+            schema = _check_content(opened)
+            file = stack.enter_context(_with_new_names(opened, schema))
             unknown = sorted(
                 set(skops.get_untrusted_types(file=file)) - set(TRUSTED) - set(trusted)
             )
@@ -232,8 +237,8 @@ def _is_ours(model: FairKernelEstimator) -> bool:
     return _has_something(model) and all(isinstance(one, kind) for one, kind in there)
 
 
-def _check_content(file: IO[bytes]) -> None:
-    """Refuse what would grow in memory or in time: skops takes a file at its word."""
+def _check_content(file: IO[bytes]) -> Any:
+    """Refuse what would grow in memory or in time, and return the schema: skops checks neither."""
     check_archive(file)
     with zipfile.ZipFile(file) as archive:
         names = archive.namelist()
@@ -252,6 +257,25 @@ def _check_content(file: IO[bytes]) -> None:
         raise ValueError(f"its protocol is {inert(repr(protocol))}; upgrade skops")
     _check_schema(schema)
     file.seek(0)
+    return schema
+
+
+@contextmanager
+def _with_new_names(file: IO[bytes], schema: Any) -> Iterator[IO[bytes]]:
+    """The file itself; or a temporary copy, if it names classes that have moved since."""
+    if not rename_moved_classes(schema):
+        yield file
+        return
+    with tempfile.TemporaryFile() as copied:
+        with zipfile.ZipFile(file) as old, zipfile.ZipFile(copied, "w") as new:
+            for part in old.infolist():
+                if part.filename == _SCHEMA:
+                    new.writestr(_SCHEMA, json.dumps(schema))
+                    continue
+                with old.open(part) as source, new.open(part.filename, "w", force_zip64=True) as to:
+                    shutil.copyfileobj(source, to)
+        copied.seek(0)
+        yield copied
 
 
 @functools.cache

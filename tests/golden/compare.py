@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairspan import FairRepresentation
+from fairspan.method.moments import Pooled
+from fairspan.method.sdr import level_block, paper_directions, within_cov
+from fairspan.method.subspaces import Metric, blend, dial_angles, principal_pair, removed_basis
 from fairspan.metrics import by_attribute
-from fairspan.moments import Pooled
-from fairspan.sdr import level_block, paper_directions, within_cov
-from fairspan.subspaces import Metric, blend, dial_angles, principal_pair, removed_basis
 from tests.golden.cases import Case
 
 Array = NDArray[np.float64]

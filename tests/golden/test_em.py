@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairspan import FairGPRegressor, FairRepresentation
-from fairspan.gp import Evidence, paper_em
+from fairspan.method.gp import Evidence, paper_em
 from tests.golden.cases import CASES, Case, load_case
 from tests.golden.compare import Deviations, misses, note, worst_ratio
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairspan import IncompatibleMomentsError
-from fairspan._row_sketch import RowSketch
+from fairspan.method.row_sketch import RowSketch
 from tests.strategies import gap, make_problem, predict, problems, solved
 
 # The stated tolerance, relative to the largest entry of each field.

@@ -26,7 +26,7 @@ import numpy as np
 
 from fairspan import CheckpointError, DatasetError, FairRidge, load_model, save_model
 from fairspan.datasets import _files as data_files
-from fairspan.streams import Checkpoint
+from fairspan.streaming import Checkpoint
 from tests.small import FIXED, table
 
 SENTINEL = "code-was-run"
@@ -60,7 +60,7 @@ def read_stream(path):
 
 
 def read_command_line(path):
-    from fairspan._cli_read import read_table
+    from fairspan.cli.read import read_table
 
     read_table(path, lambda _: None)
 

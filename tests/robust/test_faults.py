@@ -42,7 +42,7 @@ from fairspan import (
     save_model,
 )
 from fairspan.datasets import _files as data_files
-from fairspan.streams import Checkpoint
+from fairspan.streaming import Checkpoint
 from fairspan_lab.reproduce._kept import write_table, write_whole
 from tests import stream_data
 from tests.small import FIXED, table
@@ -274,7 +274,7 @@ def draw(path, found, *, atomic=True):
     """A picture, as the command line writes it."""
     from matplotlib import pyplot
 
-    from fairspan._files import atomic_write
+    from fairspan._system import atomic_write
 
     pyplot.switch_backend("agg")
     figure = found.plot().figure_

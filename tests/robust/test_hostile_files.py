@@ -20,8 +20,10 @@ pytest.importorskip("skops")
 pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-from fairspan import FairRidge, _cli_read, _files, load_model, save_model
-from fairspan.streams import Checkpoint, open_source
+from fairspan import FairRidge, load_model, save_model
+from fairspan import _system as _files
+from fairspan.cli import read as _cli_read
+from fairspan.streaming import Checkpoint, open_source
 from tests.robust import hostile_files as hostile
 from tests.small import FIXED, table
 

@@ -17,7 +17,7 @@ pytest.importorskip("typer")
 import pandas as pd
 
 from fairspan import FairRidge, FairRidgeClassifier, audit, load_model, save_model
-from fairspan._files import inert
+from fairspan._system import inert
 from fairspan.plotting import TradeoffDisplay, plain_label
 from fairspan_lab.reproduce import _kept
 from fairspan_lab.reproduce._cells import Cell, finished

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairspan.auditing._bound import ASSUMPTIONS, _Block, held_out_bound
 from fairspan.auditing._rows import Protected
-from fairspan.certificates import supremum
+from fairspan.method.certificates import supremum
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairspan import calibration
-from fairspan.calibration import Link, fit_link
-from fairspan.laplace import softmax
+from fairspan.method import calibration
+from fairspan.method.calibration import Link, fit_link
+from fairspan.method.laplace import softmax
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -6,15 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.laws.raw import quantile_slices
 
-from fairspan.codes import (
-    Attribute,
-    Cells,
-    Coder,
-    CrossedCoder,
-    code_slices,
-    infer_kind,
-    slice_edges,
-)
+from fairspan.method.codes import Cells, Coder, CrossedCoder, code_slices, infer_kind, slice_edges
+from fairspan.method.data import Attribute
 
 NUMBERS = st.lists(st.integers(-9, 9).map(float), min_size=1, max_size=60)
 

@@ -11,7 +11,6 @@ import scipy.optimize
 from sklearn.linear_model import LogisticRegression
 
 from fairspan import FairnessPath, FairRidge, audit
-from fairspan._metric_inputs import read_labels, read_scores
 from fairspan.auditing import _blocks, _dependence, _proxy
 from fairspan.auditing._attack import _p_value
 from fairspan.auditing._findings import rate_interval
@@ -20,6 +19,7 @@ from fairspan.auditing._outputs import Outputs, codes_of
 from fairspan.auditing._representation import find_representation
 from fairspan.auditing._resamples import _combinations
 from fairspan.exceptions import DataWarning
+from fairspan.metrics.inputs import read_labels, read_scores
 
 N = 240
 QUICK = {"n_boot": 20, "n_permutations": 19, "random_state": 0}

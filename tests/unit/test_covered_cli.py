@@ -15,8 +15,12 @@ pd = pytest.importorskip("pandas")
 
 
 import fairspan  # noqa: E402
-from fairspan import _cli_explore, _cli_models, _cli_output, _cli_read, cli  # noqa: E402
-from fairspan import _cli_tables as tables  # noqa: E402
+from fairspan import cli  # noqa: E402
+from fairspan.cli import explore as _cli_explore  # noqa: E402
+from fairspan.cli import models as _cli_models  # noqa: E402
+from fairspan.cli import output as _cli_output  # noqa: E402
+from fairspan.cli import read as _cli_read  # noqa: E402
+from fairspan.cli import tables  # noqa: E402
 from fairspan.exceptions import DataWarning, NumericalError, warn_user  # noqa: E402
 
 FIT = ("fit", "people.csv", "--target", "repaid", "--protected", "sex", "--model")

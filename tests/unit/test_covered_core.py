@@ -5,7 +5,7 @@ import pytest
 from tests.small import FIXED, table
 
 from fairspan import FairRepresentation
-from fairspan.heads import smallest_fairness
+from fairspan.method.heads import smallest_fairness
 
 
 @pytest.mark.parametrize("step", [0.1, 0.3, 0.7])

@@ -15,16 +15,16 @@ from fairspan import (
     FairRidge,
     FairRidgeClassifier,
 )
-from fairspan._linalg import Tridiagonal
-from fairspan.certificates import supremum
-from fairspan.codes import Coder, _row_keys
-from fairspan.estimators._docs import complete_parameters
-from fairspan.estimators._fair_space import shrinkage
-from fairspan.estimators._path_select import choose
-from fairspan.features import Kernel, LandmarkMap, pivoted_cholesky_landmarks
-from fairspan.folds import _single_key
-from fairspan.laplace import _Factor
-from fairspan.sdr import CodeBlock, gcv_ridge
+from fairspan.estimators.path_selection import choose
+from fairspan.estimators.predictor import complete_parameters
+from fairspan.method.certificates import supremum
+from fairspan.method.codes import Coder, _row_keys
+from fairspan.method.features import Kernel, LandmarkMap, pivoted_cholesky_landmarks
+from fairspan.method.folds import _single_key
+from fairspan.method.laplace import _Factor
+from fairspan.method.linalg import Tridiagonal
+from fairspan.method.sdr import CodeBlock, gcv_ridge
+from fairspan.method.spaces import shrinkage
 
 FEW = {"gamma": 0.3, "alpha": 1.0, "eta": 1e-3, "n_components": 30, "random_state": 0}
 N = 160
@@ -269,7 +269,7 @@ def test_a_model_with_an_encoder_needs_the_table_it_knows():
 
 def test_two_rows_are_too_few_to_recognise_a_protected_column():
     """Any two columns of two rows are alike; three rows can differ."""
-    from fairspan._validation import _warn_sensitive_columns
+    from fairspan.inputs.rows import _warn_sensitive_columns
 
     est = FairRepresentation(**FEW)
     s = np.arange(6.0) % 2

@@ -70,24 +70,28 @@ def test_a_jump_over_lines_that_run_needs_one():
 def test_percentages_are_of_all_files_together():
     files = (
         File(
-            "src/fairspan/codes.py", 90, 20, missing_lines=(1,), missing_branches=((2, 3), (2, 4))
+            "src/fairspan/method/codes.py",
+            90,
+            20,
+            missing_lines=(1,),
+            missing_branches=((2, 3), (2, 4)),
         ),
-        File("src/fairspan/folds.py", 10, 0, missing_lines=(), missing_branches=()),
+        File("src/fairspan/method/folds.py", 10, 0, missing_lines=(), missing_branches=()),
     )
-    found = judge(files, [Reason("src/fairspan/sdr.py", "x = 1", "")], iter(["old"]))
+    found = judge(files, [Reason("src/fairspan/method/sdr.py", "x = 1", "")], iter(["old"]))
     assert (found.line, found.branch) == (99.0, 90.0)
     assert found.both == pytest.approx(100 * 117 / 120)
-    assert found.missing == found.unexplained == {"src/fairspan/codes.py": (1, 2)}
-    assert found.stale == ("old", "src/fairspan/sdr.py is not there")
+    assert found.missing == found.unexplained == {"src/fairspan/method/codes.py": (1, 2)}
+    assert found.stale == ("old", "src/fairspan/method/sdr.py is not there")
 
 
 def test_a_reason_for_a_line_that_is_gone_is_out_of_date():
     (old,) = judge(
-        (File("src/fairspan/codes.py", 1, 0, (), ()),),
-        [Reason("src/fairspan/codes.py", "?", "")],
+        (File("src/fairspan/method/codes.py", 1, 0, (), ()),),
+        [Reason("src/fairspan/method/codes.py", "?", "")],
         iter([]),
     ).stale
-    assert old == "src/fairspan/codes.py has no statement '?'"
+    assert old == "src/fairspan/method/codes.py has no statement '?'"
 
 
 @pytest.mark.parametrize("reason", read_reasons(), ids=lambda r: f"{r.file}: {r.text}")

@@ -15,8 +15,8 @@ pd = pytest.importorskip("pandas")
 
 import fairspan  # noqa: E402
 from fairspan.auditing._rows import Protected  # noqa: E402
-from fairspan.certificates import BlockCertificate, Certificate  # noqa: E402
 from fairspan.exceptions import DataWarning, FairspanWarning, warn_user  # noqa: E402
+from fairspan.method.certificates import BlockCertificate, Certificate  # noqa: E402
 from fairspan.report import (  # noqa: E402
     _explore,
     _fit,

@@ -17,11 +17,14 @@ import pyarrow.parquet as pq  # noqa: E402
 from tests.stream_data import FEATURES, FIXED, NAMED, cut, ridge, table  # noqa: E402
 
 from fairspan import CheckpointError, FairGPClassifier, RowError  # noqa: E402
-from fairspan._progress import row_progress  # noqa: E402
-from fairspan.estimators import _stream_dask, _stream_read  # noqa: E402
-from fairspan.streams import Rows, Sample, _arrow, _dask  # noqa: E402
-from fairspan.streams._checkpoint import Checkpoint  # noqa: E402
-from fairspan.streams._rows import join  # noqa: E402
+from fairspan._system import row_progress  # noqa: E402
+from fairspan.streaming import Rows, Sample  # noqa: E402
+from fairspan.streaming import arrow as _arrow  # noqa: E402
+from fairspan.streaming import dask as _dask  # noqa: E402
+from fairspan.streaming import moments as _stream_read  # noqa: E402
+from fairspan.streaming import workers as _stream_dask  # noqa: E402
+from fairspan.streaming.checkpoint import Checkpoint  # noqa: E402
+from fairspan.streaming.rows import join  # noqa: E402
 
 ROWS = table(300)
 X, Y, S = ROWS[FEATURES], ROWS["y"], ROWS["sex"]
@@ -101,7 +104,7 @@ def test_a_row_beyond_what_is_known_has_no_file():
 def test_combinations_that_became_too_many_are_looked_for_no_longer(rng):
     """Each attribute has few levels, their combinations have more than are kept apart."""
     sample = Sample(50, 0, crossed=True)
-    from fairspan.estimators._stream_fit import variables_of
+    from fairspan.streaming.fit import variables_of
 
     est = ridge(intersectional=True)
     for start in (0, 3000):

@@ -8,21 +8,20 @@ from sklearn.exceptions import DataConversionWarning
 
 torch = pytest.importorskip("torch")
 
-from fairspan import (  # noqa: E402
-    FairRepresentation,
-    FairRidge,
-    FairRidgeClassifier,
-    NumericalError,
-    _device,
+from fairspan import FairRepresentation, FairRidge, FairRidgeClassifier, NumericalError  # noqa: E402
+from fairspan.device.passes import DevicePass, for_precision  # noqa: E402
+from fairspan.estimators.prepare import build_pilot  # noqa: E402
+from fairspan.method import torch_columns as _device  # noqa: E402
+from fairspan.method.codes import Coder  # noqa: E402
+from fairspan.method.data import (  # noqa: E402
+    Attribute,
+    ClassLabels,
+    Data,
 )
-from fairspan._validation import Data  # noqa: E402
-from fairspan.codes import Attribute, ClassLabels, Coder  # noqa: E402
-from fairspan.estimators import _device_sample  # noqa: E402
-from fairspan.estimators._device_pass import DevicePass, for_precision  # noqa: E402
-from fairspan.estimators._prepare import build_pilot  # noqa: E402
-from fairspan.features import Kernel, LandmarkMap, TransformerMap  # noqa: E402
-from fairspan.streams import Rows  # noqa: E402
-from fairspan.streams._rows import join  # noqa: E402
+from fairspan.method.features import Kernel, LandmarkMap, TransformerMap  # noqa: E402
+from fairspan.streaming import Rows  # noqa: E402
+from fairspan.streaming import tensor_sample as _device_sample  # noqa: E402
+from fairspan.streaming.rows import join  # noqa: E402
 
 FEW = {"gamma": 0.2, "alpha": 1.0, "n_components": 30, "random_state": 0}
 N = 200
@@ -258,7 +257,7 @@ def test_classes_that_no_sampled_row_has_are_not_listed(small_pilots):
 
 
 def test_labels_beyond_counting_are_no_classes(monkeypatch, rows):
-    from fairspan import _tensors
+    from fairspan.inputs import tensors as _tensors
 
     X, _, s = map(torch.tensor, rows)
     y = torch.arange(N)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.kernel_approximation import RBFSampler
 from tests.golden import oracle
 
-from fairspan.features import (
+from fairspan.method.features import (
     Kernel,
     LandmarkMap,
     TransformerMap,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fairspan.folds import FoldCounter
+from fairspan.method.folds import FoldCounter
 
 STRATA = hnp.arrays(np.intp, st.tuples(st.integers(1, 60), st.just(2)), elements=st.integers(-1, 2))
 

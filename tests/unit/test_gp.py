@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel
 
-from fairspan.gp import (
+from fairspan.method.gp import (
     Evidence,
     ard_prior,
     evidence_noise,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairspan.heads import PathMoments, multiple_correlation, ridge_head, smallest_fairness
+from fairspan.method.heads import PathMoments, multiple_correlation, ridge_head, smallest_fairness
 
 SEEDS = st.integers(0, 2**32 - 1)
 

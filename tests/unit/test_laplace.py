@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairspan import NumericalWarning
-from fairspan.laplace import ScoreBlock, class_curvature, fit_laplace, moderate, softmax
+from fairspan.method.laplace import ScoreBlock, class_curvature, fit_laplace, moderate, softmax
 
 SEEDS = st.integers(0, 2**32 - 1)
 CLASSES = st.integers(2, 4)
@@ -372,7 +372,7 @@ def test_separated_classes_stay_finite(n_classes, precision):
 
 
 def test_a_mode_that_is_not_reached_is_said(monkeypatch):
-    monkeypatch.setattr("fairspan.laplace._MAX_STEPS", 1)
+    monkeypatch.setattr("fairspan.method.laplace._MAX_STEPS", 1)
     with pytest.warns(NumericalWarning, match="after 1 steps .* all but separated.*larger alpha"):
         found = Rows(0).fit(start=np.full((3, 1), 20.0))
     assert np.isfinite(found.coef).all()

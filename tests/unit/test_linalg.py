@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairspan import NumericalWarning
-from fairspan._linalg import (
+from fairspan.method.linalg import (
     Tridiagonal,
     cholesky_factor,
     mirror_upper,

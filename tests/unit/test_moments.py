@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairspan import IncompatibleMomentsError
-from fairspan.accumulator import Accumulator
-from fairspan.moments import Moments, kish
+from fairspan.method.accumulate import Accumulator
+from fairspan.method.moments import Moments, kish
 
 CELLS, FOLDS, SIZES = 2, 3, (3, 2)
 

@@ -9,7 +9,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 from fairspan import DataWarning, FairRepresentation
 from fairspan.estimators import FairGPRegressor, FairRidge, FairRidgeClassifier
-from fairspan.estimators._path_scores import move
+from fairspan.estimators.dial_predictor import move
 from fairspan.estimators.path import FairnessPath, Selection, fairness_path
 from fairspan.metrics import (
     by_attribute,

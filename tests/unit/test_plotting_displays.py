@@ -20,7 +20,7 @@ from tests.unit.test_path import CASES, FIXED, binary, make, path_of
 from fairspan import DataWarning, FairRepresentation, audit
 from fairspan.auditing import Audit, AuditDisplay, Finding
 from fairspan.estimators import FairGPRegressor, FairRidge, FairRidgeClassifier
-from fairspan.estimators._path_scores import move
+from fairspan.estimators.dial_predictor import move
 from fairspan.estimators.path import FairnessPath
 from fairspan.metrics import correlation_ratio, ks_distance
 from fairspan.plotting import (

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fairspan._progress import track
+from fairspan._system import track
 
 
 class Terminal:

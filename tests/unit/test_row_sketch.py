@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairspan import _row_sketch
-from fairspan._row_sketch import BITS, SIZE, RowSketch
+from fairspan.method import row_sketch as _row_sketch
+from fairspan.method.row_sketch import BITS, SIZE, RowSketch
 
 SEEDS = st.integers(0, 2**32 - 1)
 

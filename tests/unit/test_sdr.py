@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.rows import Rows
 
-from fairspan._linalg import Tridiagonal
-from fairspan.moments import LevelStats
-from fairspan.sdr import (
+from fairspan.method.linalg import Tridiagonal
+from fairspan.method.moments import LevelStats
+from fairspan.method.sdr import (
     canonical_directions,
     column_block,
     level_block,

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.rows import FOLDS, Rows
 
 from fairspan import NumericalWarning
-from fairspan._linalg import Tridiagonal
-from fairspan.sdr import (
+from fairspan.method.linalg import Tridiagonal
+from fairspan.method.sdr import (
     gcv_ridge,
     kfold_errors,
     kfold_ridge,

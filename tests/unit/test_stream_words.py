@@ -14,7 +14,7 @@ import pyarrow.feather as feather  # noqa: E402
 from tests.stream_data import FEATURES, NAMED, cut, ridge, table  # noqa: E402
 
 from fairspan import FairspanWarning, RowError  # noqa: E402
-from fairspan.estimators import _stream_predict  # noqa: E402
+from fairspan.streaming import predict as _stream_predict  # noqa: E402
 
 ROWS = table(300)
 X = ROWS[FEATURES].to_numpy()

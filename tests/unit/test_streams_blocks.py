@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairspan.streams import Part, Rows, Span, blocks, join, prefetch
+from fairspan.streaming import Part, Rows, Span, blocks, join, prefetch
 
 
 @dataclass

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fairspan import CheckpointError
-from fairspan.streams import Checkpoint, _checkpoint
+from fairspan.streaming import Checkpoint
+from fairspan.streaming import checkpoint as _checkpoint
 
 HEADER = {"place": 3, "seed": None, "about": {"a": "1", "b": [1, 2]}}
 ARRAYS = {"moments": np.arange(20.0).reshape(4, 5), "none": np.empty((0, 3)), "count": np.arange(3)}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairspan.folds import PositionFolds
+from fairspan.method.folds import PositionFolds
 
 K = 5
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairspan.codes import Attribute
-from fairspan.streams import Rows, Sample
+from fairspan.method.data import Attribute
+from fairspan.streaming import Rows, Sample
 
 SIZE, SEED = 60, 7
 

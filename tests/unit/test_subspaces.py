@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairspan import NumericalWarning
-from fairspan.subspaces import (
+from fairspan.method.subspaces import (
     Metric,
     accuracy_gap,
     blend,

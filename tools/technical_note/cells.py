@@ -11,7 +11,7 @@ import scipy.linalg
 from tests.golden import compare
 from tests.golden.cases import load_case
 
-from fairspan.sdr import canonical_directions
+from fairspan.method.sdr import canonical_directions
 from tools.table import Measurement, at_least, at_most
 from tools.technical_note._page import below
 from tools.technical_note._rows import Array, golden, supremum, worst_in

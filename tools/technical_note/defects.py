@@ -12,8 +12,8 @@ from tests.golden import compare, oracle
 from tests.golden.cases import load_case
 
 from fairspan import FairGPRegressor, FairRepresentation
-from fairspan.gp import paper_em
-from fairspan.sdr import paper_directions
+from fairspan.method.gp import paper_em
+from fairspan.method.sdr import paper_directions
 from tools.table import Measurement, at_least, at_most
 from tools.technical_note._page import below
 from tools.technical_note._rows import ETA, golden, within

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 from tests.golden.cases import load_case
 
-from fairspan.sdr import canonical_directions, paper_directions
+from fairspan.method.sdr import canonical_directions, paper_directions
 from tools.table import Measurement, at_least, at_most
 from tools.technical_note._page import below
 from tools.technical_note._rows import ETA, golden, within, worst_in

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tests.golden import oracle
 from tests.golden.cases import load_case
 
-from fairspan.sdr import paper_directions
+from fairspan.method.sdr import paper_directions
 from tools.table import Measurement, at_most
 from tools.technical_note._rows import ETA, Array, coordinates, within
 

@@ -16,8 +16,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from fairspan._cli_output import STDOUT, bring_json, check_json, show
-from fairspan._cli_tables import listed as _listed
+from fairspan.cli.output import STDOUT, bring_json, check_json, show
+from fairspan.cli.tables import listed as _listed
 
 __all__ = ["add_commands"]
 

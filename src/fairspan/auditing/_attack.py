@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 
-from fairspan._linalg import Array
 from fairspan.auditing._cross_fit import (
     Estimate,
     bins,
@@ -31,8 +30,9 @@ from fairspan.auditing._cross_fit import (
     unit_range,
 )
 from fairspan.auditing._rows import Protected
-from fairspan.codes import Codes
-from fairspan.features import median_distance
+from fairspan.method.data import Codes
+from fairspan.method.features import median_distance
+from fairspan.method.linalg import Array
 
 __all__ = ["ATTACKERS", "Attack", "attack", "weighted_auc"]
 

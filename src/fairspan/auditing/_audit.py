@@ -11,12 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._files import atomic_write
 from fairspan._html import audit_html
-from fairspan._metric_inputs import SensitiveKind
-from fairspan._progress import track
-from fairspan._text import printable_json
-from fairspan._validation import read_seed
+from fairspan._system import atomic_write, printable_json, track
 from fairspan.auditing._attack import ATTACKERS
 from fairspan.auditing._bound import HeldOutBound
 from fairspan.auditing._findings import SECTIONS, Finding
@@ -27,6 +23,8 @@ from fairspan.auditing._read import Audited, read_audit
 from fairspan.auditing._rows import Protected
 from fairspan.auditing._run import finish, gather, not_made
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
+from fairspan.inputs.rows import read_seed
+from fairspan.metrics.inputs import SensitiveKind
 
 __all__ = ["Audit", "audit"]
 

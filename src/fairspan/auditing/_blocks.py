@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
-from fairspan._linalg import Array
-from fairspan.codes import Codes
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array
 
 Rows = NDArray[np.intp]
 Statistic = Literal["hsic", "dcor"]

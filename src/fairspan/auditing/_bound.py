@@ -22,10 +22,10 @@ import scipy.optimize
 import scipy.sparse
 import scipy.stats
 
-from fairspan._linalg import Array, psd_eigh
 from fairspan.auditing._rows import Protected
-from fairspan.codes import Codes
-from fairspan.sdr import MIN_SHARE
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array, psd_eigh
+from fairspan.method.sdr import MIN_SHARE
 
 __all__ = ["ASSUMPTIONS", "HeldOutBound", "held_out_bound"]
 

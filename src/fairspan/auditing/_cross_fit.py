@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from fairspan._linalg import Array, psd_eigh
-from fairspan.codes import Codes
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array, psd_eigh
 
 __all__ = [
     "Estimate",

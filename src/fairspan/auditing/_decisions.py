@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairspan._linalg import Array
-from fairspan._metric_inputs import Mask
 from fairspan.auditing._findings import Finding, rate_interval, summarise, unseen_rate
 from fairspan.auditing._read import Audited
 from fairspan.auditing._resamples import ALL, BIN, DECIDED, STRATA, TARGET, Sums
 from fairspan.auditing._rows import Protected
-from fairspan.codes import Codes, code_slices, slice_edges
+from fairspan.method.codes import code_slices, slice_edges
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array
+from fairspan.metrics.inputs import Mask
 
 __all__ = ["decision_columns", "decision_findings", "performance_findings"]
 

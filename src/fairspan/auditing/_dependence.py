@@ -8,8 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-from fairspan._linalg import Array
-from fairspan._score_metrics import standardize
 from fairspan.auditing._blocks import (
     MIN_ROWS,
     Rows,
@@ -20,7 +18,9 @@ from fairspan.auditing._blocks import (
     permutation_test,
 )
 from fairspan.auditing._rows import Protected
-from fairspan.codes import Codes
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array
+from fairspan.metrics.scores import standardize
 
 __all__ = ["Independence", "distance_correlation", "holm", "independence_test"]
 

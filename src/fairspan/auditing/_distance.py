@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from fairspan._linalg import Array
 from fairspan.auditing._dependence import distance_correlation
+from fairspan.method.linalg import Array
 
 __all__ = ["distance_interval"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._columns import as_frame, is_temporal
-from fairspan._linalg import Array
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import DataWarning, warn_user
+from fairspan.inputs.columns import as_frame, is_temporal
+from fairspan.method.linalg import Array
 
 __all__ = ["read_numbers"]
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import scipy.stats
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 
 __all__ = ["SECTIONS", "Finding", "Size", "measure", "rate_interval", "summarise", "unseen_rate"]
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from fairspan._linalg import Array
 from fairspan.auditing._cross_fit import (
     Estimate,
     bins,
@@ -27,7 +26,8 @@ from fairspan.auditing._cross_fit import (
     trees,
     unit_range,
 )
-from fairspan.codes import Codes
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array
 
 __all__ = ["KernelCheck", "kernel_check"]
 

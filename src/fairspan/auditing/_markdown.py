@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from fairspan._files import inert
+from fairspan._system import inert
 from fairspan.auditing._bound import ASSUMPTIONS as BOUND_ASSUMPTIONS
 from fairspan.auditing._findings import SECTIONS, Finding
 

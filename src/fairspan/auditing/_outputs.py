@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
-from fairspan._linalg import Array
-from fairspan._metric_inputs import Labels, read_labels, read_scores
-from fairspan.codes import Codes
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array
+from fairspan.metrics.inputs import Labels, read_labels, read_scores
 
 __all__ = ["Outputs", "ask", "codes_of", "looks_like", "plain"]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
 from fairspan.auditing._attack import attack
 from fairspan.auditing._bound import HeldOutBound, held_out_bound
 from fairspan.auditing._decisions import (
@@ -26,7 +25,9 @@ from fairspan.auditing._read import Audited
 from fairspan.auditing._resamples import BIN, DECIDED, STRATA, TARGET, count_cells, resample
 from fairspan.auditing._rows import Protected
 from fairspan.auditing._scores import score_columns, score_findings
-from fairspan.codes import Codes, code_slices, slice_edges
+from fairspan.method.codes import code_slices, slice_edges
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array
 
 __all__ = ["Case", "Evidence", "Settings"]
 

@@ -16,9 +16,9 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
-from fairspan._linalg import Array
 from fairspan.auditing._rows import Protected
-from fairspan.codes import Codes
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array
 
 __all__ = ["Proxy", "proxy_component"]
 

@@ -7,10 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._alignment import align_rows
-from fairspan._columns import as_frame, named_columns_of, read_attributes
-from fairspan._linalg import Array
-from fairspan._metric_inputs import (
+from fairspan.auditing._features import read_numbers
+from fairspan.auditing._outputs import Outputs, ask, codes_of, looks_like, plain
+from fairspan.auditing._representation import (
+    Representation,
+    find_representation,
+    share_of_fitted_rows,
+)
+from fairspan.auditing._rows import Protected, cross
+from fairspan.exceptions import DataWarning, warn_user
+from fairspan.inputs.alignment import align_rows
+from fairspan.inputs.columns import as_frame, named_columns_of, read_attributes
+from fairspan.method.codes import Coder, infer_kind, warn_of_doubtful_labels, warn_of_few_values
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array
+from fairspan.metrics.inputs import (
     Labels,
     Rows,
     SensitiveKind,
@@ -20,22 +31,6 @@ from fairspan._metric_inputs import (
     read_rows,
     read_scores,
 )
-from fairspan.auditing._features import read_numbers
-from fairspan.auditing._outputs import Outputs, ask, codes_of, looks_like, plain
-from fairspan.auditing._representation import (
-    Representation,
-    find_representation,
-    share_of_fitted_rows,
-)
-from fairspan.auditing._rows import Protected, cross
-from fairspan.codes import (
-    Coder,
-    Codes,
-    infer_kind,
-    warn_of_doubtful_labels,
-    warn_of_few_values,
-)
-from fairspan.exceptions import DataWarning, warn_user
 
 __all__ = ["Audited", "read_audit"]
 

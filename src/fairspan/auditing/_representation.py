@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._arrays import take
-from fairspan._linalg import Array
-from fairspan._metric_inputs import read_scores
-from fairspan.estimators._base import FairKernelEstimator
+from fairspan.estimators.base import FairKernelEstimator
+from fairspan.method.linalg import Array, take
+from fairspan.metrics.inputs import read_scores
 
 __all__ = ["Representation", "find_representation", "share_of_fitted_rows"]
 

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from fairspan._linalg import Array
-from fairspan.codes import Codes
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array
 
 __all__ = ["ALL", "BIN", "DECIDED", "STRATA", "TARGET", "Sums", "count_cells", "resample"]
 

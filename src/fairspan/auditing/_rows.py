@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
-from fairspan.codes import Codes, Kind, numbered
+from fairspan.method.codes import numbered
+from fairspan.method.data import Codes, Kind
+from fairspan.method.linalg import Array
 
 __all__ = ["Protected", "cross"]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
 from fairspan.auditing import _parts
 from fairspan.auditing._dependence import holm
 from fairspan.auditing._findings import Finding
 from fairspan.auditing._parts import Case, Evidence, Settings
 from fairspan.auditing._read import Audited
+from fairspan.method.linalg import Array
 
 __all__ = ["finish", "gather", "not_made"]
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fairspan._linalg import Array
-from fairspan._score_metrics import standardize
 from fairspan.auditing._findings import Finding, summarise
 from fairspan.auditing._read import Audited
 from fairspan.auditing._resamples import STRATA, TARGET, Sums
 from fairspan.auditing._rows import Protected
+from fairspan.method.linalg import Array
+from fairspan.metrics.scores import standardize
 
 __all__ = ["score_columns", "score_findings"]
 

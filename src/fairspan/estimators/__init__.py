@@ -1,7 +1,7 @@
 """Scikit-learn estimators on top of the moments."""
 
-from fairspan.estimators.gaussian_process import FairGPRegressor
 from fairspan.estimators.gp_classifier import FairGPClassifier
+from fairspan.estimators.gp_regressor import FairGPRegressor
 from fairspan.estimators.path import FairnessPath, fairness_path
 from fairspan.estimators.representation import FairRepresentation
 from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier

@@ -12,19 +12,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.class_weight import compute_class_weight
 
-from fairspan._linalg import Array
-from fairspan._parameters import check_choice
-from fairspan._validation import Data
-from fairspan.calibration import Link, fit_link
-from fairspan.estimators._dial import Head
-from fairspan.estimators._docs import complete_parameters
-from fairspan.estimators._fair_space import squared_lengths
-from fairspan.estimators._predictor import LineHead
-from fairspan.estimators._second_pass import SecondPass
-from fairspan.estimators._training_rows import TrainingRows
+from fairspan.estimators.likelihood_rows import SecondPass, TrainingRows
+from fairspan.estimators.predictor import LineHead, complete_parameters
 from fairspan.estimators.representation import FairRepresentation
-from fairspan.heads import line_head, line_keep, ridge_head
-from fairspan.laplace import Laplace, class_curvature, fit_laplace, moderate, softmax
+from fairspan.inputs.config import check_choice
+from fairspan.method.calibration import Link, fit_link
+from fairspan.method.data import Data
+from fairspan.method.heads import line_head, line_keep, ridge_head
+from fairspan.method.laplace import Laplace, class_curvature, fit_laplace, moderate, softmax
+from fairspan.method.linalg import Array
+from fairspan.method.spaces import Head, squared_lengths
 
 # Coefficients of all latent functions together. Newton's method factorises a square matrix of that
 # size in every step, and the model keeps its inverse: 128 MB, and about 20 s on two cores (3,000 rows).

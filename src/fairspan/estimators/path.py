@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 
 from fairspan._html import path_html
-from fairspan._linalg import Array
-from fairspan._progress import track
-from fairspan._validation import read_seed
-from fairspan.estimators._base import FairKernelEstimator
-from fairspan.estimators._path_judge import Judge
-from fairspan.estimators._path_scores import (
+from fairspan._system import track
+from fairspan.estimators.base import FairKernelEstimator
+from fairspan.estimators.dial_predictor import (
     Heads,
     Strand,
     gather,
@@ -23,8 +20,10 @@ from fairspan.estimators._path_scores import (
     read_rows,
     sampling_noise,
 )
-from fairspan.estimators._path_select import Selection, choose, one_bound, warn_unless_met
+from fairspan.estimators.path_selection import Judge, Selection, choose, one_bound, warn_unless_met
 from fairspan.exceptions import each_warning_once
+from fairspan.inputs.rows import read_seed
+from fairspan.method.linalg import Array
 from fairspan.plotting import TradeoffDisplay
 
 __all__ = ["FairnessPath", "Selection", "fairness_path"]

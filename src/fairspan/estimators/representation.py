@@ -8,11 +8,10 @@ import numpy as np
 import scipy.linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from fairspan._linalg import Array
-from fairspan._parameters import canonical_criterion
-from fairspan.estimators._base import FairKernelEstimator
-from fairspan.estimators._dial import Position
-from fairspan.estimators._fair_space import locate_fair
+from fairspan.estimators.base import FairKernelEstimator
+from fairspan.inputs.config import canonical_criterion
+from fairspan.method.linalg import Array
+from fairspan.method.spaces import Position, locate_fair
 
 
 class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairKernelEstimator):

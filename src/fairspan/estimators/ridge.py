@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from fairspan._linalg import Array
-from fairspan.estimators._docs import complete_parameters
-from fairspan.estimators._predictor import FairClassifier, FairPredictor
+from fairspan.estimators.predictor import FairClassifier, FairPredictor, complete_parameters
 from fairspan.estimators.representation import FairRepresentation
+from fairspan.method.linalg import Array
 
 
 @complete_parameters(FairRepresentation)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 from fairspan.plotting._style import (
     COLOURS,
     LABEL,

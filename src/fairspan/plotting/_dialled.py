@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from fairspan._alignment import align_rows
-from fairspan._columns import as_frame, named_columns_of, read_attributes
-from fairspan._linalg import Array
-from fairspan._metric_inputs import Rows, is_positive, read_labels, read_rows
-from fairspan._parameters import canonical_criterion
-from fairspan.codes import Coder, infer_kind
 from fairspan.exceptions import DataWarning, warn_user
+from fairspan.inputs.alignment import align_rows
+from fairspan.inputs.columns import as_frame, named_columns_of, read_attributes
+from fairspan.inputs.config import canonical_criterion
+from fairspan.method.codes import Coder, infer_kind
+from fairspan.method.linalg import Array
 from fairspan.metrics import by_attribute, correlation_noise
+from fairspan.metrics.inputs import Rows, is_positive, read_labels, read_rows
 
 Metric = str | Callable[..., float]
 _DECISIONS = ("demographic_parity_difference", "equalized_odds_difference")

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.stats
 from sklearn.base import is_classifier
 
-from fairspan._alignment import align_rows
-from fairspan._linalg import Array
-from fairspan._metric_inputs import Rows, SensitiveKind, read
+from fairspan.inputs.alignment import align_rows
+from fairspan.method.linalg import Array
 from fairspan.metrics import correlation_ratio, ks_distance, statistical_parity_correlation
+from fairspan.metrics.inputs import Rows, SensitiveKind, read
 from fairspan.plotting._dialled import values_of
 from fairspan.plotting._style import (
     COLOURS,

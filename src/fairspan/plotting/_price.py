@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairspan._linalg import Array
-from fairspan._validation import read_seed
 from fairspan.exceptions import each_warning_once
+from fairspan.inputs.rows import read_seed
+from fairspan.method.linalg import Array
 from fairspan.plotting._dialled import Dialled, check_rows_said
 from fairspan.plotting._style import (
     COLOURS,

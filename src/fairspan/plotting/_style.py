@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairspan._files import inert
+from fairspan._system import inert
 
 # Okabe-Ito: readable with any kind of colour vision, and in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import scipy.sparse
 
-from fairspan._linalg import Array
 from fairspan.auditing._resamples import Sums, _combinations, resample
 from fairspan.auditing._run import _drawn
-from fairspan.codes import Codes
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array
 
 __all__ = ["Draws"]
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from fairspan._columns import as_frame
-from fairspan._parameters import canonical_criterion
-from fairspan._progress import track
-from fairspan._validation import read_seed
+from fairspan._system import track
 from fairspan.auditing import audit
 from fairspan.auditing._attack import ATTACKERS
 from fairspan.auditing._audit import _settings
 from fairspan.encoding import category_label, collect_unseen
-from fairspan.estimators._path_judge import Judge
-from fairspan.estimators._path_scores import read_rows, sampling_noise
+from fairspan.estimators.dial_predictor import read_rows, sampling_noise
+from fairspan.estimators.path_selection import Judge
 from fairspan.exceptions import each_warning_once
+from fairspan.inputs.columns import as_frame
+from fairspan.inputs.config import canonical_criterion
+from fairspan.inputs.rows import read_seed
 from fairspan.report import _study
 from fairspan.report._about import about, notes
 from fairspan.report._favourable import Favourable, choose_favourable

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
-from fairspan._columns import read_attribute
-from fairspan._parameters import canonical_criterion
 from fairspan.estimators import FairGPClassifier, FairGPRegressor
-from fairspan.estimators._predictor import FairPredictor
+from fairspan.estimators.predictor import FairPredictor
 from fairspan.exceptions import FairspanWarning, RowError, warn_user
+from fairspan.inputs.columns import read_attribute
+from fairspan.inputs.config import canonical_criterion
 from fairspan.report._roles import Roles
 from fairspan.report._table import is_continuous
 

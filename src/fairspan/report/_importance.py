@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from fairspan._linalg import Array
-from fairspan._progress import track
+from fairspan._system import track
+from fairspan.method.linalg import Array
 from fairspan.report._met import Met
 from fairspan.report._places import Ground
 

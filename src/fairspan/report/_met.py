@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 
 __all__ = ["Met"]
 

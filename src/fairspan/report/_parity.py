@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
 from fairspan.auditing._findings import Finding
+from fairspan.method.linalg import Array
 from fairspan.report._places import Ground, Place
 from fairspan.report._words import Setting, metric_words
 

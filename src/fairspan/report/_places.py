@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
 from fairspan.auditing import _parts
 from fairspan.auditing._bound import HeldOutBound
 from fairspan.auditing._decisions import decision_columns, decision_findings, performance_findings
@@ -20,7 +19,8 @@ from fairspan.auditing._representation import find_representation
 from fairspan.auditing._resamples import BIN, DECIDED, STRATA, TARGET, Sums, count_cells
 from fairspan.auditing._rows import Protected
 from fairspan.auditing._scores import score_columns, score_findings
-from fairspan.certificates import Certificate
+from fairspan.method.certificates import Certificate
+from fairspan.method.linalg import Array
 from fairspan.report._draws import Draws
 from fairspan.report._met import Met
 from fairspan.report._views import (

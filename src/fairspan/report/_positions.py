@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
 from fairspan.auditing._rows import Protected
+from fairspan.method.linalg import Array
 from fairspan.report._parity import Scene, estimate, headline, parity_rows
 from fairspan.report._places import Ground, Place
 from fairspan.report._views import (

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairspan._files import atomic_write
-from fairspan._text import printable_json
+from fairspan._system import atomic_write, printable_json
 from fairspan.auditing import Audit
 
 __all__ = ["Report"]

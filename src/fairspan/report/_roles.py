@@ -10,9 +10,9 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan._columns import is_temporal
 from fairspan.encoding import column_kinds, table_encoder
 from fairspan.exceptions import DataWarning, warn_user
+from fairspan.inputs.columns import is_temporal
 
 __all__ = ["Roles", "describe_columns", "find_roles", "give_aways", "warn_of"]
 

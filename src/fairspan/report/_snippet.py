@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairspan import datasets
-from fairspan._files import MISSING_WORDS
+from fairspan._system import MISSING_WORDS
 from fairspan.report._fit import by_stratum, read_kinds
 from fairspan.report._roles import Roles
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan._columns import read_attribute
-from fairspan.codes import Coder, infer_kind
+from fairspan.inputs.columns import read_attribute
+from fairspan.method.codes import Coder, infer_kind
 
 __all__ = ["check_share", "complete_rows", "held_out_rows", "is_continuous"]
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from fairspan._linalg import Array
 from fairspan.auditing._rows import Protected
-from fairspan.codes import Codes, code_slices, slice_edges
+from fairspan.method.codes import code_slices, slice_edges
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array
 
 __all__ = [
     "binned_means",

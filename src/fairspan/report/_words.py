@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairspan.certificates import Certificate
+from fairspan.method.certificates import Certificate
 
 __all__ = [
     "Setting", "certificate_words", "criterion_words", "metric_words", "model_words", "score_meant",

@@ -20,8 +20,8 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from fairspan._linalg import Array
-from fairspan._validation import distinct, one_column, read_features, read_seed
+from fairspan.inputs.rows import distinct, one_column, read_features, read_seed
+from fairspan.method.linalg import Array
 
 Labels = NDArray[Any]
 

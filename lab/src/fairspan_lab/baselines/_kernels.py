@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
-from fairspan.features import (
+from fairspan.method.features import (
     GAMMA_KERNELS,
     WIDTH_KERNELS,
     Kernel,
@@ -17,6 +16,7 @@ from fairspan.features import (
     median_distance,
     width_to_gamma,
 )
+from fairspan.method.linalg import Array
 from fairspan_lab.baselines._common import check_choice, check_count, check_number, refuse
 
 FeatureMap = LandmarkMap | TransformerMap

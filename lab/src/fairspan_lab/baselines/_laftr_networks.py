@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 
 __all__ = ["Networks", "Schedule", "Setting", "TwoLayers", "cell_weights", "fit_many"]
 

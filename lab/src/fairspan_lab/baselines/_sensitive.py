@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan._alignment import align_rows
-from fairspan._columns import as_frame, named_columns_of, read_attributes
-from fairspan._linalg import Array
-from fairspan.codes import MAX_INTEGER_CATEGORIES, Attribute, Coder, infer_kind
+from fairspan.inputs.alignment import align_rows
+from fairspan.inputs.columns import as_frame, named_columns_of, read_attributes
+from fairspan.method.codes import MAX_INTEGER_CATEGORIES, Coder, infer_kind
+from fairspan.method.data import Attribute
+from fairspan.method.linalg import Array
 from fairspan_lab.baselines._common import Baseline, Labels
 
 _FIT_NEEDS_S = """\

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from sklearn.svm import SVC
 
-from fairspan._alignment import align_rows
-from fairspan._linalg import Array
+from fairspan.inputs.alignment import align_rows
+from fairspan.method.linalg import Array
 from fairspan_lab.baselines._common import (
     Baseline,
     BaselineClassifier,
@@ -198,7 +198,7 @@ class FERM(BaselineClassifier):
     intercept_ : float
         Intercept b. With ``solver="authors"`` the mean of ``y_i - f(x_i)`` over ``0 < alpha_i < C``
         (the published code averages over all support vectors).
-    kernel_ : fairspan.features.Kernel
+    kernel_ : fairspan.method.features.Kernel
         The kernel with its parameters.
     disparity_ : float
         ``<f, u>``: difference of mean scores, second group minus first, on the training positives.

@@ -12,10 +12,10 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 
-from fairspan._alignment import align_rows
-from fairspan._linalg import Array, cholesky_factor
-from fairspan.codes import Attribute
-from fairspan.features import Kernel
+from fairspan.inputs.alignment import align_rows
+from fairspan.method.data import Attribute
+from fairspan.method.features import Kernel
+from fairspan.method.linalg import Array, cholesky_factor
 from fairspan_lab.baselines._common import (
     Baseline,
     BaselineClassifier,

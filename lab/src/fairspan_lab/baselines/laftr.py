@@ -18,10 +18,10 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from fairspan._alignment import align_rows
-from fairspan._linalg import Array
-from fairspan._parameters import canonical_criterion
 from fairspan.exceptions import DataWarning, warn_user
+from fairspan.inputs.alignment import align_rows
+from fairspan.inputs.config import canonical_criterion
+from fairspan.method.linalg import Array
 from fairspan_lab.baselines._common import (
     BaselineClassifier,
     Labels,

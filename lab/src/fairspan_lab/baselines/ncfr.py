@@ -16,9 +16,9 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from fairspan._alignment import align_rows
-from fairspan._linalg import Array, psd_eigh
-from fairspan.features import Kernel
+from fairspan.inputs.alignment import align_rows
+from fairspan.method.features import Kernel
+from fairspan.method.linalg import Array, psd_eigh
 from fairspan_lab.baselines._common import (
     BaselineRegressor,
     check_choice,

@@ -14,9 +14,9 @@ import scipy.linalg
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
-from fairspan._alignment import align_rows
-from fairspan._linalg import Array
-from fairspan.features import median_distance
+from fairspan.inputs.alignment import align_rows
+from fairspan.method.features import median_distance
+from fairspan.method.linalg import Array
 from fairspan_lab.baselines._common import (
     Baseline,
     BaselineClassifier,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from fairspan._linalg import Array
 from fairspan.estimators import FairRidgeClassifier
+from fairspan.method.linalg import Array
 from fairspan_lab.frontier._heads import best_c, head, head_scores, logistic
 from fairspan_lab.frontier._task import Point, Task, timed
 

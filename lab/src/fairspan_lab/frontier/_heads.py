@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 
 __all__ = ["best_c", "logistic", "three_folds"]
 

@@ -10,7 +10,7 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import OneHotEncoder
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 
 __all__ = ["BoostedLeaves", "best_alpha"]
 

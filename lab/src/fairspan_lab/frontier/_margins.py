@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 from fairspan_lab.baselines import LinearFERM
 from fairspan_lab.frontier._heads import three_folds
 from fairspan_lab.frontier._task import Point, Task, timed

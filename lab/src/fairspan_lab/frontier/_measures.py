@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 from fairspan.metrics import (
     by_attribute,
     correlation_ratio,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
 from fairspan.estimators import FairGPClassifier, FairGPRegressor
 from fairspan.estimators.path import FairnessPath
+from fairspan.method.linalg import Array
 from fairspan_lab.frontier._leaves import BoostedLeaves, best_alpha
 from fairspan_lab.frontier._problems import Part
 from fairspan_lab.frontier._task import Point, Task, timed

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 from fairspan_lab.frontier._price import (
     AWARE,
     BLIND,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._files import atomic_write
-from fairspan._linalg import Array
+from fairspan._system import atomic_write
+from fairspan.method.linalg import Array
 from fairspan.plotting import require_pyplot
 from fairspan_lab.frontier._methods import METHODS
 from fairspan_lab.frontier._price import (

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from fairspan import datasets
-from fairspan._linalg import Array
-from fairspan.codes import Codes
 from fairspan.encoding import table_encoder
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array
 
 __all__ = ["PROBLEMS", "Part", "Problem", "Split", "find_problem", "load", "split"]
 

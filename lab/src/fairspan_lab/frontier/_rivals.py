@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 from fairspan_lab.baselines import (
     NCFR,
     FairPCA,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 from fairspan_lab.frontier._price import (
     LIMITS,
     Runs,

@@ -10,8 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from fairspan._linalg import Array
 from fairspan.estimators import FairRidge, FairRidgeClassifier
+from fairspan.method.linalg import Array
 from fairspan_lab.frontier._problems import Part, Split
 
 __all__ = ["Point", "Task", "timed"]

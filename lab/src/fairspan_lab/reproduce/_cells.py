@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 from fairspan_lab.reproduce._kept import Kept, kept_rows, read_kept
 from fairspan_lab.reproduce._methods import METHODS, Task
 from fairspan_lab.reproduce._problems import CRITERIA, FIGURES, Problem, settings_of, split

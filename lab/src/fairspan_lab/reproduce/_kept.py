@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairspan._files import atomic_write, inert
-from fairspan._text import is_formula
+from fairspan._system import atomic_write, inert, is_formula
 
 __all__ = ["Kept", "Labelled", "kept_rows", "read_kept", "write_table", "write_whole"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
 from fairspan.estimators import FairGPClassifier, FairGPRegressor
+from fairspan.method.linalg import Array
 from fairspan_lab.baselines import FERM, NCFR, LinearFERM, StandardGP, StandardGPClassifier
 from fairspan_lab.reproduce._kept import Labelled
 from fairspan_lab.reproduce._problems import Problem

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._linalg import Array
+from fairspan.method.linalg import Array
 from fairspan_lab.reproduce._figures import curves
 from fairspan_lab.reproduce._methods import METHODS
 from fairspan_lab.reproduce._problems import FIGURES

@@ -1,0 +1,1 @@
+"""Moments and predictions on a torch device."""

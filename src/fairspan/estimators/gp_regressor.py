@@ -1,0 +1,397 @@
+"""The fair Gaussian process: a prior whose sample paths are fair functions (METHOD 9)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.linalg
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from fairspan.estimators.predictor import FairPredictor, complete_parameters
+from fairspan.estimators.representation import FairRepresentation
+from fairspan.inputs.config import check_choice, check_parameters
+from fairspan.inputs.rows import read_seed
+from fairspan.method.gp import (
+    Evidence,
+    Posterior,
+    ard_prior,
+    evidence_noise,
+    log_evidence,
+    paper_em,
+    posterior,
+)
+from fairspan.method.linalg import Array
+from fairspan.method.spaces import Position, fair_root, squared_lengths
+
+
+@complete_parameters(FairRepresentation)
+class FairGPRegressor(RegressorMixin, FairPredictor):
+    """Fair Gaussian process regression, fitted from moments alone.
+
+    The prior lives on the model space (``subspace="model"``: d functions) or on all of F
+    (``subspace="fair"``), with a flat intercept. At ``fairness=1`` every sample path, prior or
+    posterior, is therefore a fair function in sample; with ``subspace="model"`` every path keeps to
+    the suprema of ``certificate_`` at any dial value. At ``fairness=0`` with ``subspace="fair"`` it is
+    the plain Gaussian process.
+
+    ``sample_weight`` is a precision: a row of weight w has the noise variance ``noise_ / w``, and
+    intervals are those of a row of weight 1. Let weights average 1.
+
+    Parameters
+    ----------
+    prior : {"isotropic", "ard"} or array, default="isotropic"
+        Prior covariance of the coefficients: ``(lam E'E)^-1``; diagonal by maximum evidence; or given,
+        as d variances or a (d, d) matrix. Only "isotropic" for ``subspace="fair"``.
+    inference : {"evidence", "em-paper"}, default="evidence"
+        "em-paper" reproduces the variances of the authors' EM with ``method="paper"``.
+    mean : {"constant", "linear"}, default="constant"
+        "linear" adds a linear trend in X with a next to flat prior (each standardised slope has ten
+        times the kernel's prior standard deviation). It is part of psi, so it is made fair with the
+        rest.
+    gamma : {"cv", "median", "scale", "evidence"} or float, default="cv"
+        Width of the kernel. "evidence": maximum evidence on at most 500 rows, noise and prior precision
+        at their best for each width, searched from five starts. The others as everywhere.
+    n_predictive_directions : {"auto", "test"} or int, default="auto"
+        "auto": the ridge direction. An integer asks for that many sliced-inverse-regression
+        directions, with the ridge direction appended. Not used with ``subspace="fair"``.
+    alpha : "auto" or float, default="auto"
+        Noise variance times prior precision, the ridge of the posterior mean in the units of
+        scikit-learn's ``Ridge``. "auto" is maximum evidence at ``fairness=0``; a number leaves the
+        noise to be learnt.
+    subspace : {"model", "fair"}, default="model"
+        "model": a prior on the d functions of the model space. "fair": a prior on all of F, of many
+        functions, whose variance also says what was not learnt for want of rows.
+
+    Attributes
+    ----------
+    noise_ : float
+        Noise variance s2.
+    prior_precision_ : float
+        lam of the isotropic prior.
+    log_marginal_likelihood_value_ : float
+        Evidence at the fitted hyper-parameters.
+    negative_log_posterior_ : ndarray
+        Only for ``inference="em-paper"``: one value per step of the EM.
+    certificate_ : Certificate
+        See :class:`FairRepresentation` for this and all other fitted attributes.
+    """
+
+    _target_kind = "continuous"
+    _ridge_rule = "evidence"
+
+    def __init__(
+        self, kernel="rbf", *, prior="isotropic", inference="evidence", mean="constant", gamma="cv",
+        kernel_params=None, feature_map=None, n_components="auto", landmarks="stratified",
+        criterion="statistical_parity", fairness=1.0, dial="angle", sensitive_kind="auto",
+        dependence="mean", n_slices=10, intersectional=False, pos_label=None,
+        n_sensitive_directions="auto", n_predictive_directions="auto", eta="auto", alpha="auto",
+        subspace="model", method="optimal", missing_sensitive="raise", random_state=None, verbose=0,
+    ):  # fmt: skip
+        super().__init__(
+            kernel, gamma=gamma, kernel_params=kernel_params, feature_map=feature_map,
+            n_components=n_components, landmarks=landmarks, criterion=criterion, fairness=fairness,
+            dial=dial, sensitive_kind=sensitive_kind, dependence=dependence, n_slices=n_slices,
+            intersectional=intersectional, pos_label=pos_label,
+            n_sensitive_directions=n_sensitive_directions,
+            n_predictive_directions=n_predictive_directions, eta=eta, alpha=alpha,
+            subspace=subspace, method=method, missing_sensitive=missing_sensitive,
+            random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.prior = prior
+        self.inference = inference
+        self.mean = mean
+
+    # ------------------------------------------------------------------ fitting
+
+    def _read(self, *args, **kwargs):
+        check_parameters(self)
+        check_choice(self, "inference", ("evidence", "em-paper"))
+        check_choice(self, "mean", ("constant", "linear"))
+        if isinstance(self.prior, str) and self.prior not in ("isotropic", "ard"):
+            msg = f"prior={self.prior!r} is not allowed; give 'isotropic', 'ard' or an array."
+            raise ValueError(msg)
+        if self.mean == "linear" and (
+            self.feature_map is not None or self.kernel in ("linear", "precomputed")
+        ):
+            what = "a feature_map" if self.feature_map is not None else f"kernel={self.kernel!r}"
+            msg = f"mean='linear' adds a trend to a kernel on X; with {what} it has no meaning."
+            raise ValueError(msg)
+        if (self.inference == "em-paper") != (self.method == "paper"):
+            msg = (
+                f"inference={self.inference!r} with method={self.method!r}: 'em-paper' and "
+                f"method='paper' go together, as the authors' EM belongs to their algorithm only."
+            )
+            raise ValueError(msg)
+        if self.subspace == "fair" and not (
+            isinstance(self.prior, str) and self.prior == "isotropic"
+        ):
+            msg = "subspace='fair' has an isotropic prior on all of F; use prior='isotropic'."
+            raise ValueError(msg)
+        return super()._read(*args, **kwargs)
+
+    def _locate(self) -> None:
+        super()._locate()
+        solution = self._solution
+        if self.inference == "em-paper":
+            em = paper_em(self._evidence(), float(solution.target_mean[0]), self._paper_eta())
+            self.noise_, self._posterior = em.noise, Posterior(self.score_coef_[:, 0], em.cov)
+            self.negative_log_posterior_ = em.nlp
+            return
+        # eta_y stays fixed along the path, so the posterior mean is the ridge head everywhere; the
+        # noise that goes with it is what this model leaves unexplained.
+        cross = self._position.blend.T @ solution.path.cov_target
+        fitted = float(cross[:, 0] @ self.score_coef_[:, 0])
+        variance, mean = float(solution.target_var[0]), float(solution.target_mean[0])
+        # y may be fitted to rounding, or constant: a floor keeps the noise positive.
+        left = max(variance - fitted, 1e-12 * variance, 1e-24 * max(mean**2, 1.0))
+        self.noise_ = solution.weight * left / (solution.n_rows - 1)
+        self.prior_precision_ = solution.weight * solution.eta_y / self.noise_
+        self._set_posterior()
+
+    def _path_head(self) -> tuple[Position, Array, Array]:
+        if self.subspace == "fair" or (isinstance(self.prior, str) and self.prior == "isotropic"):
+            return super()._path_head()  # the posterior mean is the ridge head
+        self._locate()
+        return self._position, self.score_coef_, self.score_intercept_
+
+    def _paper_eta(self) -> float:
+        return float(next(r.eta for r in self._solution.reports if r.constrained))
+
+    def _evidence(self) -> Evidence:
+        """Statistics of the likelihood on the scores of this dial value."""
+        solution, C = self._solution, self._position.blend
+        T = solution.weight
+        return Evidence(
+            T * C.T @ solution.path.cov @ C,
+            T * (C.T @ solution.path.cov_target)[:, 0],
+            T * float(solution.target_var[0]),
+            solution.n_rows, T, solution.sum_log_weight,
+        )  # fmt: skip
+
+    def _set_posterior(self) -> None:
+        if self.subspace == "fair":
+            self.log_marginal_likelihood_value_ = self._fair_evidence()
+            return
+        stats = self._evidence()
+        C = self._position.blend
+        gram = C.T @ self._solution.path.gram @ C
+        if isinstance(self.prior, str) and self.prior == "isotropic":
+            precision = self.prior_precision_ * gram
+        elif isinstance(self.prior, str):
+            start = self.prior_precision_ * np.diag(gram)
+            found, self.noise_ = ard_prior(stats, start, self.noise_)
+            precision = np.diag(found)
+        else:
+            precision = _given_precision(self.prior, len(gram))
+            self.noise_ = evidence_noise(stats, precision, self.noise_)
+        self._prior = precision
+        self._posterior = posterior(stats, precision, self.noise_)
+        self.score_coef_ = self._posterior.mean[:, None]
+        self.log_marginal_likelihood_value_, _ = log_evidence(stats, precision, self.noise_)
+
+    # ------------------------------------------------------------------ all of F
+
+    def _fair_shrinkage(self) -> float:
+        """T of METHOD 9's prior at this dial value (one output)."""
+        d = len(self._solution.pair.angles)
+        g, w = self._solution.path.cov_target[d:, 0], self.score_coef_[d:, 0]
+        length = float(g @ g)
+        return 1.0 - float(w @ g) / length if length > 0.0 else self.fairness_
+
+    def _fair_evidence(self) -> float:
+        solution, fair = self._solution, self._solution.fair
+        assert fair is not None
+        half = fair_root(fair.inner, self._fair_shrinkage(), solution.eta_y)
+        N = fair.removed
+        root = fair.cov - N @ (half @ (N.T @ fair.cov))
+        root = root - (root @ N) @ half @ N.T
+        spectrum = np.maximum(scipy.linalg.eigvalsh((root + root.T) / 2.0), 0.0)
+        fitted = float(solution.path.cov_target[:, 0] @ self.score_coef_[:, 0])
+        left = solution.weight * (float(solution.target_var[0]) - fitted)
+        minus_two = (
+            (solution.n_rows - 1) * np.log(2.0 * np.pi * self.noise_)
+            + np.log(solution.weight)
+            - solution.sum_log_weight
+            + np.log1p(spectrum / solution.eta_y).sum()
+            + left / self.noise_
+        )
+        return -0.5 * float(minus_two)
+
+    # ------------------------------------------------------------------ predicting
+
+    def predict(self, X, return_std=False, return_cov=False):
+        """Predictive mean, and on request its standard deviation or covariance (noise included).
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        return_std, return_cov : bool
+            At most one of them.
+
+        Returns
+        -------
+        mean, or (mean, std), or (mean, cov)
+        """
+        if return_std and return_cov:
+            msg = "At most one of return_std or return_cov can be requested."
+            raise RuntimeError(msg)
+        checked = self._read_new(X)
+        mean = self._mean(checked)
+        if not (return_std or return_cov):
+            return mean
+        common = self._intercept_variance()
+        if return_std:
+            return mean, np.sqrt(self._latent_variance(checked) + common + self.noise_)
+        root = self._latent_root(checked)
+        return mean, root @ root.T + common + self.noise_ * np.eye(len(mean))
+
+    def _intercept_variance(self) -> float:
+        """Of b0, which the authors' EM takes as known."""
+        return self.noise_ / self._solution.weight if self._config.inference == "evidence" else 0.0
+
+    def _mean(self, X: Array) -> Array:
+        return (self._scores(X) @ self.score_coef_ + self.score_intercept_)[:, 0]
+
+    def _latent_variance(self, X: Array) -> Array:
+        """Variance of the latent function without b0, in blocks: no n x D array."""
+        if self._config.subspace == "model":
+            scores = self._scores(X)
+            return np.einsum("ij,ij->i", scores @ self._posterior.cov, scores)
+        lengths = squared_lengths(self, X)
+        spread = lengths[:, 0] - self._fair_shrinkage() * lengths[:, 1]
+        return self.noise_ / self._solution.weight * spread
+
+    def _latent_root(self, X: Array) -> Array:
+        """Rows r(x) with ``Cov(f(x), f(z)) = r(x).r(z)`` for the latent function without b0."""
+        if self._config.subspace == "model":
+            return self._scores(X) @ _lower(self._posterior.cov)
+        fair = self._solution.fair
+        assert fair is not None
+        keep = float(np.sqrt(max(1.0 - self._fair_shrinkage(), 0.0)))
+        u = scipy.linalg.solve_triangular(fair.factor, self._coordinates(X).T, lower=True).T
+        u -= (1.0 - keep) * (u @ fair.outside) @ fair.outside.T
+        return np.sqrt(self.noise_ / self._solution.weight) * u
+
+    def sample_y(self, X, n_samples=1, random_state=0, *, prior=False) -> Array:
+        """Sample paths of the latent function: every one is a member of the model space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        n_samples : int
+        random_state : int, RandomState or None
+        prior : bool, default=False
+            Paths of the prior (around mean(y)) instead of the posterior.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples)
+        """
+        checked = self._read_new(X)
+        rng = read_seed(random_state)
+        if not prior:
+            root = self._latent_root(checked)
+            noise = rng.standard_normal((root.shape[1], n_samples))
+            shift = rng.standard_normal(n_samples) * np.sqrt(self._intercept_variance())
+            return self._mean(checked)[:, None] + root @ noise + shift
+        config = self._config
+        if config.inference == "em-paper":
+            msg = "inference='em-paper' has no usable prior (its EM degenerates); use 'evidence'."
+            raise ValueError(msg)
+        if config.subspace == "model":
+            factor = _lower(self._prior)
+            z = rng.standard_normal((len(factor), n_samples))
+            if len(factor):
+                z = scipy.linalg.solve_triangular(factor, z, lower=True, trans="T")
+            paths = self._scores(checked) @ z
+        else:
+            fair = self._solution.fair
+            assert fair is not None
+            half = fair_root(fair.inner, self._fair_shrinkage(), self._solution.eta_y)
+            psi = self._coordinates(checked)
+            psi = psi - (psi @ fair.removed) @ half @ fair.removed.T
+            z = rng.standard_normal((psi.shape[1], n_samples))
+            paths = psi @ z / np.sqrt(self.prior_precision_)
+        return float(self.score_intercept_[0]) + paths
+
+    def log_marginal_likelihood(self, theta=None, eval_gradient=False):
+        """Evidence, at the fitted or at given hyper-parameters.
+
+        Parameters
+        ----------
+        theta : array-like, optional
+            Logarithms: ``(log prior_precision, log noise)`` for the isotropic prior, ``(log precision of
+            each coefficient..., log noise)`` for "ard". The fitted ones if not given.
+        eval_gradient : bool
+            Return the gradient in theta too.
+        """
+        check_is_fitted(self)
+        config = self._config
+        if config.inference == "em-paper":
+            msg = "inference='em-paper' has no evidence (its EM degenerates); use 'evidence'."
+            raise ValueError(msg)
+        if theta is None and not eval_gradient:
+            return self.log_marginal_likelihood_value_
+        if config.subspace == "fair" or not isinstance(config.prior, str):
+            msg = (
+                "log_marginal_likelihood at other hyper-parameters, or with its gradient, is for "
+                "subspace='model' with prior 'isotropic' or 'ard'."
+            )
+            raise ValueError(msg)
+        stats, C = self._evidence(), self._position.blend
+        if config.prior == "ard":
+            fitted = np.log(np.append(np.diag(self._prior), self.noise_))
+            scale = np.eye(len(stats.gram))
+        else:
+            fitted = np.log([self.prior_precision_, self.noise_])
+            # In coordinates where E'E = I the isotropic prior is diagonal.
+            scale = _lower(C.T @ self._solution.path.gram @ C)
+        theta = fitted if theta is None else np.asarray(theta, dtype=np.float64)
+        if theta.shape != fitted.shape:
+            msg = f"theta has shape {theta.shape}; {fitted.shape} is needed: log precisions, then log noise."
+            raise ValueError(msg)
+        white = stats
+        if len(scale):
+            inner = scipy.linalg.solve_triangular(scale, stats.gram, lower=True)
+            white = replace(
+                stats,
+                gram=scipy.linalg.solve_triangular(scale, inner.T, lower=True),
+                cross=scipy.linalg.solve_triangular(scale, stats.cross, lower=True),
+            )
+        precision = np.broadcast_to(np.exp(theta[:-1]), len(stats.gram))
+        value, slope = log_evidence(
+            white, np.diag(precision), float(np.exp(theta[-1])), gradient=True
+        )
+        assert slope is not None
+        if config.prior == "isotropic":
+            slope = np.array([slope[:-1].sum(), slope[-1]])
+        return (value, slope) if eval_gradient else value
+
+
+def _lower(matrix: Array) -> Array:
+    """Cholesky factor, also of nothing, which older LAPACK wrappers refuse."""
+    return np.asarray(scipy.linalg.cholesky(matrix, lower=True)) if len(matrix) else matrix
+
+
+def _given_precision(prior, d: int) -> Array:
+    try:
+        covariance = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        msg = f"prior={prior!r} is not allowed; give 'isotropic', 'ard' or an array of numbers."
+        raise ValueError(msg) from None
+    if covariance.shape == (d,):
+        covariance = np.diag(covariance)
+    if covariance.shape != (d, d):
+        msg = (
+            f"prior has shape {covariance.shape}; the model space has {d} functions: give ({d},) or "
+            f"({d}, {d})."
+        )
+        raise ValueError(msg)
+    try:
+        factor = scipy.linalg.cho_factor((covariance + covariance.T) / 2.0, lower=True)
+    except (np.linalg.LinAlgError, ValueError):  # not positive, not finite
+        msg = "prior is not a positive definite covariance matrix."
+        raise ValueError(msg) from None
+    return scipy.linalg.cho_solve(factor, np.eye(d))

@@ -1,0 +1,362 @@
+"""Judge the models of a path on held-out rows, and select one of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from fairspan.exceptions import DataWarning, warn_user
+from fairspan.method.codes import Coder, CrossedCoder, infer_kind
+from fairspan.method.data import Codes, Data
+from fairspan.method.linalg import Array
+
+# Slices of a continuous attribute: what the functions of `fairspan.metrics` use.
+N_BINS = 10
+DECISION_CURVES = ("demographic_parity_difference", "equalized_odds_difference")
+CURVES = (
+    *("error", "correlation", "statistical_parity_correlation", "correlation_ratio"),
+    *DECISION_CURVES,
+)
+
+# Bootstrap weights held at once: 32 MiB.
+_BATCH_NUMBERS = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class Groups:
+    """One attribute in the cells of a criterion: sums over groups are one sparse product."""
+
+    onehot: Any  # (cells * levels, n)
+    n_cells: int
+    n_levels: int
+    values: Array | None  # standardised, for a continuous attribute
+
+    @classmethod
+    def of(cls, cells: Codes, n_cells: int, levels: Codes, n_levels: int, values: Any) -> Groups:
+        """Rows in no cell, or of unknown level, belong to no group."""
+        known = np.flatnonzero((cells >= 0) & (cells < n_cells) & (levels >= 0))
+        where = (cells[known] * n_levels + levels[known], known)
+        shape = (n_cells * n_levels, len(cells))
+        onehot = scipy.sparse.csr_array((np.ones(len(known)), where), shape=shape)
+        return cls(onehot, n_cells, n_levels, values)
+
+    def sums(self, columns: Array) -> Array:
+        """Sums of (n, B) columns, (cells, levels, B)."""
+        return np.asarray(self.onehot @ columns).reshape(self.n_cells, self.n_levels, -1)
+
+    def dependence(self, F: Array, W: Array) -> tuple[Array, Array]:
+        """``|corr(f, S)|``, the largest over levels, and the correlation ratio: (cells, columns).
+
+        For the columns of F under one weight, or one F under the weights in the columns of W. NaN where
+        the attribute is constant in the cell; 0 where f is. F has mean 0 and variance 1.
+        """
+        WF = W * F
+        mass, first = self.sums(W), self.sums(WF)
+        total = mass.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = first.sum(axis=1) / total
+            variance = self.sums(WF * F).sum(axis=1) / total - mean**2
+            flat = variance <= 1e-22
+            share = mass / total[:, None]
+            cov = first / total[:, None] - mean[:, None] * share
+            spread = share * (1.0 - share)
+            alive = spread > 1e-14
+            between = np.where(share > 0.0, cov**2 / share, 0.0).sum(axis=1)
+            ratio = np.where(alive.any(axis=1), between / variance, np.nan)
+            if self.values is None:
+                largest = np.where(alive, cov**2 / spread, -1.0).max(axis=1)
+                squared = np.where(alive.any(axis=1), largest / variance, np.nan)
+            else:
+                s = self.values[:, None]
+                centre = self.sums(W * s).sum(axis=1) / total
+                scale = self.sums(W * s**2).sum(axis=1) / total - centre**2
+                joint = self.sums(WF * s).sum(axis=1) / total - mean * centre
+                squared = np.where(scale > 1e-20, joint**2 / (scale * variance), np.nan)
+            undefined = ~alive.any(axis=1) | ~(total > 0.0)
+        found = (np.where(undefined, np.nan, np.where(flat, 0.0, v)) for v in (squared, ratio))
+        correlation, ratio = (np.sqrt(np.clip(v, 0.0, 1.0)) for v in found)
+        return correlation, ratio
+
+    def gap(self, decided: Array, W: Array) -> Array:
+        """Largest minus smallest rate over levels, (cells, columns); NaN where a level has no rows."""
+        mass = self.sums(W)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rate = np.where(mass > 0.0, self.sums(W * decided) / mass, np.nan)
+        return np.asarray(rate.max(axis=1) - rate.min(axis=1))
+
+
+class Judge:
+    """Error and parity of predictions on given rows, for any weights (bootstrap counts too)."""
+
+    def __init__(self, est: Any, data: Data) -> None:
+        pilot = est.pilot_
+        assert data.y is not None
+        self.n = data.n
+        self.weight = np.ones(self.n) if data.weights is None else data.weights
+        self.weighted = data.weights is not None
+        self.classes: np.ndarray | None = None if pilot.target_is_numeric else est.classes_
+        if self.classes is None and data.y.values.dtype.kind != "f":
+            msg = f"y holds text, but this {type(est).__name__} was fitted on numbers."
+            raise ValueError(msg)
+        codes = pilot.target.codes({"y": data.y})
+        self.target = data.y.values.astype(np.float64) if self.classes is None else codes
+        self.unseen: set[int] = set()  # classes that some fold could not know
+        self.cell_names = list(pilot.cells.names)
+        self.one_cell = pilot.cells.rule == "all"
+        self.cells = pilot.cells.assign(codes, data.control, self.n)
+        self.positive = self._positive_class(est.pos_label)
+        self.sensitive = {name: a.as_given() for name, a in data.sensitive.items()}
+        self._levels = _read_levels(est, data, self.weight)
+        self.attributes = list(self._levels)
+        everything = (np.zeros(self.n, dtype=np.intp), 1)
+        self._groups = {
+            "cells": self._split(self.cells, len(self.cell_names)),
+            "all": self._split(*everything),
+        }
+        if self.positive is not None:
+            self._groups["label"] = self._split((self.target == self.positive).astype(np.intp), 2)
+
+    @property
+    def curves(self) -> list[str]:
+        """What can be measured on these rows."""
+        return [c for c in CURVES if self.positive is not None or c not in DECISION_CURVES]
+
+    def decide(self, outputs: Array) -> np.ndarray:
+        """Class numbers for (n, outputs, points); one output is a latent score, its threshold at 0."""
+        if outputs.shape[1] <= 2:
+            threshold = 0.0 if outputs.shape[1] == 1 else outputs[:, 0]
+            return np.asarray(outputs[:, -1] > threshold, dtype=np.intp)
+        return np.argmax(outputs, axis=1)
+
+    def measure(self, wanted: Sequence[str], outputs: Array, W: Array) -> dict[str, Array]:
+        """Curves at several points under one weight, or at one point under several weights.
+
+        ``outputs`` is (n, outputs, points) and W (n, weights), one of the two with a single column;
+        each curve comes back as (attributes, cells, columns).
+        """
+        out: dict[str, Array] = {}
+        decided = None if self.classes is None else self.decide(outputs)
+        if "error" in wanted:
+            if decided is None:
+                out["error"] = np.sqrt(self._mean((outputs[:, 0] - self.target[:, None]) ** 2, W))
+            else:
+                out["error"] = self._mean(decided != self.target[:, None], W)
+            out["error"] = out["error"].reshape(1, 1, -1)
+        for what, part in zip(DECISION_CURVES, ("all", "label"), strict=True):
+            if what in wanted:
+                chosen = np.asarray(decided == self.positive, dtype=np.float64)
+                out[what] = np.array([groups.gap(chosen, W) for groups in self._groups[part]])
+        if not {"correlation", "correlation_ratio", "statistical_parity_correlation"} & {*wanted}:
+            return out
+        # Two classes mirror each other.
+        first = 1 if self.classes is not None and outputs.shape[1] == 2 else 0
+        columns = [k for k in range(first, outputs.shape[1]) if k not in self.unseen]
+        standard = [_standardize(outputs[:, k], self.weight) for k in columns]
+        out["correlation"], out["correlation_ratio"] = self._dependence("cells", standard, W)
+        if self.one_cell:
+            out["statistical_parity_correlation"] = out["correlation"]
+        elif "statistical_parity_correlation" in wanted:
+            out["statistical_parity_correlation"], _ = self._dependence("all", standard, W)
+        return out
+
+    def _dependence(self, part: str, standard: list[Array], W: Array) -> Array:
+        """Correlation and correlation ratio, the largest over outputs."""
+        found = [[groups.dependence(F, W) for groups in self._groups[part]] for F in standard]
+        return np.asarray(np.moveaxis(np.fmax.reduce(np.array(found)), 1, 0))
+
+    @staticmethod
+    def _mean(columns: np.ndarray, W: Array) -> Array:
+        return np.asarray((W.T @ columns if W.shape[1] == 1 else columns.T @ W) / W.sum(axis=0))
+
+    def worst(self, what: str, values: Array, attribute: str | None) -> Array:
+        """The largest over cells, and over attributes unless one is named: (..., attributes, cells)."""
+        if attribute is not None and what != "error":
+            self.check_attribute(attribute, self.attributes)
+            values = values[..., [self.attributes.index(attribute)], :]
+        # No correlation where S is constant in a cell; but a rate of nobody leaves a gap unknown.
+        largest = np.maximum if what in DECISION_CURVES else np.fmax
+        return np.asarray(largest.reduce(largest.reduce(values, axis=-1), axis=-1))
+
+    def call(self, metric: Any, attribute: str | None, predicted: np.ndarray, rows: Codes) -> float:
+        """A user's ``metric(y_true, predictions, sensitive_features)`` on some of the rows."""
+        actual = self.target if self.classes is None else self.classes[self.target]
+        sensitive: Any = {name: values[rows] for name, values in self.sensitive.items()}
+        if attribute is not None:
+            self.check_attribute(attribute, list(sensitive))
+            sensitive = sensitive[attribute]
+        elif len(sensitive) == 1:
+            (sensitive,) = sensitive.values()
+        parameters = inspect.signature(metric).parameters
+        options = {"sample_weight": self.weight[rows]} if self.weighted else {}
+        options = {name: value for name, value in options.items() if name in parameters}
+        if "sensitive_features" in parameters:
+            options["sensitive_features"] = sensitive
+            return float(metric(actual[rows], predicted[rows], **options))
+        return float(metric(actual[rows], predicted[rows], sensitive, **options))
+
+    def resamples(self, n_boot: int, rng: Any) -> Iterator[tuple[slice, Codes, Array]]:
+        """Resampled rows (B, n) and their weights (n, B), in batches."""
+        step = max(1, _BATCH_NUMBERS // self.n)
+        for start in range(0, n_boot, step):
+            batch = slice(start, min(start + step, n_boot))
+            rows = rng.randint(0, self.n, size=(batch.stop - start, self.n))
+            counts = [np.bincount(r, minlength=self.n) for r in rows]
+            yield batch, rows, np.stack(counts, axis=1) * self.weight[:, None]
+
+    @staticmethod
+    def check_attribute(attribute: str, known: list[str]) -> None:
+        """Refuse a name that is not an attribute's."""
+        if attribute not in known:
+            msg = f"attribute={attribute!r} is unknown. Known: {', '.join(map(repr, known))}."
+            raise ValueError(msg)
+
+    def check_curve(self, metric: Any) -> str:
+        """Refuse a name that is not a curve's, or not one on these rows."""
+        if metric not in CURVES:
+            msg = f"metric={metric!r} is unknown. Known: {', '.join(CURVES)}; or give a callable."
+            raise ValueError(msg)
+        if metric not in self.curves:
+            msg = (
+                f"{metric} needs decisions of two classes (or pos_label, of more); this target has "
+                + ("numbers." if self.classes is None else f"{len(self.classes)} classes.")
+            )
+            raise ValueError(msg)
+        return str(metric)
+
+    def _positive_class(self, pos_label: Any) -> int | None:
+        """The favourable decision: ``pos_label``, or the larger of two labels."""
+        if self.classes is None:
+            return None
+        if pos_label is not None:
+            found = np.flatnonzero(self.classes == pos_label)
+            return int(found[0]) if len(found) else None
+        return 1 if len(self.classes) == 2 else None
+
+    def _split(self, cells: Codes, n_cells: int) -> list[Groups]:
+        return [Groups.of(cells, n_cells, *level) for level in self._levels.values()]
+
+
+def _read_levels(est: Any, data: Data, weight: Array) -> dict[str, tuple[Codes, int, Any]]:
+    """Per attribute: level of each row, number of levels, and the numbers of a continuous one."""
+    out: dict[str, tuple[Codes, int, Any]] = {}
+    parts = []
+    for name, attribute in data.sensitive.items():
+        kind = getattr(est, "sensitive_kinds_", {}).get(name)
+        if kind is None or (kind == "continuous" and attribute.values.dtype.kind != "f"):
+            kind = infer_kind(attribute)
+        coder = Coder.learn(attribute, kind, N_BINS, weight)
+        parts.append(coder)
+        values = None
+        if kind == "continuous":
+            known = ~attribute.missing
+            values = np.zeros(data.n)
+            column = attribute.values[known, None].astype(np.float64)
+            values[known] = _standardize(column, weight[known])[:, 0]
+        out[name] = coder.codes(data.sensitive), coder.n_levels, values
+    if est.intersectional and len(parts) > 1:
+        crossed = CrossedCoder.learn(parts, data.sensitive)
+        out[crossed.name] = crossed.codes(data.sensitive), crossed.n_levels, None
+    return out
+
+
+def _standardize(columns: Array, weight: Array) -> Array:
+    """Weighted mean 0 and variance 1; what is constant to rounding becomes 0."""
+    low, high = columns.min(axis=0), columns.max(axis=0)
+    constant = high / 2.0 - low / 2.0 <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    share = weight / weight.sum()
+    centred = columns - share @ columns
+    norm = np.sqrt(np.einsum("i,ij,ij->j", share, centred, centred))
+    centred *= np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, norm))
+    return centred
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The numbers a dial value was chosen by, on the rows of the path.
+
+    Attributes
+    ----------
+    fairness : float
+        Place on the angle scale.
+    error : float
+        RMSE, or share of wrong classes.
+    metric : str
+        Name of the parity metric.
+    value : float
+        Its value there.
+    attribute : str or None
+        The attribute it was taken for; None is the worst of all.
+    bound : float
+        What was asked for.
+    bound_on : {"metric", "error", "accuracy"}
+        What the bound is on.
+    met : bool
+        Whether any dial value keeps the bound. If not, this is the nearest one.
+    noise : float
+        Sampling noise of a correlation on these rows.
+    """
+
+    fairness: float
+    error: float
+    metric: str
+    value: float
+    attribute: str | None
+    bound: float
+    bound_on: str
+    met: bool
+    noise: float
+
+
+def one_bound(
+    at_most: float | None, min_accuracy: float | None, max_error: float | None, *, classes: bool
+) -> tuple[str, float]:
+    """What the bound is on, and the bound; an error unless exactly one was given."""
+    bounds = {"metric": at_most, "accuracy": min_accuracy, "error": max_error}
+    given = [(on, float(bound)) for on, bound in bounds.items() if bound is not None]
+    if len(given) != 1:
+        msg = (
+            "select takes exactly one bound: at_most (on the metric), min_accuracy or max_error, e.g. "
+            "select('correlation', at_most=0.05) or select(min_accuracy=0.8)."
+        )
+        raise ValueError(msg)
+    if given[0][0] == "accuracy" and not classes:
+        msg = "min_accuracy is for classes; for a numeric target give max_error, an RMSE."
+        raise ValueError(msg)
+    return given[0]
+
+
+def choose(metric: str, value: Array, error: Array, on: str, bound: float) -> tuple[int, bool]:
+    """The cheapest place within the bound and True; or the nearest to it and False.
+
+    Under a bound on the metric the price is the error, and the other way round; ties go to the better
+    of the other number, then to the smaller dial value.
+    """
+    if not np.isfinite(value).all():
+        msg = f"{metric} is not defined on these rows: a group has no rows, or the attribute is constant."
+        raise ValueError(msg)
+    kept, price = (value, error) if on == "metric" else (error, value)
+    # An accuracy of 0.9 is an error of 0.1 whatever the rounding.
+    inside = kept <= (1.0 - bound + 1e-12 if on == "accuracy" else bound)
+    if not inside.any():
+        return int(np.lexsort((price, kept))[0]), False
+    places = np.flatnonzero(inside)
+    return int(places[np.lexsort((kept[inside], price[inside]))[0]]), True
+
+
+def warn_unless_met(found: Selection) -> None:
+    """Say that no place keeps the bound, and which one comes nearest."""
+    if found.met:
+        return
+    what = found.metric if found.bound_on == "metric" else found.bound_on
+    sign = ">=" if what == "accuracy" else "<="
+    nearest = {"metric": found.value, "error": found.error, "accuracy": 1.0 - found.error}
+    warn_user(
+        f"No dial value has {what} {sign} {found.bound:.4g}; the nearest, fairness "
+        f"{found.fairness:.4g}, has {nearest[found.bound_on]:.4g}.",
+        DataWarning,
+    )

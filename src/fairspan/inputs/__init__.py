@@ -1,0 +1,1 @@
+"""Read and check everything that a user can pass."""

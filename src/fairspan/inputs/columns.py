@@ -1,0 +1,362 @@
+"""One clean column from whatever the user holds it in: lists, arrays, Series, frames."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from fairspan._system import refuse_bytes
+from fairspan.method.data import Attribute
+from fairspan.method.linalg import is_tensor
+
+__all__ = [
+    "LARGEST",
+    "as_array",
+    "as_frame",
+    "column_names",
+    "is_categorical",
+    "is_float",
+    "is_temporal",
+    "named_columns_of",
+    "read_attribute",
+    "read_attributes",
+    "refuse_dates",
+    "take_rows",
+    "unmasked",
+]
+
+
+def _refuse_twice(names: list[Any], what: str) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        msg = f"{what} the column {twice!r} twice; give each column its own name, once."
+        raise ValueError(msg)
+
+
+def _check_names(names: list[Any], role: str) -> None:
+    """Raise unless each column has one name of its own, also when names are written as text."""
+    _refuse_twice(names, f"{role} has")
+    levels = next((name for name in names if isinstance(name, tuple)), None)
+    if levels is not None:
+        msg = (
+            f"{role} has columns with names of several levels, such as {levels!r}. Give each column one "
+            f"name, e.g. table.columns = ['_'.join(map(str, name)) for name in table.columns]."
+        )
+        raise ValueError(msg)
+    first: dict[str, Any] = {}
+    for name in names:
+        if str(name) in first:
+            msg = (
+                f"{role} has the columns {first[str(name)]!r} and {name!r}, whose names are the same when "
+                f"written as text. Rename one of them."
+            )
+            raise ValueError(msg)
+        first[str(name)] = name
+
+
+def as_frame(obj: Any, role: str) -> nw.DataFrame[Any] | None:
+    """The object as a narwhals frame after a check of its column names; None if it is no frame."""
+    # The `columns` of a pyarrow table are its values.
+    _check_names(list(getattr(obj, "column_names", getattr(obj, "columns", ()))), role)
+    out = nw.from_native(obj, eager_only=True, pass_through=True)
+    return out if isinstance(out, nw.DataFrame) else None
+
+
+# The oldest narwhals that we take has no methods for these two.
+def is_float(dtype: Any) -> bool:
+    """Whether a column of this type can hold infinity."""
+    return bool(dtype in (nw.Float32, nw.Float64))
+
+
+def is_temporal(dtype: Any) -> bool:
+    """Dates, times and durations."""
+    return "Date" in str(dtype) or "Time" in str(dtype) or "Duration" in str(dtype)
+
+
+def unmasked(raw: Any) -> Any:
+    """A masked array as a plain one, with None in its gaps; ``np.asarray`` would show what is under."""
+    if not isinstance(raw, np.ma.MaskedArray):
+        return raw
+    if not np.ma.is_masked(raw):
+        return np.asarray(raw)
+    out = np.array(raw.data, dtype=object)  # not `filled`, which reads None as "your own number"
+    out[np.ma.getmaskarray(raw)] = None
+    return out
+
+
+def as_array(raw: Any) -> np.ndarray:
+    """An array of the values; in a list, NaN and numbers next to text stay what they are.
+
+    ``np.asarray`` would write them as text, so that 1 and "1" become one label and NaN becomes the
+    label "nan". It also drops NUL characters at the end of text.
+    """
+    raw = unmasked(raw)
+    array = np.asarray(raw)
+    if array.dtype.kind == "U" and isinstance(raw, list | tuple):
+        is_text = (isinstance(value, str) and not value.endswith("\0") for value in raw)
+        return array if all(is_text) else np.array(raw, dtype=object)
+    return array
+
+
+def is_categorical(raw: Any) -> bool:
+    """Whether the user declared categories: a pandas, polars or pyarrow column of that type."""
+    series = nw.from_native(raw, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return isinstance(series.dtype, nw.Categorical | nw.Enum)
+    dtype = getattr(raw, "dtype", None)  # of pandas.Categorical and CategoricalIndex
+    return getattr(dtype, "name", "") == "category" or type(raw).__name__ == "DictionaryArray"
+
+
+def _is_missing(value: object) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+# narwhals 1.14 has no `is_integer` yet.
+_INTEGERS = (
+    *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
+    *(nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64),
+)
+
+
+def read_attribute(name: str, raw: Any, role: str) -> Attribute:
+    """One clean column from whatever the user holds it in."""
+    series = nw.from_native(raw, series_only=True, pass_through=True)
+    declared = "U" if is_categorical(raw) else None
+    if isinstance(series, nw.Series):
+        if series.dtype in _INTEGERS:
+            declared = "i"
+        raw = series.to_numpy()
+        if declared == "i" and raw.dtype.kind == "f" and series.null_count():
+            _refuse_merged(name, series.drop_nulls().to_numpy(), role)
+    values = as_array(raw)
+    refuse_bytes(values, f"{role} column {name!r}")
+    if values.ndim != 1:
+        msg = f"{role} column {name!r} has shape {values.shape}; give one value per row."
+        raise ValueError(msg)
+    missing = np.zeros(len(values), dtype=bool)
+    listed: list[Any] = []
+    if values.dtype.kind == "O":
+        missing = np.array([_is_missing(v) for v in values], dtype=bool)
+        listed = values[~missing].tolist()
+        _refuse_mixed(listed, f"{role} column {name!r}")
+        try:
+            present = np.array(listed)
+        except ValueError:  # sequences of several lengths
+            present = np.empty((0, 0))
+        if present.ndim != 1:
+            msg = f"{role} column {name!r} holds sequences; give one value per row."
+            raise ValueError(msg)
+    else:
+        present = values
+    kind = declared or present.dtype.kind
+    if present.dtype.kind not in "biufU":
+        msg = (
+            f"{role} column {name!r} has dtype {present.dtype}; give text, booleans, integers or "
+            f"floats (turn dates into numbers, e.g. years)."
+        )
+        raise ValueError(msg)
+    if kind in "bU":
+        text = (
+            np.array([str(v) for v in present.tolist()])
+            if len(present)
+            else np.empty(0, dtype="<U1")
+        )
+        _refuse_half_characters("".join(text.tolist()), f"{role} column {name!r}")
+        if kind == "U" and any(str(v).endswith("\0") for v in listed):
+            msg = (
+                f"{role} column {name!r} holds text that ends with a NUL character (\\x00), which NumPy "
+                f'drops. Remove it first, e.g. with .str.rstrip("\\0").'
+            )
+            raise ValueError(msg)
+        filled = np.full(len(values), "", dtype=text.dtype if text.dtype.kind == "U" else "<U1")
+        filled[~missing] = text
+        return Attribute(name, filled, missing, "b" if kind == "b" else "U")
+    numeric = np.zeros(len(values))
+    numeric[~missing] = present
+    if present.dtype.kind in "iu":
+        _refuse_merged(name, present, role)
+    elif values.dtype.kind == "O":  # NumPy reads 2^63 and -1, or integers and decimals, as floats
+        whole = [value for value in listed if isinstance(value, numbers.Integral)]
+        _refuse_merged(name, np.array(whole, dtype=object), role)
+    nan = np.isnan(numeric)
+    if np.isinf(numeric).any():
+        msg = f"{role} column {name!r} holds infinity in {int(np.isinf(numeric).sum())} rows."
+        raise ValueError(msg)
+    numeric[nan] = 0.0
+    return Attribute(name, numeric, missing | nan, "i" if kind in "iu" else "f")
+
+
+def refuse_dates(values: Any, what: str) -> None:
+    """Raise if an array holds dates or durations: as numbers they depend on the unit of the array."""
+    if getattr(getattr(values, "dtype", None), "kind", None) in ("m", "M"):
+        msg = (
+            f"{what} holds dates or durations ({values.dtype}); give numbers, e.g. years or "
+            f'durations / np.timedelta64(1, "D").'
+        )
+        raise ValueError(msg)
+
+
+def _refuse_mixed(values: list[Any], what: str) -> None:
+    """Raise if a column holds text and other values: 1 and "1" may or may not mean the same."""
+    is_text = [isinstance(value, str) for value in values]
+    if any(is_text) and not all(is_text):
+        text, other = values[is_text.index(True)], values[is_text.index(False)]
+        msg = (
+            f"{what} mixes text and other values, e.g. {text!r} and {other!r}. Give values of one type: "
+            f"make them all text, with None for missing ones, or all numbers."
+        )
+        raise ValueError(msg)
+
+
+def _refuse_half_characters(text: str, what: str) -> None:
+    """Surrogates without their other half can be held, but neither written nor shown."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        msg = (
+            f"{what} holds text that is no valid Unicode ({text[error.start]!a}, half a character). Decode "
+            f"the text again with the right encoding, or replace the character."
+        )
+        raise ValueError(msg) from error
+
+
+def _refuse_merged(name: str, integers: np.ndarray, role: str) -> None:
+    """Integers that float64 does not tell apart."""
+    if not (np.abs(integers.astype(np.float64)) >= 2.0**53).any():
+        return
+    if len(np.unique(integers)) > len(np.unique(integers.astype(np.float64))):
+        msg = (
+            f"{role} column {name!r} holds integers beyond 2^53 that are equal as floats, up to "
+            f"{integers.max()}. Give them as text if they are names, or subtract their smallest."
+        )
+        raise ValueError(msg)
+
+
+def _is_series(raw: Any) -> bool:
+    return isinstance(nw.from_native(raw, series_only=True, pass_through=True), nw.Series)
+
+
+def _named_columns(raw: Any, role: str, prefix: str) -> list[tuple[str, Any]]:
+    frame = as_frame(raw, role)
+    if frame is not None:
+        # Not frame[name]: a name that is a number would be read as the number of a row.
+        return [(str(name), frame.get_column(name).to_native()) for name in frame.columns]
+    if _is_series(raw):
+        series = nw.from_native(raw, series_only=True)
+        return [(str(series.name) if series.name not in (None, "") else f"{prefix}_0", raw)]
+    if isinstance(raw, Mapping):
+        return [(str(name), column) for name, column in raw.items()]
+    if is_categorical(raw):
+        return [(f"{prefix}_0", raw)]
+    if isinstance(raw, list | tuple):
+        if raw and _is_series(raw[0]):
+            msg = f"{role} is a list of Series. Give a dict of columns by name, or a data frame."
+            raise ValueError(msg)
+        raw = np.array(raw, dtype=object)
+    array = raw if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)
+    if array.ndim == 1:
+        return [(f"{prefix}_0", array)]
+    if array.ndim == 2:
+        return [(f"{prefix}_{j}", array[:, j]) for j in range(array.shape[1])]
+    msg = f"{role} must be one column or a table of columns; got an array of shape {array.shape}."
+    raise ValueError(msg)
+
+
+def read_attributes(raw: Any, n: int, role: str, prefix: str) -> dict[str, Attribute]:
+    """Clean columns of ``sensitive_features`` or ``control_features``, by name."""
+    out: dict[str, Attribute] = {}
+    for name, column in _named_columns(raw, role, prefix):
+        _refuse_half_characters(name, f"a name in {role}")
+        attribute = read_attribute(name, column, role)
+        if len(attribute.values) != n:
+            msg = f"{role} {name!r} has {len(attribute.values)} rows, X has {n}. Give one value per row of X."
+            if attribute.dtype_kind == "U":
+                msg += " (To name columns instead, X must be a data frame and the names text.)"
+            raise ValueError(msg)
+        if name in out:
+            msg = f"{role} has two columns named {name!r}; give each its own name."
+            raise ValueError(msg)
+        out[name] = attribute
+    if not out:
+        msg = f"{role} has no columns."
+        raise ValueError(msg)
+    return out
+
+
+def column_names(raw: Any) -> frozenset[str]:
+    """Names that the user gave to columns, without looking at their values."""
+    frame = as_frame(raw, "sensitive_features")
+    if frame is not None:
+        return frozenset(map(str, frame.columns))
+    if isinstance(raw, Mapping):
+        return frozenset(map(str, raw))
+    name = getattr(raw, "name", None)
+    return frozenset([name]) if isinstance(name, str) else frozenset()
+
+
+def named_columns_of(frame: nw.DataFrame[Any] | None, raw: Any, role: str) -> list[str] | None:
+    """Names when ``raw`` names columns of X instead of holding values."""
+    if hasattr(raw, "tolist") and getattr(raw, "ndim", 0) == 1 and frame is not None:
+        # A pandas Index or an array of names; a column of values is as long as X.
+        listed = raw.tolist() if len(raw) < len(frame) else []
+        raw = listed if listed and all(isinstance(v, str) for v in listed) else raw
+    if isinstance(raw, str):
+        names = [raw]
+    elif isinstance(raw, list | tuple) and raw and all(isinstance(v, str) for v in raw):
+        if frame is None or len(raw) == len(frame):
+            return None  # values, one per row
+        names = list(raw)
+    else:
+        return None
+    if frame is None:
+        msg = f"{role}={raw!r} names a column, but X is not a data frame. Give the values instead."
+        raise ValueError(msg)
+    unknown = [name for name in names if name not in frame.columns]
+    if unknown and len(set(names)) < len(names):
+        return None  # values that repeat, for another number of rows than X has
+    if unknown:
+        shown = ", ".join(map(repr, frame.columns[:8])) + (
+            ", ..." if len(frame.columns) > 8 else ""
+        )
+        msg = (
+            f"{role} names the column {unknown[0]!r}, which X does not have. Its columns: {shown}."
+        )
+        raise ValueError(msg)
+    _refuse_twice(names, f"{role} names")
+    return names
+
+
+def take_rows(raw: Any, rows: Any) -> Any:
+    """Some rows, by their numbers or as a slice, of whatever the user holds them in."""
+    if raw is None or isinstance(raw, int | float):  # one weight for all rows
+        return raw
+    if isinstance(raw, Mapping):
+        return {name: take_rows(values, rows) for name, values in raw.items()}
+    if isinstance(raw, list | tuple):
+        return list(raw[rows]) if isinstance(rows, slice) else [raw[i] for i in rows]
+    native = nw.from_native(raw, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame | nw.Series):
+        return native[rows].to_native()
+    if is_categorical(raw):
+        return raw[rows] if isinstance(rows, slice) else raw.take(rows)
+    if is_tensor(raw) and not isinstance(rows, slice):
+        return raw[_index_like(raw, rows)]
+    return (
+        raw[rows] if isinstance(raw, np.ma.MaskedArray) or is_tensor(raw) else np.asarray(raw)[rows]
+    )
+
+
+def _index_like(tensor: Any, rows: Any) -> Any:
+    import torch  # there is a tensor, so it is installed
+
+    return torch.as_tensor(rows, device=tensor.device)
+
+
+# Squares, and sums of squares, of numbers up to here are finite.
+LARGEST = 1e150

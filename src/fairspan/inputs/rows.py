@@ -1,0 +1,555 @@
+"""The only file that meets user input; everything below it gets clean arrays."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from fairspan._system import refuse_bytes
+from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
+from fairspan.inputs.alignment import align_rows
+from fairspan.inputs.columns import (
+    LARGEST,
+    as_array,
+    as_frame,
+    column_names,
+    is_categorical,
+    named_columns_of,
+    read_attribute,
+    read_attributes,
+    refuse_dates,
+    unmasked,
+)
+from fairspan.inputs.config import canonical_criterion
+from fairspan.inputs.tensors import (
+    all_finite,
+    bring_home,
+    check_weight_shape,
+    read_tensor,
+    read_tensor_attributes,
+    read_tensor_target,
+    read_tensor_weights,
+    without_tensors,
+)
+from fairspan.method.codes import MAX_INTEGER_CATEGORIES
+from fairspan.method.data import Attribute, ClassLabels, Data
+from fairspan.method.linalg import Array, home_of, is_tensor, to_home, to_numpy
+
+__all__ = [
+    "check_rows",
+    "distinct",
+    "one_column",
+    "read_features",
+    "read_seed",
+    "read_training_data",
+]
+
+
+# Means this many standard deviations from 0 leave a linear function half of its digits.
+_FAR_LINEAR = 1e8
+_MISSING_S = """\
+fit needs the protected attributes: `sensitive_features` was not given. Three ways to pass it:
+  1. directly:   model.fit(X, y, sensitive_features=s)        (an array, a frame, or column names of X)
+  2. routed:     sklearn.set_config(enable_metadata_routing=True); \
+cross_validate(model, X, y, params={"sensitive_features": s})
+  3. by step:    pipeline.fit(X, y, stepname__sensitive_features=s)   (routing off)
+An unfair model is never fitted silently; for one, ask for fairness=0."""
+
+
+# Weights multiply squares.
+_WEIGHT_RANGE = 1e100
+
+
+# --------------------------------------------------------------------------- X, y, weights
+
+
+def read_seed(random_state: Any) -> np.random.RandomState:
+    """The generator of a seed; numpy's own words name neither the parameter nor what was given."""
+    try:
+        return check_random_state(random_state)
+    except ValueError as error:
+        msg = (
+            f"random_state={random_state!r} is not allowed; give None, a RandomState, or a whole number "
+            f"from 0 to 2^32 - 1."
+        )
+        raise ValueError(msg) from error
+
+
+def _check_frame_dtypes(frame: nw.DataFrame[Any], protected: frozenset[str]) -> None:
+    bad = [
+        f"{name!r} ({dtype})"
+        for name, dtype in frame.schema.items()
+        if not (dtype.is_numeric() or dtype == nw.Boolean or dtype == nw.Object)
+    ]
+    inside = [name for name in frame.columns if name in protected]
+    if bad and inside:
+        msg = (
+            f"X holds text, and its column {inside[0]!r} has the name of a protected attribute. Pass "
+            f"sensitive_features={inside!r} to take it out of X, or drop it; then encode the rest, e.g. "
+            f"with fairspan.table_encoder."
+        )
+        raise ValueError(msg)
+    if bad:
+        msg = (
+            f"X holds columns that are not numbers: {', '.join(bad[:5])}"
+            f"{', ...' if len(bad) > 5 else ''}. Encode them first, e.g. "
+            f"make_pipeline(fairspan.table_encoder(X), model)."
+        )
+        raise ValueError(msg)
+
+
+def _column_label(est: Any, j: int) -> str:
+    """Name of column j of the numbers that the kernel gets; j itself where there are no names."""
+    encoder: Any = getattr(est, "encoder_", None)
+    if hasattr(encoder, "get_feature_names_out"):  # one column of the table may be several here
+        names = encoder.get_feature_names_out()
+    else:
+        names = getattr(est, "feature_names_in_", None) if encoder is None else None
+    return repr(str(names[j])) if names is not None and j < len(names) else str(j)
+
+
+def read_features(
+    est: Any, X: Any, *, reset: bool, protected: frozenset[str] = frozenset()
+) -> Array:
+    """Numeric, finite, dense float64 X; columns that held S at fit are dropped if present."""
+    if getattr(est, "encoder_", None) is not None:
+        return _encode(est, X, reset=reset)
+    if is_tensor(X):
+        X = read_tensor(est, X, reset=reset)
+        if not all_finite(X):
+            _check_finite(est, to_numpy(X))  # to say where
+        return X
+    X = unmasked(X)
+    frame = as_frame(X, "X")
+    if frame is not None:
+        if not reset:
+            known = set(getattr(est, "feature_names_in_", ()))
+            extra = [
+                c
+                for c in getattr(est, "_sensitive_columns", ())
+                if c in frame.columns and c not in known
+            ]
+            if extra:
+                frame = frame.drop(extra)
+                X = frame.to_native()
+        if not frame.columns:
+            msg = "X is a frame without columns; a minimum of 1 feature(s) is required."
+            raise ValueError(msg)
+        _check_frame_dtypes(frame, protected)
+        _check_column_numbers(est, frame.columns, reset=reset)
+        for name, dtype in frame.schema.items():
+            if dtype == nw.Object:
+                refuse_bytes(frame[name].to_numpy(), f"Column {name!r} of X")
+    elif hasattr(X, "dtype"):
+        refuse_bytes(X, "X")
+        refuse_dates(X, "X")
+    try:
+        X = validate_data(est, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C")
+    except ValueError as error:
+        if "could not convert string" in str(error):
+            raise ValueError(_text_message(est, X)) from error
+        if "setting an array element" in str(error):
+            msg = (
+                "X holds sequences, or rows of several lengths; give one number per row and column."
+            )
+            raise ValueError(msg) from error
+        raise
+    _check_finite(est, X)
+    return X
+
+
+def _check_column_numbers(est: Any, names: list[Any], *, reset: bool) -> None:
+    """Compare column names that are numbers with those of the fit; scikit-learn compares only text."""
+    named = bool(names) and not any(isinstance(name, str) for name in names)
+    if reset:
+        vars(est).pop("_column_numbers", None)
+        if named:
+            est._column_numbers = [str(name) for name in names]
+        return
+    fitted = vars(est).get("_column_numbers")
+    if named and fitted is not None and fitted != [str(name) for name in names]:
+        msg = (
+            f"X has the columns {names[:8]!r}, but the model was fitted with the columns "
+            f"[{', '.join(fitted[:8])}]. Give the same columns in the same order, or values without names "
+            f"(X.to_numpy()) to go by position."
+        )
+        raise ValueError(msg)
+
+
+def _check_finite(est: Any, X: Array) -> None:
+    finite = np.isfinite(X)
+    if finite.all():
+        _check_size(est, X)
+        return
+    j = int(np.flatnonzero(~finite.all(axis=0))[0])
+    rows = np.flatnonzero(~finite[:, j])
+    what = "NaN" if np.isnan(X[rows, j]).any() else "infinity"
+    # One row is all there is: whoever asks knows which one it was.
+    where = "" if len(X) == 1 else f", {len(rows)} rows, the first at row {rows[0]}"
+    msg = (
+        f"Input X contains {what} (NaN and infinity are not accepted): column "
+        f"{_column_label(est, j)}{where}. Impute first, e.g. with fairspan.table_encoder, which adds "
+        f"indicators of what was missing."
+    )
+    raise ValueError(msg)
+
+
+def _check_size(est: Any, X: Array) -> None:
+    if X.min(initial=0.0) >= -LARGEST and X.max(initial=0.0) <= LARGEST:
+        return
+    j = int(np.flatnonzero((np.abs(X) > LARGEST).any(axis=0))[0])
+    msg = (
+        f"Column {_column_label(est, j)} of X holds {np.abs(X[:, j]).max():.3g}, whose square is beyond "
+        f"the range of float64; numbers up to {LARGEST:g} are taken. Rescale, e.g. with "
+        f"fairspan.table_encoder, or mark what stands for a missing value as missing."
+    )
+    raise ValueError(msg)
+
+
+def _encode(est: Any, X: Any, *, reset: bool) -> Array:
+    """Features by the encoder that a stream was fitted with."""
+    frame = as_frame(X, "X")
+    if frame is None:
+        msg = (
+            f"{type(est).__name__} was fitted on a table with an encoder, so it needs a data frame with "
+            f"the same columns; got {type(X).__name__}."
+        )
+        raise ValueError(msg)
+    if reset:
+        est.feature_names_in_ = np.array(frame.columns, dtype=object)
+        est.n_features_in_ = len(frame.columns)
+    names = est.feature_names_in_.tolist()
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        msg = f"X has no column {missing[0]!r}, which the model was fitted with."
+        raise ValueError(msg)
+    out = np.asarray(est.encoder_.transform(frame.select(names).to_native()), dtype=np.float64)
+    if out.ndim != 2 or not np.isfinite(out).all():
+        msg = (
+            f"encoder {type(est.encoder_).__name__} gave an array of shape {out.shape} (all finite: "
+            f"{bool(np.isfinite(out).all())}); a finite matrix of numbers is needed."
+        )
+        raise ValueError(msg)
+    return np.ascontiguousarray(out)
+
+
+def _text_message(est: Any, X: Any) -> str:
+    """The error for text in an array, or in an object column of a frame."""
+    table = np.asarray(X, dtype=object)
+    for j, column in enumerate(table.T if table.ndim == 2 else ()):
+        for value in column:
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                return (
+                    f"Column {_column_label(est, j)} of X holds text: {str(value)!r} is not a "
+                    f"number. Encode it first, e.g. with fairspan.table_encoder."
+                )
+    return "X holds text. Encode it first, e.g. with fairspan.table_encoder."
+
+
+def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, ClassLabels | None]:
+    if is_tensor(y):
+        return read_tensor_target(y, home, numbers=numbers)
+    declared = is_categorical(y)
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        y = series.to_numpy()
+    y = one_column(y)
+    if y.dtype.kind in "fc" or (y.dtype.kind == "O" and len(y) and isinstance(y[0], float)):
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0)
+    attribute = read_attribute("y", y, "target")
+    if declared:  # numbers that are names of classes; the values keep their order
+        attribute = replace(attribute, dtype_kind="U")
+    _check_magnitude(attribute, "y")
+    if attribute.missing.any():
+        msg = f"Input y contains NaN or None in {int(attribute.missing.sum())} rows. Drop those rows first."
+        raise ValueError(msg)
+    labels = None
+    if len(y):
+        labels = ClassLabels.of(attribute, y)
+    return attribute if home is None else bring_home(attribute, home), labels
+
+
+def _check_magnitude(attribute: Attribute, what: str) -> None:
+    values = attribute.values
+    if values.dtype.kind == "f" and len(values) and np.abs(values).max() > LARGEST:
+        msg = (
+            f"{what} holds {np.abs(values).max():.3g}, whose square is beyond the range of float64; "
+            f"numbers up to {LARGEST:g} are taken. Rescale it."
+        )
+        raise ValueError(msg)
+
+
+def one_column(y: Any) -> np.ndarray:
+    """The target as an array, None in the gaps of a masked one."""
+    try:
+        array = as_array(y)
+    except ValueError as error:
+        msg = "y holds sequences of several lengths; give one value per row."
+        raise ValueError(msg) from error
+    refuse_bytes(array, "y")
+    return column_or_1d(array, warn=True)
+
+
+def distinct(y: np.ndarray) -> np.ndarray:
+    """Labels in their order."""
+    try:
+        return np.unique(y)
+    except TypeError as error:
+        kinds = sorted({type(value).__name__ for value in y.tolist()})
+        msg = f"y mixes values that have no order ({', '.join(kinds)}); give labels of one type."
+        raise ValueError(msg) from error
+
+
+def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Array | None:
+    if sample_weight is None:
+        return None
+    if is_tensor(sample_weight):
+        return read_tensor_weights(sample_weight, n, home, block=block)
+    if isinstance(sample_weight, numbers.Real):
+        sample_weight = np.full(n, float(sample_weight))
+    try:
+        given = np.asarray(unmasked(sample_weight))
+        refuse_dates(given, "sample_weight")
+        given = given.astype(np.float64) if given.dtype.kind in "OUS" else given
+    except (TypeError, ValueError) as error:
+        msg = f"sample_weight must be one number per row; got {sample_weight!r:.80}."
+        raise ValueError(msg) from error
+    weights = check_array(
+        given,
+        ensure_2d=False,
+        dtype=np.float64,
+        ensure_all_finite=False,
+        input_name="sample_weight",
+    )
+    check_weight_shape(weights.shape, n)
+    # Not by check_array, which looks at no value under scikit-learn's assume_finite.
+    unusable = int((~np.isfinite(weights)).sum())
+    if unusable:
+        what = "NaN" if np.isnan(weights).any() else "infinity"
+        msg = (
+            f"Input sample_weight contains {what}: {unusable} rows have no finite weight. Give a number "
+            f"of at least 0 for every row; weight 0 leaves a row out."
+        )
+        raise ValueError(msg)
+    if (weights < 0).any():
+        negative = int((weights < 0).sum())
+        msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
+        raise ValueError(msg)
+    largest = weights.max(initial=0.0)
+    if largest > _WEIGHT_RANGE or 0.0 < largest < 1.0 / _WEIGHT_RANGE:
+        msg = (
+            f"sample_weight is {largest:.3g} at most; that must be from {1.0 / _WEIGHT_RANGE:g} to "
+            f"{_WEIGHT_RANGE:g}. Rescale the weights: weight k counts as k copies."
+        )
+        raise ValueError(msg)
+    # All-zero weights are fine for a streamed block, but an error for `fit`.
+    if not block and not (weights > 0).any():
+        msg = "sample_weight is zero for every row; nothing is left to fit."
+        raise ValueError(msg)
+    return to_home(weights, home)
+
+
+def read_training_data(
+    est: Any, X: Any, y: Any, sensitive_features: Any, control_features: Any, sample_weight: Any,
+    *, reset: bool,
+) -> Data:  # fmt: skip
+    """Everything the user passed, as clean arrays; zero-weight rows are dropped (METHOD 0)."""
+    criterion = canonical_criterion(est.criterion)
+    if sensitive_features is None:
+        raise ValueError(_MISSING_S)
+    conditional = criterion == "conditional_statistical_parity"
+    if conditional and control_features is None:
+        msg = (
+            "criterion='conditional_statistical_parity' needs control_features: the strata within "
+            "which parity must hold."
+        )
+        raise ValueError(msg)
+    if control_features is not None and not conditional:
+        msg = (
+            f"control_features was given, but criterion={est.criterion!r} does not use it. Pass "
+            f"criterion='conditional_statistical_parity', or leave control_features out."
+        )
+        raise ValueError(msg)
+    frame = as_frame(X, "X")
+    taken: list[str] = []
+    parts: list[Any] = []
+    for raw, role in (
+        (sensitive_features, "sensitive_features"),
+        (control_features, "control_features"),
+    ):
+        names = None if raw is None else named_columns_of(frame, raw, role)
+        if names is not None:
+            assert frame is not None
+            taken += names
+            raw = frame.select(names).to_native()
+        parts.append(raw)
+    if taken:
+        assert frame is not None
+        if set(frame.columns) <= set(taken):
+            msg = f"X has no column left besides {', '.join(map(repr, taken))}; features are needed too."
+            raise ValueError(msg)
+        X = frame.drop([c for c in frame.columns if c in taken]).to_native()
+    X, y, *parts, sample_weight = align_rows(
+        X=X,
+        y=y,
+        sensitive_features=parts[0],
+        control_features=parts[1],
+        sample_weight=sample_weight,
+    ).values()
+    X = read_features(est, X, reset=reset, protected=column_names(parts[0]))
+    n, home = len(X), home_of(X)
+    if home is None:
+        parts, y = [without_tensors(raw) for raw in parts], to_numpy(y)
+        sample_weight = to_numpy(sample_weight)
+    if est.kernel == "precomputed" and est.feature_map is None and n != X.shape[1]:
+        msg = f"kernel='precomputed' needs a square matrix K(train, train); got shape {X.shape}."
+        raise ValueError(msg)
+    sensitive = _read_attributes(parts[0], n, "sensitive_feature", home)
+    control = {} if parts[1] is None else _read_attributes(parts[1], n, "control_feature", home)
+    _check_missing(est, sensitive, control)
+    target, classes = None, None
+    if y is not None:
+        numbers = getattr(est, "_target_kind", None) == "continuous"
+        target, classes = _read_target(y, home, numbers=numbers)
+        if len(target.values) != n:
+            msg = (
+                f"Found input variables with inconsistent numbers of samples: y has "
+                f"{len(target.values)} rows, X has {n}."
+            )
+            raise ValueError(msg)
+    elif (
+        est.subspace != "fair"
+        or criterion in ("equalized_odds", "equal_opportunity")
+        or hasattr(est, "_target_kind")  # it predicts
+    ):
+        msg = (
+            f"{type(est).__name__} requires y to be passed, but the target y is None. Only "
+            f"FairRepresentation with subspace='fair' and a criterion that does not condition on y "
+            f"can do without it."
+        )
+        raise ValueError(msg)
+    data = Data(
+        X, target, classes, sensitive, control,
+        _read_weights(sample_weight, n, home, block=not reset), tuple(taken),
+    )  # fmt: skip
+    if data.weights is not None and (data.weights == 0).any():
+        kept = data.weights > 0
+        data = replace(data.take(kept), given=n)
+    return data
+
+
+def _read_attributes(raw: Any, n: int, prefix: str, home: Any) -> dict[str, Attribute]:
+    if home is None:
+        out = read_attributes(raw, n, f"{prefix}s", prefix)
+        for attribute in out.values():
+            _check_magnitude(attribute, f"{prefix}s {attribute.name!r}")
+        return out
+    return read_tensor_attributes(raw, n, f"{prefix}s", prefix, home)
+
+
+def _check_missing(
+    est: Any, sensitive: dict[str, Attribute], control: dict[str, Attribute]
+) -> None:
+    for attribute in control.values():
+        if attribute.missing.any():
+            msg = (
+                f"control_features {attribute.name!r} is missing in {int(attribute.missing.sum())} "
+                f"rows; every row needs a stratum. Give those rows a category of their own."
+            )
+            raise ValueError(msg)
+    if est.missing_sensitive == "omit":
+        return
+    for attribute in sensitive.values():
+        if attribute.missing.any():
+            msg = (
+                f"sensitive_features {attribute.name!r} is missing (NaN or None) in "
+                f"{int(attribute.missing.sum())} rows. Pass missing_sensitive='omit' to leave those "
+                f"rows out of that attribute's constraint, give them a category of their own, or "
+                f"drop them."
+            )
+            raise ValueError(msg)
+
+
+def check_rows(est: Any, data: Data) -> None:
+    """What a user wants to know before a long fit: S among the features, scales apart or too small."""
+    widest = np.ptp(data.X, axis=0).max(initial=0.0)
+    if 0.0 < widest < 1.0 / LARGEST and est.kernel != "precomputed":
+        msg = (
+            f"X varies by {widest:.3g} at most, and squares of such numbers are 0 in float64. Rescale, "
+            f"e.g. with fairspan.table_encoder."
+        )
+        raise ValueError(msg)
+    _warn_sensitive_columns(est, data)
+    if est.feature_map is None and est.kernel in ("rbf", "laplacian"):
+        # By range: a constant column may have a standard deviation of rounding, not of zero.
+        spread = data.X.std(axis=0)[np.ptp(data.X, axis=0) > 0]
+        if len(spread) and spread.max() > 100.0 * spread.min():
+            warn_user(
+                f"Columns of X have standard deviations from {spread.min():.3g} to "
+                f"{spread.max():.3g}; the kernel sees only the largest. Standardise first, e.g. "
+                f"make_pipeline(StandardScaler(), model) or fairspan.table_encoder.",
+                DataWarning,
+            )
+    if est.feature_map is None and est.kernel in ("linear", "poly", "polynomial", "sigmoid"):
+        _warn_far_from_origin(data, linear=est.kernel == "linear")
+
+
+def _warn_far_from_origin(data: Data, *, linear: bool) -> None:
+    """Kernels of inner products see the origin: far from it all rows look alike."""
+    spread = data.X.std(axis=0)
+    varies = np.ptp(data.X, axis=0) > 0
+    ratio = np.abs(data.X.mean(axis=0))[varies] / spread[varies]
+    far = float(ratio.max(initial=0.0))
+    where = f"A column of X lies {far:.2g} standard deviations from 0"
+    remedy = "Standardise first, e.g. make_pipeline(StandardScaler(), model)."
+    if linear and far > _FAR_LINEAR:
+        # A linear function takes the offset out again, at the price of the digits that it took.
+        left = far * np.finfo(np.float64).eps
+        warn_user(
+            f"{where}: rounding alone leaves predictions a correlation of up to about {left:.0e} with "
+            f"the protected attributes. {remedy}",
+            NumericalWarning,
+        )
+    elif not linear and far > 1e3:
+        warn_user(
+            f"{where}, where this kernel can hardly tell its values apart. {remedy}", DataWarning
+        )
+
+
+def _warn_sensitive_columns(est: Any, data: Data) -> None:
+    """Columns of X that are a protected attribute, or the indicator of one of its levels."""
+    for attribute in data.sensitive.values():
+        # Rows without S say nothing about whether a column of X repeats S.
+        known = ~attribute.missing
+        X, values = (
+            (data.X, attribute.values) if known.all() else (data.X[known], attribute.values[known])
+        )
+        if len(X) < 3:
+            continue
+        centred = X - X.mean(axis=0)
+        norms = np.sqrt(np.einsum("ij,ij->j", centred, centred))
+        distinct, codes = np.unique(values, return_inverse=True)
+        columns = [values.astype(np.float64)] if values.dtype.kind == "f" else []
+        if len(distinct) <= MAX_INTEGER_CATEGORIES:
+            columns += [(codes == h).astype(np.float64) for h in range(len(distinct))]
+        S = np.stack(columns, axis=1) if columns else np.zeros((len(X), 0))
+        S -= S.mean(axis=0)
+        scale = np.outer(np.sqrt(np.einsum("ij,ij->j", S, S)), norms)
+        cosine = np.divide(np.abs(S.T @ centred), scale, out=np.zeros(scale.shape), where=scale > 0)
+        found = np.flatnonzero((cosine > 1.0 - 1e-12).any(axis=0))
+        if len(found):
+            names = ", ".join(_column_label(est, int(j)) for j in found[:5])
+            warn_user(
+                f"X holds the protected attribute {attribute.name!r} itself, or the indicator of a "
+                f"level of it (up to scale): column {names}. It stays, which makes an S-aware model: "
+                f"prediction then needs S. Drop the column for an S-blind one.",
+                DataWarning,
+            )

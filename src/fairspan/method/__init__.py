@@ -1,0 +1,1 @@
+"""The mathematics of the kernel method: arrays in, arrays out, no estimator."""

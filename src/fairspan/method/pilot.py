@@ -1,0 +1,247 @@
+"""The pilot: what is frozen before the first moment is taken; and the pass that uses it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairspan._system import track
+from fairspan.method.accumulate import Accumulator
+from fairspan.method.codes import Cells, Coder, CrossedCoder
+from fairspan.method.data import Attribute, Codes, Data
+from fairspan.method.features import (
+    LandmarkMap,
+    TransformerMap,
+)
+from fairspan.method.folds import FoldCounter, PositionFolds
+from fairspan.method.linalg import Array, home_of, to_home
+from fairspan.method.moments import Moments
+from fairspan.method.row_sketch import RowSketch
+
+Counter = FoldCounter | PositionFolds
+
+N_FOLDS = 5
+_BLOCK_ROWS = 2048
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Codes of a block of rows, in sample order."""
+
+    cells: Codes
+    strata: Codes  # (n, k): what folds are balanced over
+    levels: Codes  # (n, coded variables)
+    values: Array  # (n, numeric variables)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Frozen before the pass: feature map, category lists, slice edges, cells, folds."""
+
+    features: LandmarkMap | TransformerMap
+    gamma: float | None
+    coders: tuple[Coder | CrossedCoder, ...]
+    target: Coder | None
+    code_target: bool
+    cells: Cells
+    n_folds: int
+    fold_offset: int
+    residual: dict[str, dict[str, float]]
+    fingerprint: str = ""
+    fold_rule: str = "strata"  # or "position": the same folds for any partition of a stream
+    precision: str = "float64"  # or "float32": of moments taken on a device that is slow at float64
+
+    @property
+    def target_is_numeric(self) -> bool:
+        """The target is a number to regress on, not a class."""
+        return self.target is not None and self.target.kind == "continuous"
+
+    @property
+    def level_sizes(self) -> tuple[int, ...]:
+        """Levels of every coded variable: the attributes, then the target if coded."""
+        sizes = tuple(coder.n_levels for coder in self.coders)
+        return (*sizes, self.target.n_levels) if self.code_target and self.target else sizes
+
+    @property
+    def numeric(self) -> tuple[Coder, ...]:
+        """Numeric variables: continuous attributes, then a numeric target."""
+        attributes = tuple(
+            c for c in self.coders if isinstance(c, Coder) and c.kind == "continuous"
+        )
+        if self.target is not None and self.target_is_numeric:
+            return (*attributes, self.target)
+        return attributes
+
+    def target_position(self) -> tuple[str, int]:
+        """Where the target's statistics are: ("levels" or "columns", index)."""
+        if self.target_is_numeric:
+            return "columns", len(self.numeric) - 1
+        return "levels", len(self.coders)
+
+    def _check_same_variables(self, data: Data) -> None:
+        """A later block must bring the variables that the estimator was prepared with."""
+        parts = [c.parts if isinstance(c, CrossedCoder) else (c,) for c in self.coders]
+        strata = () if self.cells.strata is None else self.cells.strata.parts
+        for role, given, known in (
+            ("sensitive_features", data.sensitive, [p.name for part in parts for p in part]),
+            ("control_features", data.control, [p.name for p in strata]),
+        ):
+            if set(given) != set(known):
+                msg = (
+                    f"{role} has the columns {list(given)}, but the estimator was prepared with "
+                    f"{known}. Give the same columns, by the same names, to every block."
+                )
+                raise ValueError(msg)
+        if self.target is not None and data.y is None:
+            msg = "The estimator was prepared with y, so every block needs y."
+            raise ValueError(msg)
+
+    def encode(self, data: Data) -> Encoded:
+        """Codes of clean rows under the frozen rules."""
+        self._check_same_variables(data)
+        y = {} if data.y is None else {"y": data.y}
+        coded = [coder.codes(data.sensitive) for coder in self.coders]
+        target = None if self.target is None else self.target.codes(y)
+        levels = [*coded, target] if self.code_target and target is not None else coded
+        strata = coded if target is None else [*coded, target]
+        merged: Mapping[str, Attribute] = {**data.sensitive, **y}
+        values = [coder.column(merged) for coder in self.numeric]
+        n, home = data.n, home_of(data.X)
+        return Encoded(
+            self.cells.assign(target, data.control, n, home),
+            _side_by_side(strata, n, np.intp, home),
+            _side_by_side(levels, n, np.intp, home),
+            _side_by_side(values, n, np.float64, home),
+        )
+
+    def empty_moments(self) -> Moments:
+        """Moments of no rows under this pilot."""
+        return Moments.empty(
+            self.fingerprint,
+            self.cells.n_groups,
+            self.n_folds,
+            self.level_sizes,
+            len(self.numeric),
+            self.features.n_columns,
+        )
+
+    def counter(self) -> Counter:
+        """Fresh fold counters."""
+        rule = PositionFolds if self.fold_rule == "position" else FoldCounter
+        return rule(self.n_folds, self.fold_offset)
+
+
+def _side_by_side(columns: list[Any], n: int, dtype: type, home: Any) -> Any:
+    """Columns as one matrix, in a tensor where the rows are in one."""
+    if not columns:
+        return to_home(np.empty((n, 0), dtype=np.dtype(dtype)), home)
+    if home is None:
+        return np.stack(columns, axis=1)
+    import torch  # there is a tensor, so it is installed
+
+    return torch.stack([to_home(column, home) for column in columns], dim=1)
+
+
+def move_to(counter: Counter, start: Any) -> None:
+    """Let the next row be the one at this place in all the data."""
+    whole = isinstance(start, int | np.integer) and not isinstance(start, bool)
+    if not whole or start < 0:
+        msg = f"start={start!r} is not allowed; give the place of the block's first row, 0 or more."
+        raise ValueError(msg)
+    if not isinstance(counter, PositionFolds):
+        msg = (
+            "start needs folds that are dealt by place: call `prepare(..., folds='position')` before "
+            "partial_fit, or leave start out."
+        )
+        raise ValueError(msg)
+    counter.position = int(start)
+
+
+class MomentsPass:
+    """A pass over rows on the processor: moments of earlier rows, and of all that is added."""
+
+    def __init__(self, pilot: Pilot, moments: Moments) -> None:
+        self._pilot = pilot
+        self._accumulator = Accumulator(moments)
+        self._row_sketch = moments.row_sketch or RowSketch.empty(moments.fingerprint)
+        self.whole, self.place = True, 0  # no block is half added; where the last one ended
+
+    def add(self, data: Data, counter: Counter, *, verbose: int = 0) -> None:
+        """Add a block; ``counter`` advances."""
+        pilot, position = self._pilot, counter.position
+        if data.n == 0:
+            counter.assign(np.empty((0, 1), dtype=np.intp), None, data.given)
+            self.place = counter.position
+            return
+        encoded = pilot.encode(data)
+        folds = counter.assign(encoded.strata, data.index, data.given)
+        groups = encoded.cells * pilot.n_folds + folds
+        # Sorting X (p columns) puts each group's rows side by side before the D kernel columns exist.
+        order = np.argsort(groups, kind="stable")
+        starts = range(0, data.n, _BLOCK_ROWS)
+        out = self._accumulator.buffer(min(_BLOCK_ROWS, data.n))
+        columns = pilot.features.columns_into(out)
+        label = f"moments of {data.n:,} rows"
+        self.whole = False
+        for start in track(starts, len(starts), label, verbose=verbose):
+            rows = order[start : start + _BLOCK_ROWS]
+            self._accumulator.add(
+                columns(data.X[rows]),
+                groups[rows],
+                encoded.levels[rows],
+                encoded.values[rows],
+                None if data.weights is None else data.weights[rows],
+            )
+        # At the end of every block, so that looking at the moments in between changes no bit.
+        self._accumulator.settle()
+        log_weight = 0.0 if data.weights is None else float(np.log(data.weights).sum())
+        self._accumulator.note(log_weight, position, pilot.features.columns(data.X[:1])[0])
+        self._row_sketch = self._row_sketch.add(data.X)
+        self.place = counter.position
+        self.whole = True
+
+    def moments(self) -> Moments:
+        """Moments so far; the next :meth:`add` writes into the same memory."""
+        return replace(self._accumulator.finish(), row_sketch=self._row_sketch)
+
+
+def fingerprint(pilot: Pilot, probe: Array | None = None) -> str:
+    """Hash of everything that must agree before moments may be added.
+
+    A user's transformer is known by what it makes of the rows of ``probe``.
+    """
+    digest = hashlib.sha256()
+
+    def feed(value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            digest.update(str((value.dtype.str, value.shape)).encode())
+            digest.update(np.ascontiguousarray(value).tobytes())
+        elif is_dataclass(value) and not isinstance(value, type):
+            for item in fields(value):
+                if item.name not in ("fingerprint", "residual"):
+                    digest.update(item.name.encode())
+                    feed(getattr(value, item.name))
+        elif isinstance(value, dict):
+            for key in sorted(value):
+                digest.update(str(key).encode())
+                feed(value[key])
+        elif isinstance(value, list | tuple):
+            digest.update(str(len(value)).encode())
+            for item in value:
+                feed(item)
+        elif callable(value):
+            name = getattr(value, "__qualname__", type(value).__qualname__)
+            digest.update(f"{getattr(value, '__module__', '')}.{name}".encode())
+        elif value is None or isinstance(value, str | int | float | bool | np.generic):
+            digest.update(repr(value).encode())
+        else:  # a fitted transformer: what it does to a few rows is its identity
+            digest.update(type(value).__qualname__.encode())
+
+    if isinstance(pilot.features, TransformerMap) and probe is not None:
+        feed(pilot.features.columns(probe))
+    feed(pilot)
+    return digest.hexdigest()

@@ -1,0 +1,341 @@
+"""Sufficient dimension reduction from moments: directions, their number, their ridge (METHOD 4).
+
+The paper's unsymmetric n x n problem ``Gamma K A = tau (Delta + n eta I) A`` (eq. rkhs-eig) is, with
+w = Phi'A, the symmetric D x D pencil ``Sig_T w = tau (Sig_W + eta I) w``. The default pencil is
+kernel ridge regression of the whitened codes, whose squared canonical correlations lambda = 1 - 1/tau
+lie in [0, 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.stats
+
+from fairspan.exceptions import NumericalError, NumericalWarning, warn_user
+from fairspan.method.linalg import Array, Tridiagonal, cholesky_factor
+from fairspan.method.moments import ColumnStats, LevelStats, Moments, Pooled, kish
+
+__all__ = [
+    "MIN_ROWS",
+    "MIN_SHARE",
+    "CodeBlock",
+    "Directions",
+    "canonical_directions",
+    "column_block",
+    "gcv_ridge",
+    "kfold_errors",
+    "kfold_ridge",
+    "level_block",
+    "n_directions_by_test",
+    "paper_directions",
+    "ridge_factor",
+    "ridge_grid",
+    "target_covariance",
+    "usable_levels",
+]
+
+MIN_ROWS = 5
+# Levels with a smaller share of the weight are left out. If the mean of a group with share p lies g
+# standard deviations off, the correlation is g sqrt(p). Certificates show correlations down to 1e-10,
+# so "<1e-10" means g < 1e-5 for all groups above this share, but nothing for a share of 1e-20. The
+# rounding of g is about 2e-16 / sqrt(p), 2e-11 at this share.
+MIN_SHARE = 1e-10
+_GRID_DECADES = (-7.0, 0.0)
+_GRID_STEP = 0.25
+TEST_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class CodeBlock:
+    """Covariance of psi with the whitened codes of one attribute in one cell.
+
+    ``delta`` is already multiplied by ``sqrt(T_b / T_c)`` when the block uses only weight T_b of
+    the cell's T_c (codes zero on the rows left out), so that multiple correlations stay in [0, 1].
+    """
+
+    delta: Array  # (D, r)
+    n_effective: float  # Kish size of the rows used
+    n_rows: int
+    left_out: tuple[int, ...] = ()  # categories with too few rows or too little weight
+    merged: int = 0  # slices merged into a neighbour
+
+    @property
+    def rank(self) -> int:
+        """Number of codes r."""
+        return int(self.delta.shape[1])
+
+
+def usable_levels(
+    rows: Sequence[int], weight: Sequence[float] | None = None, *, ordered: bool, min_rows: int
+) -> list[list[int]]:
+    """Levels to use, as groups of level indices.
+
+    A level needs ``min_rows`` rows and more than ``MIN_SHARE`` of the weight. A *slice* with less is
+    merged with its smaller neighbour, never dropped (dropping lost 34 % of rows and left an in-cell
+    correlation of .46); a *category* with less is left out.
+    """
+    weight = rows if weight is None else weight
+    least = MIN_SHARE * sum(weight)
+
+    def size(group: list[int]) -> int:
+        return sum(rows[h] for h in group)
+
+    def enough(group: list[int]) -> bool:
+        return size(group) >= min_rows and sum(weight[h] for h in group) > least
+
+    groups = [[h] for h, n in enumerate(rows) if n > 0]
+    if not ordered:
+        return [group for group in groups if enough(group)]
+    while len(groups) > 1:
+        small = min(range(len(groups)), key=lambda i: (enough(groups[i]), size(groups[i])))
+        if enough(groups[small]):
+            break
+        neighbours = [i for i in (small - 1, small + 1) if 0 <= i < len(groups)]
+        partner = min(neighbours, key=lambda i: size(groups[i]))
+        low, high = sorted((small, partner))
+        groups[low : high + 1] = [groups[low] + groups[high]]
+    return groups
+
+
+def level_block(
+    stats: LevelStats, cell_weight: float, *, ordered: bool, min_rows: int = MIN_ROWS
+) -> CodeBlock | None:
+    """Block of a coded attribute; None when fewer than two levels have enough rows and weight."""
+    groups = usable_levels(
+        stats.rows.tolist(), stats.weight.tolist(), ordered=ordered, min_rows=min_rows
+    )
+    occurring = [h for h, n in enumerate(stats.rows.tolist()) if n > 0]
+    used = [h for group in groups for h in group]
+    if len(groups) < 2:
+        return None
+    weight = np.array([stats.weight[group].sum() for group in groups])
+    mean = np.stack([stats.weight[g] @ stats.mean[g] for g in groups]) / weight[:, None]
+    total = float(weight.sum())
+    p = weight / total
+    # Cov(psi, 1[level h]) is (mean_h - mean) p_h. The covariance of the indicators is Q (I - qq') Q with
+    # q = sqrt(p) and Q = diag(q), so Q^-1 B whitens them for any orthonormal basis B of the complement
+    # of q: k - 1 codes of k levels, without a cut between small eigenvalues and zero.
+    root = np.sqrt(p)
+    codes = scipy.linalg.null_space(root[None])
+    return CodeBlock(
+        ((mean - p @ mean) * root[:, None]).T @ codes * np.sqrt(total / cell_weight),
+        kish(total, float(stats.weight2[used].sum())),
+        int(stats.rows[used].sum()),
+        tuple(h for h in occurring if h not in used),
+        len(used) - len(groups),
+    )
+
+
+def column_block(
+    stats: ColumnStats, cell_weight: float, min_rows: int = MIN_ROWS
+) -> CodeBlock | None:
+    """Block of a numeric attribute used as it is; None when it is constant in the cell."""
+    if stats.rows < 2 * min_rows or stats.square <= 1e-20 * stats.weight * max(
+        stats.mean**2, 1e-300
+    ):
+        return None
+    delta = stats.cross / np.sqrt(stats.square * stats.weight)
+    return CodeBlock(
+        (delta * np.sqrt(stats.weight / cell_weight))[:, None],
+        kish(stats.weight, stats.weight2),
+        stats.rows,
+    )
+
+
+@dataclass(frozen=True)
+class Directions:
+    """Canonical directions of a block: ``(Sig+eta)^-1/2 Delta = U diag(lambda^1/2) A'``."""
+
+    lam: Array  # (r,), descending, in [0, 1)
+    codes: Array  # A, (r, r): which combination of codes each direction predicts
+    functions: Array  # W = (Sig+eta)^-1/2 U, (D, r)
+    eta: float
+
+
+def canonical_directions(
+    cov: Array, delta: Array, eta: float, factor: Array | None = None
+) -> Directions:
+    """Kernel ridge regression of the codes, by one Cholesky factor.
+
+    With ``Sig + eta I = L L'`` the singular values and right vectors of ``L^-1 Delta`` are those of
+    ``(Sig+eta)^-1/2 Delta``, and ``W = L^-T U``: no matrix square root is formed. A caller that has L
+    already passes it as ``factor``.
+    """
+    factor = ridge_factor(cov, eta) if factor is None else factor
+    white = scipy.linalg.solve_triangular(factor, delta, lower=True, check_finite=False)
+    U, singular, At = scipy.linalg.svd(white, full_matrices=False, check_finite=False)
+    W = scipy.linalg.solve_triangular(factor, U, lower=True, trans="T", check_finite=False)
+    return Directions(singular**2, At.T, W, eta)
+
+
+def paper_directions(total: Array, within: Array, eta: float, m: int) -> tuple[Array, Array]:
+    """The paper's pencil (eq. rkhs-eig, Alg. 2 line 3): the m largest tau and their functions."""
+    size = len(total)
+    m = min(m, size)
+    try:
+        tau, W = scipy.linalg.eigh(
+            total, _shifted(within, eta), subset_by_index=(size - m, size - 1), check_finite=False
+        )
+    except np.linalg.LinAlgError as error:
+        msg = (
+            f"method='paper' needs a within-group covariance that is positive definite in floating "
+            f"point, which the ridge {eta:.3g} does not make it. Raise `eta`."
+        )
+        raise NumericalError(msg) from error
+    return tau[::-1].copy(), W[:, ::-1].copy()
+
+
+def within_cov(pooled: Pooled, stats: LevelStats) -> Array:
+    """Within-level covariance ``Sig_T - Sig_B`` of the pooled rows."""
+    seen = stats.weight > 0.0
+    spread = (stats.mean[seen] - pooled.mean) * np.sqrt(stats.weight[seen] / pooled.weight)[:, None]
+    return np.asarray(pooled.cov - spread.T @ spread)
+
+
+def ridge_grid(trace: float, *, deeper: float = 0.0) -> Array:
+    """``tr(Sig) 10^-7 .. 10^0`` in quarter decades; ``deeper`` starts that many decades lower."""
+    low, high = _GRID_DECADES
+    low -= np.ceil(deeper / _GRID_STEP) * _GRID_STEP
+    return trace * 10.0 ** np.arange(low, high + _GRID_STEP / 2, _GRID_STEP)
+
+
+def gcv_ridge(tri: Tridiagonal, spectrum: Array, block: CodeBlock) -> tuple[float, bool]:
+    """Eta by generalised cross-validation of the codes' regression; True if at an end of the grid.
+
+    ``[r - sum_i |v_i'Delta|^2 (mu_i+2eta)/(mu_i+eta)^2] / (1 - (1+sum_i mu_i/(mu_i+eta))/n)^2``,
+    where ``(mu+2eta)/(mu+eta)^2 = 1/(mu+eta) + eta/(mu+eta)^2`` needs only shifted solves.
+    """
+    rotated = tri.rotate(block.delta)
+    n = block.n_effective
+    grid = ridge_grid(float(spectrum.sum()))
+    scores = np.full(len(grid), np.inf)
+    for i, eta in enumerate(grid):
+        dof = 1.0 + float((spectrum / (spectrum + eta)).sum())
+        if dof >= n * (1.0 - 1e-9):
+            continue
+        solved = tri.solve_rotated(rotated, eta)
+        explained = float((rotated * solved).sum() + eta * (solved**2).sum())
+        scores[i] = (block.rank - explained) / (1.0 - dof / n) ** 2
+    best = int(np.argmin(scores))
+    if not np.isfinite(scores[best]):
+        best = len(grid) - 1
+    usable = np.flatnonzero(np.isfinite(scores))
+    edge = best == len(grid) - 1 or (len(usable) > 0 and best == usable[0])
+    return float(grid[best]), bool(edge)
+
+
+def target_covariance(
+    pooled: Pooled, target: LevelStats | ColumnStats
+) -> tuple[Array, Array, Array]:
+    """Cov(psi, y), mean and variance of y: one column if numeric, one-hot columns if classes."""
+    if isinstance(target, ColumnStats):
+        cross = target.cross[:, None] / target.weight
+        return cross, np.array([target.mean]), np.array([target.square / target.weight])
+    p = target.weight / pooled.weight
+    gap = (target.mean - pooled.mean) * p[:, None]
+    return gap.T.copy(), p, p * (1.0 - p)
+
+
+def kfold_errors(moments: Moments, target: tuple[str, int], grid: Array) -> Array:
+    """Held-out weighted squared error of kernel ridge at every eta of the grid, from moments alone.
+
+    ``target`` is ("levels" or "columns", index). Summed over one-hot columns for classes.
+    """
+    errors = np.zeros(len(grid))
+    for fold in range(moments.n_folds):
+        mask = np.arange(moments.n_folds) == fold
+        test, train = moments.pool(folds=mask), moments.pool(folds=~mask)
+        if test.rows == 0 or train.rows == 0:
+            continue
+        c_test, y_test, v_test = target_covariance(test, _target_of(test, target))
+        c_train, y_train, _ = target_covariance(train, _target_of(train, target))
+        tri = Tridiagonal.of(train.cov)
+        rotated = tri.rotate(c_train)
+        # All ridges at once: one product with (outputs * grid) columns for the quadratic form.
+        solved = np.concatenate([tri.solve_rotated(rotated, eta) for eta in grid], axis=1)
+        W = tri.rotate_back(solved)
+        shift = np.tile(y_test - y_train, len(grid)) - (test.mean - train.mean) @ W
+        quad = np.einsum("ij,ij->j", W, test.scatter @ W) / test.weight
+        lin = np.einsum("ij,ij->j", W, np.tile(c_test, (1, len(grid))))
+        mse = np.tile(v_test, len(grid)) - 2.0 * lin + quad + shift**2
+        errors += test.weight * mse.reshape(len(grid), -1).sum(axis=1)
+    return errors
+
+
+def kfold_ridge(moments: Moments, target: tuple[str, int]) -> float:
+    """eta_y: the ridge of the smallest K-fold error over the grid of the total covariance."""
+    total = moments.pool()
+    grid = ridge_grid(float(np.trace(total.cov)))
+    errors = kfold_errors(moments, target, grid)
+    best = int(np.argmin(errors))
+    if best in (0, len(grid) - 1):
+        end = "smallest" if best == 0 else "largest"
+        reason = "the labels look noise-free" if best == 0 else "X seems to say little about y"
+        warn_user(
+            f"Cross-validation chose the {end} ridge of its grid (alpha="
+            f"{grid[best] * total.weight:.3g}): {reason}. Pass `alpha` to decide yourself.",
+            NumericalWarning,
+        )
+    return float(grid[best])
+
+
+def n_directions_by_test(
+    directions: Directions,
+    cov: Array,
+    spectrum: Array,
+    n: float,
+    level: float = TEST_LEVEL,
+    factor: Array | None = None,
+) -> tuple[int, list[float]]:
+    """Raise k until ``T_k = n sum_{i>k} lambda_i`` is not rejected against ``a chi2_nu``.
+
+    Returns k and the p-values met on the way; a last NaN says that the test could not be made and
+    all directions are kept. It tests the rank of Cov(psi, codes), nothing more.
+    """
+    lam, W, eta = directions.lam, directions.functions, directions.eta
+    r = len(directions.codes)  # the codes' own number, also where D < r leaves fewer lambda
+    ratio = spectrum / (spectrum + eta)
+    tr_b, tr_b2 = float(ratio.sum()), float((ratio**2).sum())
+    SW = cov @ W
+    factor = ridge_factor(cov, eta) if factor is None else factor
+    half = scipy.linalg.solve_triangular(factor, SW, lower=True, check_finite=False)
+    WSW, WSSW = W.T @ SW, half.T @ half
+    p_values: list[float] = []
+    for k in range(len(lam)):
+        d1 = tr_b - float(np.trace(WSW[:k, :k]))
+        d2 = tr_b2 - 2.0 * float(np.trace(WSSW[:k, :k])) + float((WSW[:k, :k] ** 2).sum())
+        free, p = n - 1.0 - k, r - k
+        if d1 <= 1e-10 * tr_b:
+            return k, p_values  # the k directions hold all the variance there is
+        if free - p <= 0.0 or d2 <= d1**2 / free:
+            # More free directions than rows: no null distribution. Removing too much is the safe side.
+            return len(lam), [*p_values, float("nan")]
+        mean = n * p * d1 / free
+        var = 2.0 * n**2 * p * (free - p) / ((free - 1.0) * free * (free + 2.0))
+        var *= d2 - d1**2 / free
+        statistic = n * float(lam[k:].sum())
+        scale, dof = var / (2.0 * mean), 2.0 * mean**2 / var
+        p_values.append(float(scipy.stats.chi2.sf(statistic / scale, dof)))
+        if p_values[-1] > level:
+            return k, p_values
+    return len(lam), p_values
+
+
+def _target_of(pooled: Pooled, target: tuple[str, int]) -> LevelStats | ColumnStats:
+    kind, index = target
+    return pooled.levels[index] if kind == "levels" else pooled.columns[index]
+
+
+def ridge_factor(cov: Array, eta: float) -> Array:
+    """Cholesky factor of ``Sig + eta I``."""
+    return cholesky_factor(_shifted(cov, eta), "the covariance of the features plus its ridge")[0]
+
+
+def _shifted(matrix: Array, eta: float) -> Array:
+    out = matrix.copy()
+    out.flat[:: len(out) + 1] += eta
+    return out

@@ -1,0 +1,233 @@
+"""Gaps between groups in decisions, with the names and definitions of fairlearn.
+
+Two things differ from fairlearn. Several attributes are taken one by one and the worst counts;
+``intersectional=True`` crosses them, as fairlearn always does. And what fairlearn fills with zero
+(a rate in a group without such rows) is an error here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from fairspan.metrics.inputs import (
+    SensitiveKind,
+    check_decisions,
+    choose_positive,
+    is_positive,
+    read,
+    unknown_pos_label,
+)
+
+Cell = Literal["all", "positive", "negative"]
+Rates: TypeAlias = list[tuple[str, dict[str, float]]]
+
+
+def _rates(
+    given: Sequence[Cell],
+    y_true: Any,
+    y_pred: Any,
+    sensitive_features: Any,
+    pos_label: Any,
+    sample_weight: Any,
+    sensitive_kind: SensitiveKind,
+    n_bins: int,
+    intersectional: bool,
+) -> Rates:
+    """P(y_pred = pos_label | group, cell) by group, for every attribute and cell ``given``."""
+    rows, (actual, decided) = read(
+        sensitive_features,
+        sensitive_kind,
+        sample_weight,
+        y_true=y_true,
+        y_pred=y_pred,
+    )
+    check_decisions(decided, actual, "y_pred", "y_true")
+    pos_label = choose_positive(pos_label, actual, decided)
+    positive, selected = is_positive(actual, pos_label), is_positive(decided, pos_label)
+    if not (positive.any() or selected.any()):
+        raise unknown_pos_label(pos_label, actual)
+    cells = {
+        "all": (np.ones_like(positive), ""),
+        "positive": (positive, f"y_true = {pos_label!r}"),
+        "negative": (~positive, f"y_true other than {pos_label!r}"),
+    }
+    out: Rates = []
+    for name, codes, labels in rows.groups(n_bins, intersectional):
+        for cell, condition in map(cells.__getitem__, given):
+            mass = np.bincount(codes[cell], rows.weight[cell], minlength=len(labels))
+            if not mass.all():
+                empty = labels[int(np.argmin(mass))]
+                raise ValueError(f"no rows with {condition} and {name} = {empty!r}")
+            hit = cell & selected
+            share = np.bincount(codes[hit], rows.weight[hit], minlength=len(labels)) / mass
+            out.append((name, dict(zip(labels, np.minimum(share, 1.0).tolist(), strict=True))))
+    return out
+
+
+def _largest_gap(rates: Rates) -> float:
+    return max(max(r.values()) - min(r.values()) for _, r in rates)
+
+
+def selection_rates(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    pos_label: Any = None,
+    sample_weight: Any = None,
+    sensitive_kind: SensitiveKind = "auto",
+    n_bins: int = 10,
+    intersectional: bool = False,
+) -> dict[str, dict[str, float]]:
+    """Share of positive decisions in every group, ``P(y_pred = pos_label | S = s)``.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels. Only used to tell a class that is never chosen from a wrong ``pos_label``.
+    y_pred : array-like of shape (n_samples,)
+        Decisions.
+    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_attributes)
+        Protected attributes: list, array, mapping, or pandas / polars Series or DataFrame.
+    pos_label : label, default=None
+        The favourable decision; with more than two classes, all others are one class. None: 1, if
+        that is the larger of the labels; for other labels name it.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights; weight k is k copies of the row.
+    sensitive_kind : str, sequence or mapping, default="auto"
+        "auto", "categorical" or "continuous", for all attributes or one for each.
+    n_bins : int, default=10
+        Number of quantile slices a continuous attribute is cut into.
+    intersectional : bool, default=False
+        Cross all attributes into one (what fairlearn always does) instead of taking each alone.
+
+    Returns
+    -------
+    dict
+        Attribute name -> group name -> rate. Slices are named by their edges.
+    """
+    options = pos_label, sample_weight, sensitive_kind, n_bins, intersectional
+    rates = _rates(["all"], y_true, y_pred, sensitive_features, *options)
+    return dict(rates)
+
+
+def demographic_parity_difference(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    pos_label: Any = None,
+    sample_weight: Any = None,
+    sensitive_kind: SensitiveKind = "auto",
+    n_bins: int = 10,
+    intersectional: bool = False,
+) -> float:
+    """Largest minus smallest selection rate, ``max_s P(yhat=1 | S=s) - min_s P(yhat=1 | S=s)``.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, pos_label, sample_weight, sensitive_kind, n_bins, \
+intersectional
+        As in :func:`selection_rates`.
+
+    Returns
+    -------
+    float
+        In [0, 1], 0 is parity; the largest over the attributes.
+    """
+    options = pos_label, sample_weight, sensitive_kind, n_bins, intersectional
+    rates = _rates(["all"], y_true, y_pred, sensitive_features, *options)
+    return _largest_gap(rates)
+
+
+def demographic_parity_ratio(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    pos_label: Any = None,
+    sample_weight: Any = None,
+    sensitive_kind: SensitiveKind = "auto",
+    n_bins: int = 10,
+    intersectional: bool = False,
+) -> float:
+    """Smallest over largest selection rate, ``min_s P(yhat=1 | S=s) / max_s P(yhat=1 | S=s)``.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, pos_label, sample_weight, sensitive_kind, n_bins, \
+intersectional
+        As in :func:`selection_rates`.
+
+    Returns
+    -------
+    float
+        In [0, 1], 1 is parity; the smallest over the attributes. 1 if nobody is selected.
+    """
+    options = pos_label, sample_weight, sensitive_kind, n_bins, intersectional
+    rates = _rates(["all"], y_true, y_pred, sensitive_features, *options)
+    spans = [(min(r.values()), max(r.values())) for _, r in rates]
+    return min(low / high if high > 0 else 1.0 for low, high in spans)
+
+
+def equalized_odds_difference(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    pos_label: Any = None,
+    sample_weight: Any = None,
+    sensitive_kind: SensitiveKind = "auto",
+    n_bins: int = 10,
+    intersectional: bool = False,
+) -> float:
+    """Larger of the gaps in true and in false positive rates.
+
+    ``max_{y in {0,1}} [max_s P(yhat=1 | S=s, Y=y) - min_s P(yhat=1 | S=s, Y=y)]``.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, pos_label, sample_weight, sensitive_kind, n_bins, \
+intersectional
+        As in :func:`selection_rates`; every group needs rows of both classes.
+
+    Returns
+    -------
+    float
+        In [0, 1], 0 is parity; the largest over the attributes.
+    """
+    options = pos_label, sample_weight, sensitive_kind, n_bins, intersectional
+    rates = _rates(["positive", "negative"], y_true, y_pred, sensitive_features, *options)
+    return _largest_gap(rates)
+
+
+def equal_opportunity_difference(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    pos_label: Any = None,
+    sample_weight: Any = None,
+    sensitive_kind: SensitiveKind = "auto",
+    n_bins: int = 10,
+    intersectional: bool = False,
+) -> float:
+    """Gap in true positive rates, ``max_s P(yhat=1 | S=s, Y=1) - min_s P(yhat=1 | S=s, Y=1)``.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, pos_label, sample_weight, sensitive_kind, n_bins, \
+intersectional
+        As in :func:`selection_rates`; every group needs rows of the positive class.
+
+    Returns
+    -------
+    float
+        In [0, 1], 0 is parity; the largest over the attributes.
+    """
+    options = pos_label, sample_weight, sensitive_kind, n_bins, intersectional
+    rates = _rates(["positive"], y_true, y_pred, sensitive_features, *options)
+    return _largest_gap(rates)

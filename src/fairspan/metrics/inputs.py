@@ -1,0 +1,272 @@
+"""How the metrics read their input: scores, labels, weights and protected attributes."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairspan.exceptions import DataWarning, warn_user
+from fairspan.inputs.alignment import align_rows
+from fairspan.inputs.columns import as_array, read_attributes, refuse_dates, unmasked
+from fairspan.method.codes import Coder, CrossedCoder, infer_kinds, warn_of_doubtful_labels
+from fairspan.method.data import Attribute, Codes, Kind
+from fairspan.method.linalg import Array
+
+Labels: TypeAlias = NDArray[Any]
+Mask: TypeAlias = NDArray[np.bool_]
+SensitiveKind: TypeAlias = str | Sequence[str] | Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Protected attributes and weights of the rows a metric is taken on."""
+
+    attributes: dict[str, Attribute]
+    kinds: dict[str, Kind]
+    weight: Array
+
+    def take(self, mask: Mask) -> Rows:
+        """Some of the rows; the kinds stay those of all rows."""
+        some = {name: attribute.take(mask) for name, attribute in self.attributes.items()}
+        return Rows(some, self.kinds, self.weight[mask])
+
+    def groups(
+        self, n_bins: int, intersectional: bool = False
+    ) -> Iterator[tuple[str, Codes, tuple[str, ...]]]:
+        """Per attribute: name, group of each row, group names. Continuous ones are sliced."""
+        check_bins(n_bins)
+        parts: list[Coder] = []
+        for name, attribute in self.attributes.items():
+            coder = Coder.learn(attribute, self.kinds[name], n_bins, self.weight)
+            if coder.n_levels < 2:
+                raise ValueError(f"sensitive feature {name!r} is constant: no groups to compare")
+            parts.append(coder)
+        crossed = [CrossedCoder.learn(parts, self.attributes)] if intersectional else []
+        for used in crossed or parts:
+            yield used.name, used.codes(self.attributes), used.labels
+
+
+def check_bins(n_bins: Any) -> None:
+    """Refuse what is no number of slices."""
+    whole = isinstance(n_bins, numbers.Integral) and not isinstance(n_bins, bool)
+    if not whole or n_bins < 2:
+        raise ValueError(f"n_bins must be at least 2, a whole number; got {n_bins!r}")
+
+
+def read_labels(data: Any, what: str) -> Labels:
+    """One column of labels or target values, as the user wrote them."""
+    try:
+        labels = as_array(data)
+    except ValueError:
+        raise ValueError(
+            f"{what} holds sequences of several lengths; give one value per row"
+        ) from None
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"{what} must be one column, got shape {labels.shape}")
+    (column,) = read_attributes({what: labels}, len(labels), what, what).values()
+    if column.missing.any():
+        raise ValueError(f"{what} is missing (NaN or None) in {column.missing.sum()} rows")
+    return labels
+
+
+def read_scores(data: Any, what: str = "scores") -> Array:
+    """Real-valued scores of shape (n, n_outputs)."""
+    try:
+        scores = np.asarray(unmasked(data))
+    except ValueError:
+        raise ValueError(
+            f"{what} has rows of several lengths; give one number per output"
+        ) from None
+    refuse_dates(scores, what)
+    if scores.dtype.kind == "c":
+        raise ValueError(f"{what} must be real numbers, got complex ones")
+    if scores.ndim not in (1, 2) or scores.size == 0:
+        raise ValueError(f"{what} must be 1D or 2D and not empty, got shape {scores.shape}")
+    try:
+        scores = scores.reshape(len(scores), -1).astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} must be numbers, got {scores.flat[0]!r}") from None
+    if not np.isfinite(scores).all():
+        raise ValueError(f"{what} has NaN or infinite values")
+    return scores
+
+
+def _resolve_kinds(
+    attributes: dict[str, Attribute], given: SensitiveKind, fitted: Mapping[str, Kind]
+) -> dict[str, Kind]:
+    names = list(attributes)
+    if isinstance(given, str):
+        given = dict.fromkeys(names, given)
+    elif not isinstance(given, Mapping):
+        if not isinstance(given, Sequence):
+            raise ValueError(
+                f"sensitive_kind={given!r} is not allowed; give 'auto', 'categorical' or 'continuous', "
+                f"one for all attributes or one for each"
+            )
+        if len(given) != len(names):
+            raise ValueError(f"sensitive_kind has {len(given)} entries for {len(names)} attributes")
+        given = dict(zip(names, given, strict=True))
+    if unknown := [name for name in given if name not in attributes]:
+        raise ValueError(f"sensitive_kind names {unknown[0]!r}, which is not among {names}")
+    wanted = {name: given.get(name, "auto") for name in attributes}
+    for name, attribute in attributes.items():
+        if wanted[name] == "auto" and attribute.values.dtype.kind == "f":
+            wanted[name] = fitted.get(name, "auto")
+    kinds = infer_kinds({n: one for n, one in attributes.items() if wanted[n] == "auto"})
+    for name, attribute in attributes.items():
+        match wanted[name]:
+            case "auto":
+                pass
+            case "categorical":
+                kinds[name] = "categorical"
+            case "continuous" if attribute.values.dtype.kind == "f":
+                kinds[name] = "continuous"
+            case "continuous":
+                raise ValueError(f"sensitive feature {name!r} holds text: it cannot be continuous")
+            case other:
+                raise ValueError(
+                    f"sensitive_kind={other!r} is unknown: 'auto', 'categorical' or 'continuous'"
+                )
+    return {name: kinds[name] for name in attributes}
+
+
+def _read_weight(sample_weight: Any, n: int) -> Array:
+    if sample_weight is None:
+        return np.ones(n)
+    columns = read_scores(sample_weight, "sample_weight")
+    if columns.shape[1] != 1:
+        raise ValueError(f"sample_weight must be one column, got {columns.shape[1]}")
+    weight = columns[:, 0]
+    if (weight < 0).any():
+        raise ValueError(f"sample_weight is negative in {(weight < 0).sum()} rows")
+    if not (weight > 0).any():
+        raise ValueError("sample_weight is zero in every row")
+    return weight
+
+
+def read_rows(
+    sensitive_features: Any,
+    sensitive_kind: SensitiveKind,
+    sample_weight: Any,
+    sizes: dict[str, int],
+    fitted: Mapping[str, Kind] = MappingProxyType({}),
+) -> Rows:
+    """Clean attributes and weights.
+
+    ``sizes`` are the numbers of rows of the other arguments, ``fitted`` the kinds that a model has
+    read numbers as: they replace the guess "auto", which may turn out otherwise on fewer rows.
+    """
+    n = next(iter(sizes.values()))
+    weight = _read_weight(sample_weight, n)
+    if sample_weight is not None:
+        sizes = {**sizes, "sample_weight": len(weight)}
+    if hasattr(sensitive_features, "__len__") and not isinstance(sensitive_features, Mapping):
+        sizes = {**sizes, "sensitive_features": len(sensitive_features)}
+    if len(set(sizes.values())) > 1:
+        found = ", ".join(f"{what} has {size}" for what, size in sizes.items())
+        raise ValueError(f"numbers of rows differ: {found}")
+    attributes = read_attributes(sensitive_features, n, "sensitive_features", "sensitive_feature")
+    for name, attribute in attributes.items():
+        if attribute.missing.any():
+            count = attribute.missing.sum()
+            raise ValueError(f"sensitive feature {name!r} is missing (NaN or None) in {count} rows")
+    used = {name: attribute.take(weight > 0) for name, attribute in attributes.items()}
+    warn_of_doubtful_labels(used, "sensitive_features")
+    return Rows(attributes, _resolve_kinds(used, sensitive_kind, fitted), weight)
+
+
+def read(
+    sensitive_features: Any, sensitive_kind: SensitiveKind, sample_weight: Any, **columns: Any
+) -> tuple[Rows, list[Labels]]:
+    """Clean rows of one length, without those of weight zero (METHOD 0).
+
+    ``columns`` are ``scores`` or labels by name. The last one is what the model predicted: its rows
+    set the order of all others.
+    """
+    predicted = list(columns)[-1]
+    given = align_rows(
+        **{predicted: columns[predicted], **columns}, sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+    )  # fmt: skip
+    sensitive_features, sample_weight = given["sensitive_features"], given["sample_weight"]
+    arrays = {
+        name: read_scores(given[name]) if name == "scores" else read_labels(given[name], name)
+        for name in columns
+    }
+    sizes = {what: len(array) for what, array in arrays.items()}
+    rows = read_rows(sensitive_features, sensitive_kind, sample_weight, sizes)
+    keep = rows.weight > 0
+    return rows.take(keep), [array[keep] for array in arrays.values()]
+
+
+def check_decisions(decisions: Labels, labels: Labels | None, what: str, true: str) -> None:
+    """Check that decisions are labels, and can be compared with the true labels if there are any.
+
+    ``what`` and ``true`` name the two arguments in messages. A comparison of different types, or of
+    scores with labels, would find no row selected, and so no gap between groups.
+    """
+    if not len(decisions):
+        return
+    seen = np.unique(decisions)
+    known = np.unique(labels) if labels is not None else seen[:0]
+    if len(known) and isinstance(seen[0], str) != isinstance(known[0], str):
+        raise ValueError(
+            f"{what} and {true} hold labels of different types, e.g. {seen.tolist()[0]!r} and "
+            f"{known.tolist()[0]!r}, which never are equal. Give both as text, or both as numbers"
+        )
+    unseen = np.setdiff1d(seen, known)
+    if isinstance(seen[0], str) or not len(unseen):
+        decimals = unseen[:0]
+    else:
+        decimals = unseen[unseen.astype(np.float64) % 1.0 != 0.0]
+    if len(decimals):
+        raise ValueError(
+            f"{what} holds numbers with decimals, e.g. {decimals.tolist()[0]!r:.8}: scores, not decisions. "
+            f"Give labels, e.g. scores >= 0.5, or use a metric of scores"
+        )
+    if len(unseen) and len(known) == 2:
+        warn_user(
+            f"{what} has labels that {true} does not have: {_listed(unseen)} (labels of {true}: "
+            f"{_listed(known)}). If they are the same classes under other names, make them equal first.",
+            DataWarning,
+        )
+
+
+def _listed(labels: Labels) -> str:
+    shown = ", ".join(map(repr, labels[:5].tolist()))
+    return shown + (", ..." if len(labels) > 5 else "")
+
+
+def choose_positive(pos_label: Any, *columns: Labels) -> Any:
+    """The favourable label: the one given, or 1 if that is the larger label.
+
+    Of the labels 1 and 2 the models take 2, as scikit-learn does, so 1 must be asked for.
+    """
+    if pos_label is not None:
+        return pos_label
+    labels = np.unique(np.concatenate(columns))
+    if is_positive(labels, 1).any() and labels[-1] > 1:
+        raise ValueError(
+            f"pos_label must name the favourable label, because 1 is not the larger of two labels here. "
+            f"Labels: {_listed(labels)}"
+        )
+    return 1
+
+
+def is_positive(labels: Labels, pos_label: Any) -> Mask:
+    """Rows of the positive class; numpy answers with one False when types do not compare."""
+    return np.broadcast_to(np.asarray(labels == pos_label, dtype=bool), labels.shape)
+
+
+def unknown_pos_label(pos_label: Any, labels: Labels, hint: str = "") -> ValueError:
+    """The error for a positive class that does not occur."""
+    seen = np.array(list(dict.fromkeys(labels.tolist())), dtype=object)
+    return ValueError(f"pos_label={pos_label!r} is not among the labels {_listed(seen)}{hint}")

@@ -1,0 +1,279 @@
+"""Fairness metrics of scores and decisions, and scikit-learn scorers made of them.
+
+On real-valued scores f (METHOD 10): correlations with the protected attribute S, which is how the
+paper measures fairness, the correlation ratio, and the Kolmogorov distance between groups. On
+decisions: fairlearn's gaps, which are another thing and may stay open at correlation 0.
+Misclassification and RMSE are scikit-learn's own.
+
+Common to all: ``sensitive_features`` may hold several attributes of any type (list, array, mapping,
+pandas or polars); the result is the worst over them, and :func:`by_attribute` gives each. Scores
+may have several columns, one per class; the worst counts. A constant score tells nothing about S,
+so its correlations and distances are 0; a constant S is an error. Weight k is k copies of a row.
+pandas objects are matched by their index: rows are put into the order of the scores or decisions.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+import sklearn
+from sklearn.metrics import make_scorer
+
+from fairspan.exceptions import each_warning_once
+from fairspan.inputs.alignment import align_rows
+from fairspan.metrics.decisions import (
+    demographic_parity_difference,
+    demographic_parity_ratio,
+    equal_opportunity_difference,
+    equalized_odds_difference,
+    selection_rates,
+)
+from fairspan.metrics.inputs import SensitiveKind, read_rows
+from fairspan.metrics.scores import (
+    correlation_ratio,
+    equal_opportunity_correlation,
+    equalized_odds_correlation,
+    ks_distance,
+    statistical_parity_correlation,
+)
+
+__all__ = [
+    "by_attribute",
+    "correlation_noise",
+    "correlation_ratio",
+    "demographic_parity_difference",
+    "demographic_parity_ratio",
+    "equal_opportunity_correlation",
+    "equal_opportunity_difference",
+    "equalized_odds_correlation",
+    "equalized_odds_difference",
+    "fairness_scorer",
+    "ks_distance",
+    "selection_rates",
+    "statistical_parity_correlation",
+]
+
+
+class _Entry(NamedTuple):
+    """What a scorer must know about a metric."""
+
+    metric: Callable[..., float]
+    uses_target: bool
+    on_scores: bool
+    greater_is_better: bool = False
+
+
+_METRICS = {
+    entry.metric.__name__: entry
+    for entry in (
+        _Entry(statistical_parity_correlation, uses_target=False, on_scores=True),
+        _Entry(equal_opportunity_correlation, uses_target=True, on_scores=True),
+        _Entry(equalized_odds_correlation, uses_target=True, on_scores=True),
+        _Entry(correlation_ratio, uses_target=False, on_scores=True),
+        _Entry(ks_distance, uses_target=False, on_scores=True),
+        _Entry(demographic_parity_difference, uses_target=True, on_scores=False),
+        _Entry(demographic_parity_ratio, True, on_scores=False, greater_is_better=True),
+        _Entry(equalized_odds_difference, uses_target=True, on_scores=False),
+        _Entry(equal_opportunity_difference, uses_target=True, on_scores=False),
+    )
+}
+
+# What a score is: the real-valued output a classifier has; a regressor has `predict` alone.
+_SCORE_METHODS = ("decision_function", "predict_proba", "predict")
+
+
+def _look_up(metric: str | Callable[..., float]) -> _Entry:
+    """The entry of a name or of one of our functions; any other callable acts on decisions."""
+    if callable(metric):
+        ours = _METRICS.get(getattr(metric, "__name__", ""))
+        return ours if ours and ours.metric is metric else _Entry(metric, True, on_scores=False)
+    if metric in _METRICS:
+        return _METRICS[metric]
+    raise ValueError(f"metric={metric!r} is unknown. Known names: {', '.join(sorted(_METRICS))}")
+
+
+def by_attribute(
+    metric: str | Callable[..., float],
+    *args: Any,
+    sensitive_features: Any,
+    sensitive_kind: SensitiveKind = "auto",
+    **kwargs: Any,
+) -> dict[str, float]:
+    """A metric for each protected attribute alone, where the metric itself gives the worst.
+
+    Parameters
+    ----------
+    metric : str or callable
+        Name of a metric of this module, or a callable ``metric(*args, sensitive_features=s)``.
+    *args
+        What the metric takes by position: ``scores``, or ``y_true`` and ``scores`` or ``y_pred``.
+    sensitive_features, sensitive_kind
+        As in :func:`statistical_parity_correlation`.
+    **kwargs
+        Further keyword arguments of the metric.
+
+    Returns
+    -------
+    dict
+        Attribute name -> value, in the order of the columns.
+
+    Examples
+    --------
+    >>> from fairspan.metrics import by_attribute
+    >>> s = {"sex": ["F", "M", "F", "M"], "age": [20.0, 20.0, 50.0, 35.0]}
+    >>> each = by_attribute(
+    ...     "statistical_parity_correlation",
+    ...     [1, 2, 1, 2],
+    ...     sensitive_features=s,
+    ...     sensitive_kind={"age": "continuous"},
+    ... )
+    >>> {name: round(value, 3) for name, value in each.items()}
+    {'sex': 1.0, 'age': 0.302}
+    """
+    function = _look_up(metric).metric
+    is_ours = "sensitive_kind" in inspect.signature(function).parameters
+    if not args:
+        raise ValueError("by_attribute needs the arguments of the metric, e.g. the scores")
+    names = [f"argument {i + 1}" for i in range(len(args))]
+    columns = dict(zip(names, args, strict=True))
+    weight = {"sample_weight": kwargs["sample_weight"]} if "sample_weight" in kwargs else {}
+    given = align_rows(
+        **{names[-1]: args[-1], **columns}, sensitive_features=sensitive_features, **weight
+    )
+    columns = {name: given[name] for name in names}
+    kwargs |= {name: given[name] for name in weight}
+    sizes = {name: len(column) for name, column in columns.items()}
+    out = {}
+    with each_warning_once():
+        rows = read_rows(
+            given["sensitive_features"], sensitive_kind, kwargs.get("sample_weight"), sizes
+        )
+        for name, attribute in rows.attributes.items():
+            one = {name: attribute.values} if is_ours else attribute.as_given()
+            options = {"sensitive_kind": rows.kinds[name], **kwargs} if is_ours else kwargs
+            out[name] = function(*columns.values(), sensitive_features=one, **options)
+    return out
+
+
+def correlation_noise(n_test: float, n_train: float) -> float:
+    """Rough size of a held-out correlation that is truly 0, ``1/sqrt(n_test) + 1/sqrt(n_train)``.
+
+    Parameters
+    ----------
+    n_test, n_train : float
+        Numbers of rows, or Kish sizes ``(sum w)^2 / sum w^2`` of weighted ones.
+
+    Returns
+    -------
+    float
+        Print it beside a correlation.
+    """
+    sizes: tuple[Any, Any] = n_test, n_train
+    if not all(isinstance(n, int | float | np.number) and n > 0 for n in sizes):
+        raise ValueError(f"n_test and n_train must be positive, got {n_test!r} and {n_train!r}")
+    return 1.0 / sqrt(n_test) + 1.0 / sqrt(n_train)
+
+
+@dataclass(frozen=True)
+class _ScorerMetric:
+    """A metric under the signature that scikit-learn's scorers call; a class, to pickle."""
+
+    metric: Callable[..., float]
+    uses_target: bool
+
+    def __call__(self, y_true: Any, predicted: Any, **kwargs: Any) -> float:
+        """The metric, after a check that y_true and S are in the order of the predictions."""
+        rows = {
+            key: kwargs[key] for key in ("sensitive_features", "sample_weight") if key in kwargs
+        }
+        given = align_rows(y_pred=predicted, y_true=y_true, **rows)
+        predicted, y_true = given.pop("y_pred"), given.pop("y_true")
+        args = (y_true, predicted) if self.uses_target else (predicted,)
+        return self.metric(*args, **kwargs | given)
+
+    @property
+    def __name__(self) -> str:  # scikit-learn prints a scorer by it
+        return self.metric.__name__
+
+
+def fairness_scorer(
+    metric: str | Callable[..., float],
+    *,
+    response_method: str | tuple[str, ...] | None = None,
+    greater_is_better: bool | None = None,
+    **kwargs: Any,
+) -> Any:
+    """A scikit-learn scorer that already requests ``sensitive_features``.
+
+    For cross_validate, GridSearchCV and friends with metadata routing enabled. Greater is better,
+    as everywhere in scikit-learn, so gaps and correlations come out negative. When weights are
+    passed too, scikit-learn asks whether the scorer wants them; answer with
+    ``scorer.set_score_request(sensitive_features=True, sample_weight=True)``.
+
+    Parameters
+    ----------
+    metric : str or callable
+        Name of a metric of this module, or a callable
+        ``metric(y_true, y_pred, *, sensitive_features, **kwargs)``, such as those of fairlearn.
+    response_method : str or tuple of str, default=None
+        What to ask of the estimator. None: ``predict`` for metrics of decisions and for callables;
+        for metrics of scores the first it has of ``decision_function``, ``predict_proba`` and
+        ``predict``.
+    greater_is_better : bool, default=None
+        None: True for ``demographic_parity_ratio``, False for the other names and for callables.
+    **kwargs
+        Fixed arguments of the metric, such as ``pos_label`` or ``n_bins``.
+
+    Returns
+    -------
+    callable
+        ``scorer(estimator, X, y, sensitive_features=s)``.
+
+    Examples
+    --------
+    >>> import numpy as np, sklearn
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import cross_validate
+    >>> from fairspan.metrics import fairness_scorer
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.integers(0, 2, 200)
+    >>> X = rng.normal(size=(200, 2)) + s[:, None]
+    >>> y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
+    >>> with sklearn.config_context(enable_metadata_routing=True):
+    ...     result = cross_validate(
+    ...         LogisticRegression(),
+    ...         X,
+    ...         y,
+    ...         params={"sensitive_features": s},
+    ...         scoring=fairness_scorer("demographic_parity_difference"),
+    ...     )
+    >>> bool((result["test_score"] <= 0).all())
+    True
+    """
+    entry = _look_up(metric)
+    parameters = inspect.signature(entry.metric).parameters
+    for name in kwargs:
+        if name in ("sensitive_features", "sample_weight"):
+            raise ValueError(f"{name} belongs to the call of the scorer, not to its construction")
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        if name not in parameters and not takes_any:
+            raise ValueError(f"{entry.metric.__name__} has no argument {name!r}")
+    if response_method is None:
+        response_method = _SCORE_METHODS if entry.on_scores else "predict"
+    if greater_is_better is None:
+        greater_is_better = entry.greater_is_better
+    request: dict[str, bool | None] = {"sensitive_features": True}
+    if "sample_weight" in parameters:
+        request["sample_weight"] = None  # an error if passed and not decided on, never ignored
+    with sklearn.config_context(enable_metadata_routing=True):
+        return make_scorer(
+            _ScorerMetric(entry.metric, entry.uses_target),
+            response_method=response_method,
+            greater_is_better=greater_is_better,
+            **kwargs,
+        ).set_score_request(**request)

@@ -1,0 +1,236 @@
+"""Rows as they came, by role, and where they came from."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.utils.validation import _num_samples
+
+from fairspan.inputs.columns import take_rows
+from fairspan.method.linalg import is_tensor
+
+__all__ = ["Rows", "Span", "join"]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Consecutive rows of one file, or of one block of an iterator.
+
+    Attributes
+    ----------
+    name : str
+        Of the file or block.
+    first : int
+        The first of the rows in it, counted from 0.
+    n : int
+        How many rows.
+    """
+
+    name: str
+    first: int
+    n: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the user would give to ``fit``, for some rows; nothing is checked yet.
+
+    Attributes
+    ----------
+    X : array or data frame
+        Features.
+    y : array, series or None
+        Target.
+    sensitive : array, data frame or None
+        Protected attributes.
+    control : array, data frame or None
+        Strata of a conditional criterion.
+    weight : array, number or None
+        Weight of each row, or one for all.
+    spans : tuple of Span
+        Where the rows came from, in order; empty where nobody knows.
+    """
+
+    X: Any
+    y: Any
+    sensitive: Any
+    control: Any
+    weight: Any
+    spans: tuple[Span, ...] = ()
+
+    @classmethod
+    def of(cls, arguments: Iterable[Any], spans: tuple[Span, ...] = ()) -> Rows:
+        """From the arguments in order."""
+        X, y, sensitive, control, weight = arguments
+        return cls(X, y, sensitive, control, weight, spans)
+
+    def __len__(self) -> int:
+        return int(_num_samples(self.X))
+
+    @property
+    def arguments(self) -> tuple[Any, Any, Any, Any, Any]:
+        """In the order of the reader of training data."""
+        return self.X, self.y, self.sensitive, self.control, self.weight
+
+    def take(self, rows: Any) -> Rows:
+        """Rows by number; where they came from is not kept."""
+        return Rows.of(take_rows(one, rows) for one in self.arguments)
+
+    def cut(self, start: int, stop: int) -> Rows:
+        """Consecutive rows."""
+        part = slice(start, stop)
+        spans, before = [], 0
+        for span in self.spans:
+            a, b = max(start - before, 0), min(stop - before, span.n)
+            if a < b:
+                spans.append(Span(span.name, span.first + a, b - a))
+            before += span.n
+        return Rows.of((take_rows(one, part) for one in self.arguments), tuple(spans))
+
+    def place(self, row: int) -> tuple[str, int]:
+        """File (or block) and row in it, counted from 0."""
+        for span in self.spans:
+            if row < span.n:
+                return span.name, span.first + row
+            row -= span.n
+        return "", row
+
+
+def join(parts: Sequence[Rows]) -> Rows:
+    """Rows one after the other.
+
+    Parameters
+    ----------
+    parts : sequence of Rows
+        At least one, with the same columns.
+
+    Returns
+    -------
+    Rows
+        With all spans, in order.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    # One weight for all rows of a part is not that of the next.
+    each = [replace(p, weight=_per_row(p.weight, len(p))) for p in parts]
+    columns = zip(*(part.arguments for part in each), strict=True)
+    spans = tuple(span for part in parts for span in part.spans)
+    return Rows.of((_concatenate(column) for column in columns), spans)
+
+
+def _concatenate(pieces: Sequence[Any]) -> Any:
+    first = pieces[0]
+    if any((piece is None) != (first is None) for piece in pieces):
+        msg = "Some blocks have y, S, control features or weights and others have not; give all of them."
+        raise ValueError(msg)
+    if first is None or isinstance(first, int | float):
+        return first
+    if any(_kind(piece) != _kind(first) for piece in pieces):
+        msg = (
+            "Blocks hold y, S, control features or weights in different ways; give them all alike."
+        )
+        raise ValueError(msg)
+    if isinstance(first, Mapping):
+        if any(set(piece) != set(first) for piece in pieces):
+            other = next(piece for piece in pieces if set(piece) != set(first))
+            msg = f"Blocks have different columns: {sorted(first)} and {sorted(other)}."
+            raise ValueError(msg)
+        return {name: _concatenate([piece[name] for piece in pieces]) for name in first}
+    if is_tensor(first):
+        import torch  # there is a tensor, so it is installed
+
+        return torch.cat(list(pieces))
+    native = [
+        nw.from_native(piece, eager_only=True, allow_series=True, pass_through=True)
+        for piece in pieces
+    ]
+    if isinstance(native[0], nw.DataFrame):
+        return _stack(native).to_native()
+    if isinstance(native[0], nw.Series):
+        name: Any = native[0].name  # pandas allows other names than text
+        name = name if isinstance(name, str) and name else "column"
+        frames = [piece.alias(name).to_frame() for piece in native]
+        return _stack(frames)[name].alias(native[0].name or "").to_native()
+    if isinstance(first, np.ma.MaskedArray):
+        return np.ma.concatenate(pieces)  # type: ignore[no-untyped-call]
+    found = [np.asarray(piece) for piece in pieces]
+    kinds = {array.dtype.kind for array in found if len(array)}
+    if "U" in kinds and kinds & set("biuf"):
+        msg = "Blocks hold numbers here and text there, in y, S, control features or X; give one of them."
+        raise ValueError(msg)
+    return np.concatenate(found)
+
+
+def _per_row(weight: Any, n: int) -> Any:
+    return np.full(n, float(weight)) if isinstance(weight, numbers.Real) else weight
+
+
+def _kind(piece: Any) -> str:
+    """Columns by name, one column, or a table without names."""
+    if isinstance(piece, Mapping):
+        return "mapping"
+    if is_tensor(piece):
+        return "tensor"
+    native = nw.from_native(piece, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame):
+        return "frame"
+    return "series" if isinstance(native, nw.Series) else "array"
+
+
+def plain_text(frame: Any) -> Any:
+    """Categoricals as text: their lists of categories differ from block to block."""
+    named = [
+        name for name, kind in frame.schema.items() if isinstance(kind, nw.Categorical | nw.Enum)
+    ]
+    if not named:
+        return frame
+    native = frame.to_native()
+    if type(native).__module__.startswith("pandas"):
+        text = {name: native[name].astype(object).map(str, na_action="ignore") for name in named}
+        return nw.from_native(native.assign(**text), eager_only=True)
+    return frame.with_columns(*(nw.col(name).cast(nw.String) for name in named))
+
+
+def _refuse_text_and_numbers(frames: list[Any]) -> None:
+    """Raise if a column is numbers in one frame and text in another: 1 here would be "01" there."""
+    for name in frames[0].columns:
+        columns = [frame[name] for frame in frames if name in frame.columns]
+        numeric = [column.dtype.is_numeric() for column in columns]
+        if all(numeric) or not any(numeric):
+            continue
+        pairs = list(zip(columns, numeric, strict=True))
+        numbers = (v for column, is_number in pairs if is_number for v in column.drop_nulls())
+        texts = (v for column, is_number in pairs if not is_number for v in column)
+        number = next(iter(numbers), None)
+        text = next((value for value in texts if isinstance(value, str)), None)
+        if number is not None and text is not None:
+            msg = (
+                f"Column {name!r} holds numbers in one block and text in another, such as {number} and "
+                f"{text!r}. Give text in all of them, e.g. pandas.read_csv(..., dtype={{{name!r}: str}})."
+            )
+            raise ValueError(msg)
+
+
+def _stack(frames: list[Any]) -> Any:
+    frames = [plain_text(frame) for frame in frames]
+    _refuse_text_and_numbers(frames)
+    kinds = [frame.schema for frame in frames]
+    mixed = [
+        name
+        for name in kinds[0]
+        if all(name in one and one[name].is_numeric() for one in kinds)
+        and len({str(one[name]) for one in kinds}) > 1
+    ]
+    if mixed:  # integers here, floats there
+        floats = [nw.col(name).cast(nw.Float64) for name in mixed]
+        frames = [frame.with_columns(*floats) for frame in frames]
+    try:
+        return nw.concat(frames, how="vertical")
+    except Exception as error:  # each dataframe library has its own class
+        msg = f"Blocks do not fit together, their columns differ in name or type: {error}"
+        raise ValueError(msg) from error
