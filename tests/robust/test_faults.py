@@ -357,34 +357,43 @@ def survive_no_space_in_download():
         assert not folder.exists()
 
 
-def as_nobody(folder):
-    """In a process without rights: reading works, writing is refused, and said so."""
-    home, locked = Path(folder), Path(folder) / "locked"
-    all_ = to_write()
-    save_model(all_.model, locked / "model.skops")
-    os.chmod(locked, 0o555)
-    os.chmod(home, 0o755)
-    if os.geteuid() == 0:
-        os.setegid(65534)
-        os.seteuid(65534)
+def use_folder(folder, all_):
+    """What each writer says of a folder, and how often a fit warns that it has no checkpoint."""
     out = {}
     for name, write in WRITERS.items():
         try:
-            write(locked / name, all_)
+            write(folder / name, all_)
         except OSError as error:
             out[name] = type(error).__name__
         else:
             out[name] = "written"
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        streamed(ridge(), checkpoint=locked / "fit.ckpt")
+        streamed(ridge(), checkpoint=folder / "fit.ckpt")
     try:
-        find(fake_pooch(), locked)
+        find(fake_pooch(), folder)
     except DatasetError as error:
         out["data set"] = "Permission denied" in str(error)
-    load_model(locked / "model.skops")
-    warned = [str(one.message) for one in said if "could not be written" in str(one.message)]
-    print(json.dumps([out, len(warned), sorted(one.name for one in locked.iterdir())]))
+    load_model(folder / "model.skops")
+    return out, sum("could not be written" in str(one.message) for one in said)
+
+
+def as_nobody(folder):
+    """In a process without rights: reading works, writing is refused, and said so."""
+    home, locked = Path(folder), Path(folder) / "locked"
+    all_ = to_write()
+    save_model(all_.model, locked / "model.skops")
+    # A rehearsal imports every module: without rights, those of this checkout may be unreadable.
+    with tempfile.TemporaryDirectory() as writable:
+        save_model(all_.model, Path(writable) / "model.skops")
+        assert set(use_folder(Path(writable), all_)[0].values()) == {"written"}
+    os.chmod(locked, 0o555)
+    os.chmod(home, 0o755)
+    if os.geteuid() == 0:
+        os.setegid(65534)
+        os.seteuid(65534)
+    out, warned = use_folder(locked, all_)
+    print(json.dumps([out, warned, sorted(one.name for one in locked.iterdir())]))
 
 
 def survive_read_only_folder():
