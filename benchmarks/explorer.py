@@ -64,7 +64,7 @@ def make_people(n: int, seed: int = 0) -> pd.DataFrame:
 @contextmanager
 def cpu_clock() -> Iterator[None]:
     """The report's own clock, as CPU time."""
-    with mock.patch("fairspan.report._explore.time.perf_counter", time.process_time):
+    with mock.patch("fairspan.report.pipeline.time.perf_counter", time.process_time):
         yield
 
 

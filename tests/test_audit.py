@@ -175,7 +175,7 @@ def test_proxies_of_a_linear_model_name_its_columns():
 
 @pytest.mark.parametrize("y", [CLASSES, LABELS], ids=["as many classes as features", "two classes"])
 def test_coefficients_of_a_linear_model_go_with_its_columns(y):
-    from fairspan.auditing._representation import find_representation
+    from fairspan.auditing.reading import find_representation
 
     model = LogisticRegression(max_iter=1000).fit(X, y)
     found = find_representation(model, X, None)
@@ -184,7 +184,7 @@ def test_coefficients_of_a_linear_model_go_with_its_columns(y):
 
 
 def test_coefficients_of_a_regression_with_as_many_outputs_as_features():
-    from fairspan.auditing._representation import find_representation
+    from fairspan.auditing.reading import find_representation
 
     Y = np.stack([TARGET, X[:, 0] ** 2, X[:, 1]], axis=1)
     model = Ridge().fit(X, Y)

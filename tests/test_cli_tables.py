@@ -22,7 +22,7 @@ from fairspan.cli import output as _cli_output
 from fairspan.cli import tables
 from fairspan.cli.checks import doubtful_columns
 from fairspan.cli.read import read_table
-from fairspan.report._snippet import source_lines
+from fairspan.report.snippet import source_lines
 
 EXPLORE = (
     "explore", "people.csv", "--target", "repaid", "--protected", "sex", "--model",

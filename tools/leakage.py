@@ -21,8 +21,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from fairspan import FairRepresentation
-from fairspan.auditing._attack import ATTACKERS, Attack, attack
-from fairspan.auditing._rows import Protected
+from fairspan.auditing.attack import ATTACKERS, Attack, attack
+from fairspan.auditing.reading import Protected
 from fairspan.encoding import table_encoder
 from fairspan_lab.frontier._problems import Part, Problem, load
 

@@ -88,7 +88,8 @@ def _version() -> str:
     return __version__
 
 
-def _skops() -> Any:
+def require_skops() -> Any:
+    """Import skops, or say which extra installs it."""
     try:
         import skops.io
     except ImportError as error:
@@ -129,7 +130,7 @@ def save_model(
         msg = f"save_model takes a fitted fairspan estimator; got {type(model).__name__}."
         raise ValueError(msg)
     model._check_unchanged()
-    skops = _skops()
+    skops = require_skops()
     model = copy(model)
     del model._fit_config  # the parameters in the file are those of the fit
     if isinstance(model.random_state, np.random.RandomState):
@@ -170,7 +171,7 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
     -------
     fitted estimator
     """
-    skops = _skops()
+    skops = require_skops()
     with open(path, "rb") as opened, ExitStack() as stack:
         try:
             schema = _check_content(opened)
@@ -281,7 +282,7 @@ def _with_new_names(file: IO[bytes], schema: Any) -> Iterator[IO[bytes]]:
 @functools.cache
 def _protocol() -> int:
     """Of the skops that is installed."""
-    with zipfile.ZipFile(io.BytesIO(_skops().dumps(0))) as archive:
+    with zipfile.ZipFile(io.BytesIO(require_skops().dumps(0))) as archive:
         return int(json.loads(archive.read(_SCHEMA))["protocol"])
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.stats
 
-from fairspan.auditing._attack import ATTACKERS, attack
-from fairspan.auditing._rows import Protected
+from fairspan.auditing.attack import ATTACKERS, attack
+from fairspan.auditing.reading import Protected
 
 # Distance of the two groups' means; the best possible AUC is Phi(SHIFT / sqrt(2)).
 SHIFT = 1.0

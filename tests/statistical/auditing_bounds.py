@@ -9,9 +9,9 @@ import numpy as np
 import scipy.linalg
 import scipy.stats
 
-from fairspan.auditing._bound import held_out_bound
-from fairspan.auditing._proxy import proxy_component
-from fairspan.auditing._rows import Protected
+from fairspan.auditing.bound import held_out_bound
+from fairspan.auditing.proxy import proxy_component
+from fairspan.auditing.reading import Protected
 
 # (Z, attribute, cells, number of cells, weight) of one draw
 Draw = tuple[np.ndarray, Protected, np.ndarray | None, int, np.ndarray]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairspan.auditing._dependence import independence_test
-from fairspan.auditing._rows import Protected
+from fairspan.auditing.dependence import independence_test
+from fairspan.auditing.reading import Protected
 
 LEVEL_KINDS = ("two levels", "five levels", "rare level", "continuous", "skewed")
 PLANTED = ("linear", "groups", "square", "spread", "two columns")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairspan.auditing._dependence import distance_correlation, independence_test
+from fairspan.auditing.dependence import distance_correlation, independence_test
 from tests.statistical.auditing_dependence import (
     LEVEL_KINDS,
     PLANTED,

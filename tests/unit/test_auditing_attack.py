@@ -7,25 +7,25 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score, roc_auc_score
 
-from fairspan.auditing._attack import (
+from fairspan.auditing.attack import (
     ATTACKERS,
     Attack,
     _reach_blind,
     attack,
     weighted_auc,
 )
-from fairspan.auditing._cross_fit import (
+from fairspan.auditing.cross_fit import (
     Estimate,
     bins,
     copies,
     deal,
+    kernel_check,
     r_squared,
     ridge,
     summary,
     unit_range,
 )
-from fairspan.auditing._kernel_check import kernel_check
-from fairspan.auditing._rows import Protected
+from fairspan.auditing.reading import Protected
 
 
 def levels(codes: np.ndarray, labels: tuple[str, ...] | None = None) -> Protected:
@@ -271,7 +271,7 @@ def test_a_perfect_split_converges_and_warns_of_nothing():
 
 
 def test_a_model_that_does_not_converge_is_noted(monkeypatch):
-    monkeypatch.setattr("fairspan.auditing._attack._MAX_ITER", 1)
+    monkeypatch.setattr("fairspan.auditing.attack._MAX_ITER", 1)
     rng = np.random.default_rng(13)
     s = rng.integers(2, size=200)
     found = attacked(rng.normal(size=(200, 3)) + s[:, None], levels(s), attackers=("linear",))

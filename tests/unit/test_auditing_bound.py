@@ -8,8 +8,8 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairspan.auditing._bound import ASSUMPTIONS, _Block, held_out_bound
-from fairspan.auditing._rows import Protected
+from fairspan.auditing.bound import ASSUMPTIONS, _Block, held_out_bound
+from fairspan.auditing.reading import Protected
 from fairspan.method.certificates import supremum
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.statistical.auditing_dependence import attribute
 
-from fairspan.auditing import _blocks
-from fairspan.auditing._blocks import (
+from fairspan.auditing import test_blocks as _blocks
+from fairspan.auditing.dependence import distance_correlation, holm, independence_test
+from fairspan.auditing.test_blocks import (
     gamma_p_value,
     permutation_skew,
     permuted_sums,
@@ -18,7 +19,6 @@ from fairspan.auditing._blocks import (
     similarity,
     u_centred,
 )
-from fairspan.auditing._dependence import distance_correlation, holm, independence_test
 
 SEEDS = st.integers(0, 2**32 - 1)
 STATISTICS = ("hsic", "dcor")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from fairspan import audit, metrics
 from fairspan.auditing import distance_correlation
-from fairspan.auditing._distance import distance_interval
-from fairspan.auditing._findings import measure, rate_interval, summarise
-from fairspan.auditing._resamples import resample
+from fairspan.auditing.dependence import distance_interval
+from fairspan.auditing.findings import measure, rate_interval, summarise
+from fairspan.metrics.groups import resample
 
 SEEDS = st.integers(0, 2**32 - 1)
 # An audit of every kind of number takes some twenty milliseconds.
@@ -492,7 +492,7 @@ def test_combinations_are_made_of_several_attributes_and_only_if_wanted() -> Non
 
 def test_attributes_of_many_levels_are_summed_one_by_one_to_the_same_values() -> None:
     """Too many joint cells for one table of sums: each attribute gets its own."""
-    from fairspan.auditing import _parts
+    from fairspan.auditing import parts as _parts
 
     rows = make(4, kinds=("text", "number", "integers"), weights="any", control=True)
     together = with_probabilities(rows)
@@ -814,7 +814,7 @@ def test_a_resample_has_as_many_rows_and_keeps_them_whole(seed: int) -> None:
 
 def test_many_rows_are_resampled_in_batches() -> None:
     """Batches end where they end: the draws are the same."""
-    from fairspan.auditing import _resamples
+    from fairspan.metrics import groups as _resamples
 
     factors, n = {"a": np.arange(50) % 3}, 50
     whole = resample(factors, {}, np.ones(n), 13, np.random.default_rng(0))

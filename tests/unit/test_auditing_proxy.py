@@ -8,8 +8,8 @@ import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairspan.auditing._proxy import _Case, proxy_component
-from fairspan.auditing._rows import Protected
+from fairspan.auditing.proxy import _Case, proxy_component
+from fairspan.auditing.reading import Protected
 
 SEEDS = st.integers(0, 2**32 - 1)
 

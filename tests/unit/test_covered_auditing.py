@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairspan import audit
-from fairspan.auditing._attack import _p_value
-from fairspan.auditing._distance import distance_interval
-from fairspan.auditing._findings import measure, summarise
+from fairspan.auditing.attack import _p_value
+from fairspan.auditing.dependence import distance_interval
+from fairspan.auditing.findings import measure, summarise
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -11,14 +11,16 @@ import scipy.optimize
 from sklearn.linear_model import LogisticRegression
 
 from fairspan import FairnessPath, FairRidge, audit
-from fairspan.auditing import _blocks, _dependence, _proxy
-from fairspan.auditing._attack import _p_value
-from fairspan.auditing._findings import rate_interval
-from fairspan.auditing._markdown import _interval, _number, _rate
-from fairspan.auditing._outputs import Outputs, codes_of
-from fairspan.auditing._representation import find_representation
-from fairspan.auditing._resamples import _combinations
+from fairspan.auditing import dependence as _dependence
+from fairspan.auditing import proxy as _proxy
+from fairspan.auditing import test_blocks as _blocks
+from fairspan.auditing.attack import _p_value
+from fairspan.auditing.findings import rate_interval
+from fairspan.auditing.markdown import _interval, _number, _rate
+from fairspan.auditing.outputs import Outputs, codes_of
+from fairspan.auditing.reading import find_representation
 from fairspan.exceptions import DataWarning
+from fairspan.metrics.groups import combinations
 from fairspan.metrics.inputs import read_labels, read_scores
 
 N = 240
@@ -282,7 +284,7 @@ def test_rows_drawn_alike_have_no_distances(monkeypatch, rng):
 def test_combinations_beyond_one_integer_are_those_of_small_codes(rng):
     small = [rng.integers(0, 3, 50) for _ in range(4)]
     large = [codes * 2**40 for codes in small]
-    (seen, cell), (far, far_cell) = _combinations(small), _combinations(large)
+    (seen, cell), (far, far_cell) = combinations(small), combinations(large)
     np.testing.assert_array_equal(far, seen * 2**40)
     np.testing.assert_array_equal(far_cell, cell)
 

@@ -14,21 +14,19 @@ from hypothesis import strategies as st
 pd = pytest.importorskip("pandas")
 
 import fairspan  # noqa: E402
-from fairspan.auditing._rows import Protected  # noqa: E402
+from fairspan.auditing.reading import Protected  # noqa: E402
 from fairspan.exceptions import DataWarning, FairspanWarning, warn_user  # noqa: E402
 from fairspan.method.certificates import BlockCertificate, Certificate  # noqa: E402
-from fairspan.report import (  # noqa: E402
-    _explore,
-    _fit,
-    _importance,
-    _report,
-    _roles,
-    _snippet,
-    _study,
-    explore,
-)
-from fairspan.report._views import binned_means  # noqa: E402
-from fairspan.report._words import Setting, certificate_words, criterion_words  # noqa: E402
+from fairspan.report import explore  # noqa: E402
+from fairspan.report import fit as _fit  # noqa: E402
+from fairspan.report import importance as _importance  # noqa: E402
+from fairspan.report import page as _report  # noqa: E402
+from fairspan.report import pipeline as _explore  # noqa: E402
+from fairspan.report import roles as _roles  # noqa: E402
+from fairspan.report import snippet as _snippet  # noqa: E402
+from fairspan.report import study as _study  # noqa: E402
+from fairspan.report.views import binned_means  # noqa: E402
+from fairspan.report.words import Setting, certificate_words, criterion_words  # noqa: E402
 
 
 def people(n=240, seed=0):

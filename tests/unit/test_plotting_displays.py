@@ -28,10 +28,10 @@ from fairspan.plotting import (
     PriceDisplay,
     SubspaceAngleDisplay,
     TradeoffDisplay,
-    _angles,
     plain_label,
 )
-from fairspan.plotting._style import number
+from fairspan.plotting import angles as _angles
+from fairspan.plotting.style import number
 
 HOSTILE = (
     "$\\frac{1}{",
@@ -411,7 +411,7 @@ def test_past_the_fair_end_the_model_is_on_the_other_side():
 
 def test_a_lost_direction_is_not_drawn():
     theta = np.array([0.3, np.pi / 2])
-    from fairspan.plotting._angles import _with_lost
+    from fairspan.plotting.angles import _with_lost
 
     angles = _with_lost(np.cos(theta), np.array([0.1]))
     assert angles[0] == 0.1

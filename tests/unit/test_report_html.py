@@ -6,9 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from fairspan.report import _html, _study
-from fairspan.report._html import fill, script_json
-from fairspan.report._study import fit_in, for_page, plain, share_code, to_text
+from fairspan.report import page as _html
+from fairspan.report import study as _study
+from fairspan.report.page import fill, script_json
+from fairspan.report.study import fit_in, for_page, plain, share_code, to_text
 
 NASTY = "</script><script>alert(1)</script><!--STUDY-->&amp;\u2028\u2029\u202e\x1b[31m=cmd()"
 

@@ -12,8 +12,8 @@ import pandas as pd
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import DataWarning
 from fairspan.report import complete_rows, held_out_rows
-from fairspan.report._importance import encoded_columns
-from fairspan.report._roles import describe_columns, find_roles, give_aways
+from fairspan.report.importance import encoded_columns
+from fairspan.report.roles import describe_columns, find_roles, give_aways
 
 
 def people(n=200, seed=0):

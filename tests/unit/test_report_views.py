@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 from fairspan.auditing import Protected
-from fairspan.report._views import (
-    FEWEST,
+from fairspan.report.dial_points import FEWEST, count_groups, merge_small
+from fairspan.report.views import (
     binned_means,
     calibration_points,
     confusion,
-    count_groups,
     distributions,
     largest_ks,
-    merge_small,
     rough,
 )
 

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from fairspan.cli import tables
 from fairspan.cli.read import read_table
 from fairspan.inputs.config import canonical_criterion
-from fairspan.report._favourable import Favourable, choose_favourable
+from fairspan.report.favourable import Favourable, choose_favourable
 
 __all__ = ["OFFLINE", "SETS", "Asked", "Source", "load_set", "read_asked", "read_data"]
 

@@ -29,7 +29,7 @@ from fairspan.cli.output import (
 )
 from fairspan.cli.read import text_columns
 from fairspan.inputs.config import canonical_criterion
-from fairspan.report._favourable import Favourable, choose_favourable
+from fairspan.report.favourable import Favourable, choose_favourable
 
 __all__ = ["POSITIVE", "audit_command", "fit_command", "loaded_model", "make_estimator"]
 

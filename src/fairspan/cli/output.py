@@ -24,7 +24,7 @@ from fairspan._system import atomic_write, is_stream, printable, printable_json
 from fairspan.cli.tables import listed
 from fairspan.exceptions import FairspanWarning, NumericalError
 from fairspan.plotting import require_pyplot
-from fairspan.report._favourable import Favourable
+from fairspan.report.favourable import Favourable
 
 __all__ = [
     "STDOUT",
@@ -119,10 +119,10 @@ def _one_file(a: Path, b: Path) -> bool:
 
 def check_model_file(path: Path, option: str = "--out") -> None:
     """Refuse a place where no model can be written."""
-    from fairspan.persistence import _skops
+    from fairspan.persistence import require_skops
 
     check_folder(path, option)
-    _skops()  # absent, it would be missed after the fit
+    require_skops()  # absent, it would be missed after the fit
 
 
 def check_fairness(value: float | None) -> None:
@@ -133,15 +133,15 @@ def check_fairness(value: float | None) -> None:
 
 def check_audit(level: float, min_rows: int, attackers: list[str] | None) -> None:
     """Raise ValueError for options of an audit that are out of range, before any work."""
-    from fairspan.auditing._attack import ATTACKERS
-    from fairspan.auditing._audit import _settings
+    from fairspan.auditing.attack import ATTACKERS
+    from fairspan.auditing.results import check_settings
 
-    _settings(level, 500, 499, min_rows, 10_000, 5, listed(attackers) or ATTACKERS, None)
+    check_settings(level, 500, 499, min_rows, 10_000, 5, listed(attackers) or ATTACKERS, None)
 
 
 def check_parts(given: list[str] | None) -> list[str] | None:
     """Parts of an audit, before a long fit finds out that there is no such part."""
-    from fairspan.auditing._findings import SECTIONS
+    from fairspan.auditing.findings import SECTIONS
 
     parts, known = listed(given), SECTIONS[1:]
     for part in parts or []:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from fairspan._system import MISSING_WORDS
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import FairspanWarning
-from fairspan.report import _table as rows
-from fairspan.report._table import is_continuous
+from fairspan.report import table as rows
+from fairspan.report.table import is_continuous
 
 __all__ = [
     "KIND_HINT",

@@ -6,11 +6,11 @@ a paper, colours are told apart by every kind of vision, and dashes and markers 
 display of an audit is ``fairspan.auditing.AuditDisplay``.
 """
 
-from fairspan.plotting._angles import SubspaceAngleDisplay
-from fairspan.plotting._groups import GroupDistributionDisplay
-from fairspan.plotting._price import PriceDisplay
-from fairspan.plotting._style import COLOURS, DASHES, MARKERS, plain_label, require_pyplot
-from fairspan.plotting._tradeoff import TradeoffDisplay
+from fairspan.plotting.angles import SubspaceAngleDisplay
+from fairspan.plotting.group_displays import GroupDistributionDisplay
+from fairspan.plotting.price import PriceDisplay
+from fairspan.plotting.style import COLOURS, DASHES, MARKERS, plain_label, require_pyplot
+from fairspan.plotting.tradeoff import TradeoffDisplay
 
 __all__ = [
     "COLOURS",

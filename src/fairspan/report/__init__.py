@@ -1,7 +1,7 @@
 """Reports: a table goes in, one page with a fairness slider comes out."""
 
-from fairspan.report._explore import explore
-from fairspan.report._report import Report
-from fairspan.report._table import complete_rows, held_out_rows
+from fairspan.report.page import Report
+from fairspan.report.pipeline import explore
+from fairspan.report.table import complete_rows, held_out_rows
 
 __all__ = ["Report", "complete_rows", "explore", "held_out_rows"]

@@ -1,0 +1,355 @@
+"""Attackers: how well models recover a protected attribute from a representation or a score."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Literal
+
+import numpy as np
+import scipy.stats
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
+
+from fairspan.auditing.cross_fit import (
+    Estimate,
+    bins,
+    copies,
+    deal,
+    mean_one,
+    r_squared,
+    ridge,
+    sample_rows,
+    standard,
+    summary,
+    trees,
+    unit_range,
+)
+from fairspan.auditing.reading import Protected
+from fairspan.method.data import Codes
+from fairspan.method.features import median_distance
+from fairspan.method.linalg import Array
+
+__all__ = ["ATTACKERS", "Attack", "attack", "weighted_auc"]
+
+ATTACKERS = ("linear", "kernel", "boosted")
+Measure = Literal["auc", "r2"]
+
+_MAX_ITER = 500
+_LANDMARKS = 200
+# Rows whose distances give the kernel's width.
+_WIDTH_ROWS = 500
+
+
+@dataclass(frozen=True)
+class Attack:
+    """How well one attacker recovered the attribute, on rows it had not learnt from.
+
+    Attributes
+    ----------
+    attacker : "linear", "kernel" or "boosted"
+    measure : "auc" (categories; .5 is blind) or "r2" (numbers; 0 is blind, below 0 worse than that)
+    value, low, high : the measure and its bootstrap interval.
+    n_rows : rows used.
+    note : what limits the number, or why there is none.
+    p_value : chance that a blind attacker does as well (normal approximation).
+    """
+
+    attacker: str
+    measure: Measure
+    value: float
+    low: float
+    high: float
+    n_rows: int
+    note: str = ""
+    p_value: float = float("nan")
+
+    @property
+    def blind(self) -> float:
+        """The value of an attacker who sees nothing."""
+        return 0.5 if self.measure == "auc" else 0.0
+
+    @property
+    def sees(self) -> bool:
+        """The whole interval is better than blind."""
+        return self.low > self.blind
+
+
+def attack(
+    Z: Array,
+    protected: Protected,
+    *,
+    attackers: Sequence[str] = ATTACKERS,
+    n_folds: int = 5,
+    max_rows: int = 10_000,
+    weight: Array,
+    level: float = 0.95,
+    n_boot: int = 200,
+    rng: np.random.Generator,
+) -> list[Attack]:
+    """Let models recover a protected attribute from the columns of Z, cross-fitted.
+
+    Parameters
+    ----------
+    Z : (n, d) or (n,)
+        What the attackers see: a representation, a score, or the raw features.
+    protected : Protected
+        What they are after.
+    attackers : subset of ``ATTACKERS``
+        "linear": logistic or ridge regression on standardised columns. "kernel": ridge regression on
+        at most 200 landmarks of a Gaussian kernel with the median width, its ridge by leave-one-out;
+        levels by their indicators. "boosted": a hundred small trees.
+    n_folds : int
+        Each row is attacked by models that have not seen it. Folds are balanced over the levels.
+    max_rows : int
+        Rows beyond are left out at random.
+    weight : (n,)
+        Positive; counts in the fits and in the measure.
+    level, n_boot : of the intervals, a bootstrap over the held-out rows, within levels. It repeats no
+        fit: what more training rows would have taught an attacker is not in it.
+    rng : source of all randomness.
+
+    Returns
+    -------
+    list of Attack
+        One for each attacker. Categories: AUC; with several levels the mean over them of one level
+        against the rest, weighted by their mass. Levels with fewer than ``2 * n_folds`` rows are left
+        out, with a note. Numbers: R^2 of the out-of-fold predictions.
+
+    Notes
+    -----
+    The AUC is the share of pairs *of the same fold* in the right order: models of different folds
+    have different offsets, and pairs across folds would blur the order of each. Where there is nothing
+    to see it is a little below .5, on few rows or few columns: what the training rows have by chance
+    more of, the held-out rows have less of.
+    """
+    unknown = [name for name in attackers if name not in ATTACKERS]
+    if unknown:
+        msg = f"Attackers {unknown} are unknown. Allowed: {', '.join(ATTACKERS)}."
+        raise ValueError(msg)
+    rows = sample_rows(len(Z), max_rows, rng)
+    note = ""
+    if protected.values is None:
+        rows, note = _common_levels(rows, protected, 2 * n_folds)
+    measure: Measure
+    measure, blind = ("auc", 0.5) if protected.values is None else ("r2", 0.0)
+    seen = protected.take(rows)
+    why = _hopeless(seen, n_folds)
+    if why:
+        both = "; ".join(filter(None, (why, note)))
+        nan = float("nan")
+        return [Attack(name, measure, nan, nan, nan, len(rows), both) for name in attackers]
+    task = _task(Z[rows], seen, weight[rows], n_folds, rng)
+    masses = np.vstack([task.weight, task.weight * copies(task.levels, n_boot, rng)])
+    out = []
+    for name in attackers:
+        scores, trouble = _out_of_fold(name, task)
+        values = _measured(task, scores, masses)
+        found = _reach_blind(summary(values, level), blind)
+        both = "; ".join(filter(None, (note, trouble)))
+        out.append(
+            Attack(
+                name, measure, found.value, found.low, found.high, len(rows), both,
+                _p_value(values, blind),
+            )
+        )  # fmt: skip
+    return out
+
+
+def _common_levels(rows: Codes, protected: Protected, least: int) -> tuple[Codes, str]:
+    """Rows of the levels that have enough of them, and a note that names the others."""
+    counts = np.bincount(protected.codes[rows], minlength=len(protected.labels))
+    rare = [h for h in np.unique(protected.codes) if counts[h] < least]
+    if not rare:
+        return rows, ""
+    names = ", ".join(protected.labels[h] for h in rare)
+    note = f"left out, fewer than {least} rows: {names}"
+    return rows[~np.isin(protected.codes[rows], rare)], note
+
+
+def _reach_blind(found: Estimate, blind: float) -> Estimate:
+    """The interval, down to blind if blind is not refuted.
+
+    Of any two rows in different folds each is used in the attack on the other. Where there is nothing
+    to see, the measure is a sum over such pairs, each counted twice, and its variance is twice what
+    a bootstrap of fitted models shows; where there is, single rows dominate, and the bootstrap is right.
+    """
+    if found.low > blind >= found.value - sqrt(2.0) * (found.value - found.low):
+        return replace(found, low=blind)
+    return found
+
+
+def _p_value(values: Array, blind: float) -> float:
+    """Of the sample (first) against resamples, with the variance that being blind has.
+
+    No smaller than resamples can tell: one in as many as there are.
+    """
+    drawn = values[1:][np.isfinite(values[1:])]
+    if len(drawn) < 2 or not np.isfinite(values[0]):
+        return float("nan")
+    error = sqrt(2.0) * float(drawn.std())
+    away = float(values[0]) - blind
+    if error <= 0.0:
+        return 1.0 / (1.0 + len(drawn)) if away > 0.0 else 1.0
+    return float(scipy.stats.norm.sf(away / error))
+
+
+def _hopeless(seen: Protected, n_folds: int) -> str:
+    """Why there is nothing to recover, if so."""
+    if seen.values is None:
+        return "" if len(np.unique(seen.codes)) > 1 else "fewer than two levels with enough rows"
+    if len(seen.values) < 2 * n_folds:
+        return f"{len(seen.values)} rows are too few for {n_folds} folds"
+    return "" if unit_range(seen.values[:, None]).any() else "the attribute is constant"
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Clean rows: columns, the attribute as levels 0, 1, ... or as numbers, weights, folds."""
+
+    Z: Array
+    levels: Codes  # all 0 for numbers
+    numbers: Array | None
+    weight: Array
+    fold: Codes
+    seed: int
+
+    @property
+    def n_levels(self) -> int:
+        return 0 if self.numbers is not None else int(self.levels.max()) + 1
+
+    def take(self, rows: NDArray[np.bool_]) -> _Task:
+        numbers = None if self.numbers is None else self.numbers[rows]
+        return replace(
+            self, Z=self.Z[rows], levels=self.levels[rows], numbers=numbers,
+            weight=self.weight[rows], fold=self.fold[rows],
+        )  # fmt: skip
+
+    def target(self) -> Array:
+        """Numbers, or an indicator for each level (two levels: of the second)."""
+        if self.numbers is not None:
+            return self.numbers[:, None]
+        asked = np.arange(self.n_levels)[1 if self.n_levels == 2 else 0 :]
+        return np.asarray(self.levels[:, None] == asked, dtype=np.float64)
+
+
+def _task(
+    Z: Array, seen: Protected, weight: Array, n_folds: int, rng: np.random.Generator
+) -> _Task:
+    weight = mean_one(weight)
+    columns = Z.reshape(len(Z), -1).astype(np.float64)
+    if columns.shape[1] == 0:  # nothing to see: the attackers need a column, not a special case
+        columns = np.zeros((len(Z), 1))
+    columns = standard(unit_range(columns), weight)
+    fold = deal(seen.codes, n_folds, rng)
+    seed = int(rng.integers(2**31))
+    if seen.values is None:
+        levels = np.unique(seen.codes, return_inverse=True)[1].ravel()
+        return _Task(columns, levels, None, weight, fold, seed)
+    numbers = unit_range(seen.values[:, None])[:, 0]
+    return _Task(columns, np.zeros(len(Z), dtype=np.intp), numbers, weight, fold, seed)
+
+
+# --- the attackers: scores of rows not learnt from, a column for each column of the target --------
+
+
+def _out_of_fold(name: str, task: _Task) -> tuple[Array, str]:
+    attacker = {"linear": _linear, "kernel": _kernel, "boosted": _boosted}[name]
+    if name == "boosted":
+        task = replace(task, Z=bins(task.Z))
+    folds = np.unique(task.fold)
+    out, stuck = np.empty_like(task.target()), 0
+    for k in folds:
+        held = task.fold == k
+        scores, converged = attacker(task.take(~held), task.Z[held])
+        if task.numbers is not None:  # an attacker knows how far the attribute goes
+            scores = np.clip(scores, task.numbers[~held].min(), task.numbers[~held].max())
+        out[held] = scores.reshape(int(held.sum()), -1)
+        stuck += not converged
+    return out, f"not converged in {stuck} of {len(folds)} folds" if stuck else ""
+
+
+def _linear(train: _Task, new: Array) -> tuple[Array, bool]:
+    if train.numbers is not None:
+        return ridge(train.Z, train.target(), train.weight, new), True
+    model = LogisticRegression(max_iter=_MAX_ITER)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said in the note
+        model.fit(train.Z, train.levels, sample_weight=train.weight)
+    converged = bool(np.max(model.n_iter_) < _MAX_ITER)
+    return _scores(model, new), converged
+
+
+def _kernel(train: _Task, new: Array) -> tuple[Array, bool]:
+    few = np.random.default_rng(train.seed).permutation(len(train.Z))[:_WIDTH_ROWS]
+    gamma = median_distance(train.Z[few], "rbf") ** -2.0
+    size = min(_LANDMARKS, len(train.Z))
+    coordinates = Nystroem(gamma=gamma, n_components=size, random_state=train.seed)
+    psi = coordinates.fit_transform(train.Z)
+    return ridge(psi, train.target(), train.weight, coordinates.transform(new)), True
+
+
+def _boosted(train: _Task, new: Array) -> tuple[Array, bool]:
+    model = trees(len(train.Z), train.n_levels, train.seed)
+    if train.numbers is not None:
+        model.fit(train.Z, train.numbers, sample_weight=train.weight)
+        return np.asarray(model.predict(new)), True
+    model.fit(train.Z, train.levels, sample_weight=train.weight)
+    return _scores(model, new), True
+
+
+def _scores(model: LogisticRegression, new: Array) -> Array:
+    """Order of one level against the rest: log odds of two levels (probabilities may tie at 1)."""
+    if len(model.classes_) == 2:
+        return np.asarray(model.decision_function(new))
+    return np.asarray(model.predict_proba(new))
+
+
+# --- measures -----------------------------------------------------------------------------------
+
+
+def _measured(task: _Task, scores: Array, masses: Array) -> Array:
+    """The measure for each row of masses."""
+    target = task.target()
+    if task.numbers is not None:
+        return r_squared(((target - scores) ** 2).sum(axis=1), target, masses)
+    share = task.weight @ target / (task.weight @ target).sum()
+    found = [
+        weighted_auc(column, positive > 0.0, masses, task.fold)
+        for column, positive in zip(scores.T, target.T, strict=True)
+    ]
+    return np.asarray(share @ np.stack(found))
+
+
+def weighted_auc(score: Array, positive: NDArray[np.bool_], masses: Array, fold: Codes) -> Array:
+    """Share of pairs (positive, negative) of one fold that the score orders rightly, ties half.
+
+    Parameters
+    ----------
+    score : (n,) larger for positive rows if it is any good.
+    positive : (n,) booleans.
+    masses : (b, n) weights: a pair counts with the product of its two.
+    fold : (n,)
+
+    Returns
+    -------
+    (b,), NaN where no fold has a pair.
+    """
+    right, pairs = np.zeros(len(masses)), np.zeros(len(masses))
+    for k in np.unique(fold):
+        rows = np.flatnonzero(fold == k)
+        rows = rows[np.argsort(score[rows], kind="stable")]
+        ordered = score[rows]
+        first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))  # of each tie
+        mass = masses[:, rows]
+        up = np.add.reduceat(mass * positive[rows], first, axis=1)
+        down = np.add.reduceat(mass * ~positive[rows], first, axis=1)
+        below = np.cumsum(down, axis=1)
+        right += np.einsum("ij,ij->i", up, below - down / 2.0)
+        pairs += up.sum(axis=1) * below[:, -1]
+    share = np.divide(right, pairs, out=np.full(len(masses), np.nan), where=pairs > 0.0)
+    return np.asarray(share)

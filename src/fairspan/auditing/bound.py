@@ -1,0 +1,274 @@
+"""What held-out rows say about every function of a model space at once.
+
+The supremum is the largest correlation between a function h of the space and a function a of the
+levels: the canonical correlation of Z with the level indicators. Let (h0, a0) be the pair that
+attains it in the population. It does not depend on the rows, so an ordinary one-sided limit U(h0, a0)
+for the correlation of two given variables holds it with the promised probability, and
+``max_{h, a} U(h, a) >= U(h0, a0)``: the largest of the limits of single pairs holds the supremum of
+all of them, however many functions there are, and without Gaussian assumptions. U is the limit on
+Fisher's scale, ``atanh r + z se``, with the standard error of the influence function of r,
+``(h a - r (h^2 + a^2) / 2) / (1 - r^2)`` for standardized h and a; for Gaussian pairs se is 1/sqrt(n)
+whatever the pair is, and the maximum costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+import scipy.sparse
+import scipy.stats
+
+from fairspan.auditing.reading import Protected
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array, psd_eigh
+from fairspan.method.sdr import MIN_SHARE
+
+__all__ = ["ASSUMPTIONS", "HeldOutBound", "held_out_bound"]
+
+ASSUMPTIONS = (
+    "The bound holds for every function of the model space at once, with the stated confidence for "
+    "all blocks together, if: the rows had no part in the fit, in the choice of the model space or of "
+    "its settings; they are drawn from the population the model will be used on, independently of "
+    "each other (weights, if any, make up for unequal chances of being drawn). Slices of numbers are "
+    "cut at quantiles of these rows, as if the edges had been set beforehand. It is about means of "
+    "groups or slices: functions of the space may still differ in spread or shape between groups. It "
+    "is about the levels that are covered, not about those left out for too few rows or too little "
+    "weight. The confidence "
+    "is approximate: it uses the normal approximation for the correlation of two variables, which "
+    "needs more rows where tails are heavy or groups are rare."
+)
+
+_RANK = 1e-12  # least eigenvalue of the correlation matrix of Z, against the largest
+_TINY = 1e-150  # its square is still a number
+_N_STARTS = 3
+_LOOSE = 0.2  # supremum that independent rows would show by chance, above which a note says so
+
+
+@dataclass(frozen=True)
+class HeldOutBound:
+    """One attribute in one cell of the rows.
+
+    Attributes
+    ----------
+    attribute, cell : names.
+    supremum : largest multiple correlation with the codes in these rows, over all functions.
+    bound : upper confidence limit of the same in the population.
+    level : confidence, of all bounds returned together.
+    n_rows : rows of the cell, those of levels left out not counted.
+    n_functions : dimension of the space on these rows, constants not counted.
+    n_codes : levels or slices compared.
+    note : why a number is missing, which levels are left out, whether the rows are few.
+    """
+
+    attribute: str
+    cell: str
+    supremum: float
+    bound: float
+    level: float
+    n_rows: int
+    n_functions: int
+    n_codes: int
+    note: str = ""
+
+
+def held_out_bound(
+    Z: Array,
+    protected: Sequence[Protected],
+    *,
+    cells: Codes | None = None,
+    cell_names: Sequence[str] = ("all rows",),
+    weight: Array,
+    level: float = 0.95,
+    min_rows: int = 30,
+) -> list[HeldOutBound]:
+    """Bounds on the multiple correlation of every function of a space with protected attributes.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d)
+        Values of functions that span the space, on rows that had no part in its choice.
+    protected : sequence of Protected
+        Attributes; a continuous one by its slices.
+    cells : ndarray of shape (n,), optional
+        Cell of each row, such as its class for equalized odds; rows of other numbers than those of
+        ``cell_names`` are in no cell. Default: one cell of all rows.
+    cell_names : sequence of str
+        Names of the cells.
+    weight : ndarray of shape (n,)
+        Weights of the rows.
+    level : float, default=0.95
+        Confidence of all bounds together (Bonferroni).
+    min_rows : int, default=30
+        Levels of fewer rows are left out.
+
+    Returns
+    -------
+    list of HeldOutBound
+        By attribute, then by cell. NaN, with a note, where fewer than two levels are left or no
+        function varies. What is assumed is in ``ASSUMPTIONS``.
+    """
+    cells = np.zeros(len(Z), dtype=np.intp) if cells is None else cells
+    blocks = [
+        _Block.of(Z[cells == i], attribute.take(cells == i), weight[cells == i], cell, min_rows)
+        for attribute in protected
+        for i, cell in enumerate(cell_names)
+    ]
+    known = sum(block.known for block in blocks)
+    factor = float(scipy.stats.norm.isf((1.0 - level) / max(known, 1)))
+    return [block.answer(level, factor) for block in blocks]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Whitened functions and codes of the rows of one cell whose levels have enough rows."""
+
+    attribute: str
+    cell: str
+    Z: Array  # (n, rank), mean 0 and covariance 1
+    codes: Codes
+    contrasts: Array  # (levels, levels - 1), mean 0 and covariance 1 over the rows
+    share: Array
+    pull: Array  # share of a row, raised as in a jackknife by what it adds to its own prediction
+    left_out: tuple[str, ...]
+
+    @classmethod
+    def of(cls, Z: Array, protected: Protected, weight: Array, cell: str, min_rows: int) -> _Block:
+        count = np.bincount(protected.codes, minlength=len(protected.labels))
+        mass = np.bincount(protected.codes, weight, minlength=len(protected.labels))
+        kept = (count >= max(min_rows, 2)) & (mass > MIN_SHARE * weight.sum())
+        left_out = tuple(protected.labels[i] for i in np.flatnonzero((count > 0) & ~kept))
+        rows = kept[protected.codes]
+        levels, codes = np.unique(protected.codes[rows], return_inverse=True)
+        share = weight[rows] / weight[rows].sum()
+        root = np.sqrt(np.bincount(codes, share, minlength=len(levels)))
+        others = scipy.linalg.null_space(root[None]) if len(levels) > 1 else np.zeros((0, 0))
+        white = _whiten(Z[rows], share)
+        leverage = share * (np.sum(white**2, axis=1) + (root**-2)[codes])
+        return cls(
+            attribute=protected.name,
+            cell=cell,
+            Z=white,
+            codes=codes.astype(np.intp),
+            contrasts=others / root[:, None] if len(levels) > 1 else others,
+            share=share,
+            pull=share / (1.0 - np.minimum(leverage, 0.9)),
+            left_out=left_out,
+        )
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to compare."""
+        return self.contrasts.size > 0 and self.Z.size > 0
+
+    def answer(self, level: float, factor: float) -> HeldOutBound:
+        """The supremum and its limit, ``factor`` standard errors away."""
+        (n, d), n_codes = self.Z.shape, len(self.contrasts)
+        notes = []
+        supremum = bound = np.nan
+        if self.left_out:
+            notes.append(
+                f"levels left out, too few rows or too little weight: {', '.join(self.left_out)}"
+            )
+        if self.contrasts.size == 0:
+            notes.append("fewer than two levels to compare")
+        elif d == 0:
+            notes.append("no function varies")
+        else:
+            M = self._correlations()
+            left, singular, right = scipy.linalg.svd(M, full_matrices=False)
+            supremum = min(float(singular[0]), 1.0)
+            bound = self._limit(M, left, right, factor) if supremum < 1.0 - 1e-9 else 1.0
+            chance = (np.sqrt(d) + np.sqrt(n_codes - 1)) * float(np.linalg.norm(self.share))
+            if chance > _LOOSE:
+                notes.append(
+                    f"few rows for {d} functions and {n_codes} levels: independence itself would "
+                    f"show about {min(chance, 1.0):.2f}"
+                )
+        note = "; ".join(notes)
+        return HeldOutBound(self.attribute, self.cell, supremum, bound, level, n, d, n_codes, note)
+
+    def _correlations(self) -> Array:
+        """(d, levels - 1) correlations of the whitened functions with the whitened codes."""
+        n, levels = len(self.share), len(self.contrasts)
+        pick = scipy.sparse.csr_array((self.share, (self.codes, np.arange(n))), (levels, n))
+        return np.asarray((pick @ self.Z).T @ self.contrasts)
+
+    def _limit(self, M: Array, left: Array, right: Array, factor: float) -> float:
+        """The largest limit of a pair, by ascent from the leading canonical pairs."""
+        best = 0.0
+        for u, v in zip(left.T[:_N_STARTS], right[:_N_STARTS], strict=False):
+            pairs = [np.concatenate([u, v])]
+            if len(pairs[0]) > 2:  # two numbers are two signs: nothing to search
+                found = scipy.optimize.minimize(
+                    self._minus_limit,
+                    pairs[0],
+                    (M, factor),
+                    method="L-BFGS-B",
+                    jac=True,
+                    options={"maxiter": 50, "ftol": 1e-7},
+                )
+                pairs.append(found.x)
+            best = max(best, *(self._corrected(x, M, factor) for x in pairs))
+        return float(np.tanh(best))
+
+    def _corrected(self, x: Array, M: Array, factor: float) -> float:
+        """The limit of the pair along x on Fisher's scale, raised where the influence is skewed.
+
+        A low correlation then comes with a low standard error: Edgeworth's term for a studentized
+        mean, never used to lower the limit. Student's quantile, with Satterthwaite's degrees of
+        freedom, allows for the noise of the standard error where few rows decide it.
+        """
+        h, a, r = self._pair(x, M)
+        by_row = self.pull * (h * a - r * (h**2 + a**2) / 2.0)
+        root = float(np.linalg.norm(by_row)) + _TINY
+        skewness = max(float(np.sum((by_row / root) ** 3)), 0.0)
+        freedom = 2.0 / float(np.sum((by_row / root) ** 4))
+        factor = float(scipy.stats.t.isf(scipy.stats.norm.sf(factor), freedom))
+        steps = factor + skewness * (2.0 * factor**2 + 1.0) / 6.0
+        return float(np.arctanh(r)) + steps * root / (1.0 - r**2)
+
+    def _pair(self, x: Array, M: Array) -> tuple[Array, Array, float]:
+        """The function of the space and the function of the levels along x; their correlation."""
+        u, v = x[: len(M)], x[len(M) :]
+        u, v = u / np.linalg.norm(u), v / np.linalg.norm(v)
+        r = float(np.clip(u @ M @ v, -1.0 + 1e-9, 1.0 - 1e-9))
+        return self.Z @ u, (self.contrasts @ v)[self.codes], r
+
+    def _minus_limit(self, x: Array, M: Array, factor: float) -> tuple[float, Array]:
+        """Minus the limit of the pair along x on Fisher's scale, and its gradient."""
+        h, a, r = self._pair(x, M)
+        norms = np.linalg.norm(x[: len(M)]), np.linalg.norm(x[len(M) :])
+        u, v = x[: len(M)] / norms[0], x[len(M) :] / norms[1]
+        rest = 1.0 - r**2
+        half = (h**2 + a**2) / 2.0
+        influence = h * a - r * half
+        by_row = self.pull**2 * influence
+        root = float(np.sqrt(by_row @ influence)) + _TINY
+        error = root / rest
+        # d error = d root / rest + 2 r error / rest * dr, and r moves the influence as well
+        by_r = (1.0 + factor * (2.0 * r * error - by_row @ half / root)) / rest
+        scale = factor / (root * rest)
+        to_levels = np.bincount(self.codes, by_row * (h - r * a), minlength=len(self.contrasts))
+        by_u = by_r * (M @ v) + scale * (self.Z.T @ (by_row * (a - r * h)))
+        by_v = by_r * (M.T @ u) + scale * (self.contrasts.T @ to_levels)
+        by_u, by_v = (by_u - u * (u @ by_u)) / norms[0], (by_v - v * (v @ by_v)) / norms[1]
+        return -(float(np.arctanh(r)) + factor * error), -np.concatenate([by_u, by_v])
+
+
+def _whiten(Z: Array, share: Array) -> Array:
+    """Columns of mean 0, variance 1 and no correlation that span those of Z, constants aside."""
+    if len(Z) == 0:
+        return np.zeros((0, 0))
+    centred = Z - share @ Z
+    spread = np.sqrt(share @ centred**2)
+    varies = np.ptp(Z, axis=0) > _RANK * np.abs(Z).max(axis=0)
+    if not varies.any():
+        return np.zeros((len(Z), 0))
+    scaled = centred[:, varies] / spread[varies]
+    values, vectors = psd_eigh((scaled.T * share) @ scaled)
+    keep = values > _RANK * values[0]
+    return np.asarray(scaled @ (vectors[:, keep] / np.sqrt(values[keep])))

@@ -1,0 +1,353 @@
+"""What can be predicted of rows not learnt from: learners, folds and resamples, for attackers and checks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from fairspan.method.data import Codes
+from fairspan.method.linalg import Array, psd_eigh
+
+__all__ = [
+    "Estimate",
+    "KernelCheck",
+    "bins",
+    "copies",
+    "deal",
+    "kernel_check",
+    "mean_one",
+    "r_squared",
+    "ridge",
+    "sample_rows",
+    "standard",
+    "summary",
+    "trees",
+    "unit_range",
+]
+
+# Ridges tried, over the largest eigenvalue of the covariance.
+_RIDGES = np.logspace(-9.0, 1.0, 31)
+# Fewer than scikit-learn has itself, so that it takes ours as they are.
+_BINS = 250
+# A ridge under which a row is as good as interpolated is not judged by leaving it out.
+_LEAST_AWAY = 1e-6
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+# --- learners -----------------------------------------------------------------------------------
+
+
+def trees(n: int, n_classes: int, seed: int) -> Any:
+    """Small boosted trees for n training rows of :func:`bins`; ``n_classes`` 0 is a numeric target.
+
+    One tree per class and round: several classes get fewer rounds, so that the cost stays bounded.
+    """
+    rounds = 100 if n_classes <= 2 else max(30, 200 // n_classes)
+    cls = HistGradientBoostingClassifier if n_classes else HistGradientBoostingRegressor
+    return cls(
+        max_iter=rounds,
+        max_leaf_nodes=8,
+        min_samples_leaf=int(np.clip(n // 20, 2, 20)),
+        early_stopping=False,
+        random_state=seed,
+    )
+
+
+def ridge(train: Array, target: Array, weight: Array, new: Array) -> Array:
+    """Predictions of ridge regression with an intercept, its ridge by leave-one-out.
+
+    One ridge for all columns of ``target``. Generalised cross-validation would be cheaper, but on rows
+    of unequal leverage (few outliers are enough) it may take next to no ridge at all.
+    """
+    share = weight / weight.sum()
+    mean, level = share @ train, share @ target
+    root = np.sqrt(share)[:, None]
+    columns, goal = (train - mean) * root, (target - level) * root
+    values, vectors = psd_eigh(columns.T @ columns)
+    if values[0] <= 0.0:
+        return np.tile(level, (len(new), 1))
+    turned = columns @ vectors
+    shrink = 1.0 / (np.maximum(values, 0.0)[:, None] + _RIDGES * values[0])  # (D, ridges)
+    away = 1.0 - share[:, None] - turned**2 @ shrink  # one less a row's pull on its own prediction
+    slopes = turned.T @ goal
+    loss = np.zeros(len(_RIDGES))
+    for slope, wanted in zip(slopes.T, goal.T, strict=True):
+        residual = wanted[:, None] - turned @ (slope[:, None] * shrink)
+        loss += ((residual / np.maximum(away, _LEAST_AWAY)) ** 2).sum(axis=0)
+    loss[(away < _LEAST_AWAY).any(axis=0)] = np.inf
+    best = int(np.argmin(loss[::-1]))  # the largest ridge of equals
+    beta = vectors @ (slopes * shrink[:, ::-1][:, best, None])
+    return np.asarray((new - mean) @ beta + level)
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def sample_rows(n: int, max_rows: int, rng: np.random.Generator) -> Codes:
+    """All rows, or a random sample of ``max_rows`` in their order."""
+    if n <= max_rows:
+        return np.arange(n)
+    return np.sort(rng.choice(n, max_rows, replace=False))
+
+
+def unit_range(columns: Array) -> Array:
+    """Columns moved and scaled to [-1, 1], so that no unit overflows; constant ones become 0."""
+    low, high = columns.min(axis=0), columns.max(axis=0)
+    half = high / 2.0 - low / 2.0  # halved: the range itself may overflow
+    constant = half <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    scaled = (columns / 2.0 - low / 2.0) / np.where(constant, 1.0, half)  # in [0, 1]
+    return np.asarray(np.where(constant, 0.0, 2.0 * scaled - 1.0))
+
+
+def bins(columns: Array) -> Array:
+    """Columns as bins of about equal size, at most 250, for trees: a split sees no more of them.
+
+    scikit-learn would bin by itself, but with weights it takes a hundred times as long.
+    """
+    out = np.empty_like(columns)
+    for j, column in enumerate(columns.T):
+        edges = np.unique(column)
+        if len(edges) > _BINS:
+            at = np.linspace(0, len(column) - 1, _BINS + 1).astype(np.intp)[1:-1]
+            edges = np.unique(np.sort(column)[at])
+        out[:, j] = np.searchsorted(edges, column)
+    return out
+
+
+def standard(columns: Array, weight: Array) -> Array:
+    """Columns of :func:`unit_range` at weighted mean 0 and variance 1; those that are 0 stay 0."""
+    share = weight / weight.sum()
+    centred = columns - share @ columns
+    scale = np.sqrt(share @ centred**2)
+    return np.asarray(centred / np.where(scale > 0.0, scale, 1.0))
+
+
+def mean_one(weight: Array) -> Array:
+    """Weights of mean 1: how hard a learner is regularised must not depend on their unit."""
+    return np.asarray(weight / weight.mean())
+
+
+def deal(strata: Codes, n_folds: int, rng: np.random.Generator) -> Codes:
+    """Fold of each row, at random, balanced within strata and in all."""
+    order = rng.permutation(len(strata))
+    order = order[np.argsort(strata[order], kind="stable")]
+    fold = np.empty(len(strata), dtype=np.intp)
+    fold[order] = np.arange(len(strata)) % n_folds
+    return fold
+
+
+def copies(strata: Codes, n_boot: int, rng: np.random.Generator) -> Array:
+    """How often each row is in each bootstrap sample, (n_boot, n); strata keep their sizes."""
+    out = np.zeros((n_boot, len(strata)))
+    for stratum in np.unique(strata):
+        mine = np.flatnonzero(strata == stratum)
+        drawn = rng.integers(len(mine), size=(n_boot, len(mine)))
+        drawn += len(mine) * np.arange(n_boot)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=n_boot * len(mine))
+        out[:, mine] = counts.reshape(n_boot, len(mine))
+    return out
+
+
+# --- numbers ------------------------------------------------------------------------------------
+
+
+def r_squared(error: Array, target: Array, masses: Array) -> Array:
+    """``1 - sum w error / sum w |target - mean|^2`` for each row of masses, (b, n) -> (b,)."""
+    centred = target - target.mean(axis=0)  # for precision: any centre will do
+    sums = masses @ np.column_stack([error, (centred**2).sum(axis=1), centred, np.ones(len(error))])
+    total = sums[:, 1] - (sums[:, 2:-1] ** 2).sum(axis=1) / sums[:, -1]
+    ok = total > 1e-12 * sums[:, 1]
+    ratio = np.divide(sums[:, 0], total, out=np.full(len(total), np.nan), where=ok)
+    return np.asarray(1.0 - ratio)
+
+
+def summary(values: Array, level: float) -> Estimate:
+    """The first value, with the percentiles of the others (resamples) around it."""
+    drawn = values[1:][np.isfinite(values[1:])]
+    if len(drawn) == 0 or not np.isfinite(values[0]):
+        return Estimate(float(values[0]), np.nan, np.nan)
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(drawn, [tail, 1.0 - tail])
+    return Estimate(float(values[0]), float(low), float(high))
+
+
+# A reference must be better by more R^2 than this before a kernel is called too poor.
+MARGIN = 0.02
+
+
+@dataclass(frozen=True)
+class KernelCheck:
+    """Predictive R^2 on rows not learnt from: functions of the kernel space, and two references.
+
+    Attributes
+    ----------
+    kernel_r2, linear_r2, boosted_r2 : Estimate
+        R^2 of y; for classes the Brier skill score (R^2 of the class indicators together).
+    gap : Estimate
+        The better reference less the kernel, both on the same rows.
+    best : "linear" or "boosted": which reference that is.
+    misspecified : bool
+        The lower limit of the gap is above 0.02.
+    n_rows : int
+        Rows used.
+    note : str
+        Why there are no numbers, if there are none.
+    """
+
+    kernel_r2: Estimate
+    linear_r2: Estimate
+    boosted_r2: Estimate
+    gap: Estimate
+    best: str
+    misspecified: bool
+    n_rows: int
+    note: str = ""
+
+    @property
+    def message(self) -> str:
+        """The finding in words; empty unless the kernel is too poor."""
+        if not self.misspecified:
+            return ""
+        reference = {"linear": "a linear model", "boosted": "boosted trees"}[self.best]
+        found = {"linear": self.linear_r2, "boosted": self.boosted_r2}[self.best]
+        return (
+            f"The kernel space predicts y with R^2 = {self.kernel_r2.value:.3f}, {reference} with "
+            f"{found.value:.3f} (gap {self.gap}): the kernel is too poor for these data. What is said "
+            f"about the fairness of its functions holds, but a better predictor exists outside them, "
+            f"about which nothing is said. Choose another gamma, kernel or feature_map."
+        )
+
+
+def kernel_check(
+    psi: Array,
+    X: Array,
+    y: NDArray[Any],
+    *,
+    classes: bool,
+    weight: Array,
+    n_folds: int = 5,
+    max_rows: int = 5_000,
+    level: float = 0.95,
+    n_boot: int = 200,
+    rng: np.random.Generator,
+) -> KernelCheck:
+    """Cross-fitted R^2 of the kernel space, of a linear model and of boosted trees.
+
+    Parameters
+    ----------
+    psi : (n, D) kernel coordinates of the rows; a ridge regression on them is a kernel machine.
+    X : (n, p) the features as numbers, for the references.
+    y : (n,) target: numbers, or labels of any type where ``classes``.
+    classes : y holds classes.
+    weight : (n,) positive.
+    n_folds, max_rows : folds; rows beyond ``max_rows`` are left out at random.
+    level, n_boot : of the intervals, a bootstrap over the held-out rows. It repeats no fit, so what
+        the choice of the training rows does to R^2 is not in them.
+    rng : source of all randomness.
+
+    Returns
+    -------
+    KernelCheck
+        NaN with a note if y is constant or there are fewer than ``2 * n_folds`` rows.
+
+    Notes
+    -----
+    Costs O(K (n D^2 + D^3)) for K folds: one eigendecomposition of the covariance serves all ridges, one
+    of which leave-one-out chooses inside each training part. Classes are regressed on by their
+    indicators; a logistic link, learnt on the predictions of the other folds, makes probabilities of
+    what comes out, so that a good kernel does not lose to trees by the missing link alone.
+    """
+    rows = sample_rows(len(y), max_rows, rng)
+    psi, X, weight = psi[rows], unit_range(X[rows]), mean_one(weight[rows])
+    n = len(rows)
+    target = _indicators(y[rows]) if classes else unit_range(y[rows][:, None].astype(np.float64))
+    why = ""
+    if n < 2 * n_folds:
+        why = f"{n} rows are too few for {n_folds} folds"
+    elif not target.any():
+        why = "y is constant"
+    elif classes and np.sort(target.sum(axis=0))[-2] < n_folds:
+        why = f"fewer than two classes have {n_folds} rows"
+    if why:
+        nothing = Estimate(np.nan, np.nan, np.nan)
+        return KernelCheck(nothing, nothing, nothing, nothing, "", False, n, why)
+    strata = target.argmax(axis=1) if classes else np.zeros(n, dtype=np.intp)
+    fold = deal(strata, n_folds, rng)
+    seed = int(rng.integers(2**31))
+
+    def boosted(train: Array, goal: Array, mass: Array, new: Array) -> Array:
+        return _boosted(train, goal, mass, new, classes=classes, seed=seed)
+
+    learners: dict[str, tuple[Array, Callable[[Array, Array, Array, Array], Array]]] = {
+        "kernel": (psi, ridge),
+        "linear": (standard(X, weight), ridge),
+        "boosted": (bins(X), boosted),
+    }
+    errors = {}
+    for name, (columns, learner) in learners.items():
+        found = np.empty_like(target)
+        for k in range(n_folds):
+            held = fold == k
+            found[held] = learner(columns[~held], target[~held], weight[~held], columns[held])
+        if classes and learner is ridge:
+            found = _probabilities(found, strata, weight, fold)
+        errors[name] = ((target - found) ** 2).sum(axis=1)
+    # The first row is the sample itself, the others are resamples.
+    masses = np.vstack([weight, weight * copies(np.zeros(n, dtype=np.intp), n_boot, rng)])
+    r2 = {name: r_squared(error, target, masses) for name, error in errors.items()}
+    best = max(("linear", "boosted"), key=lambda name: r2[name][0])
+    gap = summary(r2[best] - r2["kernel"], level)
+    kernel, linear, boost = (summary(r2[name], level) for name in learners)
+    return KernelCheck(kernel, linear, boost, gap, best, gap.low > MARGIN, n)
+
+
+def _indicators(labels: NDArray[Any]) -> Array:
+    seen, codes = np.unique(labels, return_inverse=True)
+    if len(seen) < 2:
+        return np.zeros((len(labels), 0))
+    return np.asarray(codes.ravel()[:, None] == np.arange(len(seen)), dtype=np.float64)
+
+
+def _probabilities(found: Array, codes: Codes, weight: Array, fold: Codes) -> Array:
+    """Predicted indicators as probabilities of the classes, each fold by a link learnt on the others."""
+    out = np.zeros_like(found)
+    for k in np.unique(fold):
+        held = fold == k
+        link = LogisticRegression(C=100.0, max_iter=500)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a link nearly there will do
+            link.fit(found[~held], codes[~held], sample_weight=weight[~held])
+        out[np.ix_(held, link.classes_)] = link.predict_proba(found[held])
+    return out
+
+
+def _boosted(
+    train: Array, target: Array, weight: Array, new: Array, *, classes: bool, seed: int
+) -> Array:
+    model = trees(len(train), target.shape[1] if classes else 0, seed)
+    if not classes:
+        found = model.fit(train, target[:, 0], sample_weight=weight).predict(new)
+        return np.asarray(found, dtype=np.float64)[:, None]
+    model.fit(train, target.argmax(axis=1), sample_weight=weight)
+    out = np.zeros((len(new), target.shape[1]))  # a rare class may be absent from a training part
+    out[:, model.classes_] = model.predict_proba(new)
+    return out
