@@ -21,6 +21,7 @@ import numpy as np
 from fairspan._moved import rename_moved_classes
 from fairspan._system import atomic_write, check_archive, first_line, inert
 from fairspan.estimators.base import FairKernelEstimator
+from fairspan.estimators.state import FittedState
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot
 from fairspan.method.row_sketch import RowSketch
@@ -29,11 +30,12 @@ from fairspan.method.spaces import Position
 
 __all__ = ["load_model", "save_model"]
 
-FORMAT = 1
+# Format 1 is that of version 0.1.0, with the fitted state as attributes of the estimator.
+FORMAT = 2
+_READABLE = (1, 2)
 
 # Our own classes and what numpy needs; scikit-learn's estimators are on skops's own list.
 TRUSTED = (
-    "fairspan.inputs.config.FitConfig",
     "fairspan.method.row_sketch.RowSketch",
     "fairspan.method.calibration.Link",
     "fairspan.method.certificates.BlockCertificate",
@@ -57,10 +59,14 @@ TRUSTED = (
     "fairspan.method.solution.FairGeometry",
     "fairspan.method.solution.Solution",
     "fairspan.estimators.likelihood_rows.TrainingRows",
+    "fairspan.estimators.gp_classifier.LaplaceFit",
     "fairspan.estimators.gp_regressor.FairGPRegressor",
+    "fairspan.estimators.gp_regressor.ProcessFit",
     "fairspan.estimators.gp_classifier.FairGPClassifier",
     "fairspan.estimators.representation.FairRepresentation",
     "fairspan.estimators.ridge.FairRidge",
+    "fairspan.estimators.state.FittedState",
+    "fairspan.inputs.rows.ColumnSchema",
     "fairspan.estimators.ridge.FairRidgeClassifier",
     "fairspan.method.features.Kernel",
     "fairspan.method.features.LandmarkMap",
@@ -126,22 +132,17 @@ def save_model(
         If the model is not fitted, or a parameter other than ``fairness``, ``dial`` and ``verbose`` was
         changed after the fit.
     """
-    if not isinstance(model, FairKernelEstimator) or not _has_something(model):
+    if not isinstance(model, FairKernelEstimator) or model._state is None:
         msg = f"save_model takes a fitted fairspan estimator; got {type(model).__name__}."
         raise ValueError(msg)
     model._check_unchanged()
     skops = require_skops()
     model = copy(model)
-    del model._fit_config  # the parameters in the file are those of the fit
     if isinstance(model.random_state, np.random.RandomState):
         model.random_state = None  # a generator's state is no part of a fitted model
-    sketch = model._fitted_rows if row_sketch else None
-    model._row_sketch = None if sketch is None else sketch.shortened()
-    if hasattr(model, "moments_"):
-        model.moments_ = replace(model.moments_, row_sketch=model._row_sketch)
-    if not keep_moments:
-        for name in ("moments_", "_counter"):
-            model.__dict__.pop(name, None)
+    model._state = _state_to_save(
+        model._fit_state, keep_moments=keep_moments, row_sketch=row_sketch
+    )
     target = Path(path)
     payload = {"format": FORMAT, "fairspan": _version(), "model": model}
     with atomic_write(target) as part:
@@ -154,6 +155,21 @@ def save_model(
                 msg = f"This {type(model).__name__} cannot be saved: in its file, {error}."
                 raise ValueError(msg) from error
     return target
+
+
+def _state_to_save(state: FittedState, *, keep_moments: bool, row_sketch: bool) -> FittedState:
+    """State without the parameters, which the estimator itself has."""
+    sketch = state.fitted_rows if row_sketch else None
+    sketch = None if sketch is None else sketch.shortened()
+    moments, counter = state.moments, state.counter
+    if moments is not None:
+        moments = replace(moments, row_sketch=sketch)
+    if not keep_moments:
+        moments = counter = None
+    out = replace(state, moments=moments, counter=counter, row_sketch=sketch)
+    for name in ("config", "given"):
+        del vars(out)[name]
+    return out
 
 
 def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> FairKernelEstimator:
@@ -209,11 +225,11 @@ def _model_of(payload: Any, path: Any) -> FairKernelEstimator:
         msg = f"{path} is a skops file, but not one written by fairspan.save_model."
         raise ValueError(msg)
     number = payload["format"]
-    if type(number) is not int or number != FORMAT:
+    if type(number) is not int or number not in _READABLE:
         written = inert(str(payload["fairspan"]))
         msg = (
             f"{path} has format {inert(repr(number))} (written by fairspan {written}); this version, "
-            f"{_version()}, reads format {FORMAT}. Upgrade fairspan."
+            f"{_version()}, reads formats 1 to {FORMAT}. Upgrade fairspan."
         )
         raise ValueError(msg)
     model = payload["model"]
@@ -223,19 +239,21 @@ def _model_of(payload: Any, path: Any) -> FairKernelEstimator:
     return model
 
 
-def _has_something(model: Any) -> bool:
-    """A worker's moments are worth keeping before there is a model."""
-    return any(hasattr(model, name) for name in ("_solution", "moments_"))
-
-
 def _is_ours(model: FairKernelEstimator) -> bool:
-    """The parts of a fit are what they are in a fit, as far as a look can tell."""
+    """Whether the parts of the fit have the types that they have in a fit."""
+    state = model._state
+    if not isinstance(state, FittedState):
+        return False
     kinds: dict[str, Any] = {
-        "moments_": Moments, "pilot_": Pilot, "_solution": Solution, "_position": Position,
-        "_fitted_rows": RowSketch | None,
-    }  # fmt: skip
-    there = [(getattr(model, name), kind) for name, kind in kinds.items() if hasattr(model, name)]
-    return _has_something(model) and all(isinstance(one, kind) for one, kind in there)
+        "pilot": Pilot,
+        "moments": Moments | None,
+        "solution": Solution | None,
+        "position": Position | None,
+        "row_sketch": RowSketch | None,
+    }
+    parts = vars(state)
+    complete = all(isinstance(parts.get(name), kind) for name, kind in kinds.items())
+    return complete and not (parts.get("moments") is None and parts.get("solution") is None)
 
 
 def _check_content(file: IO[bytes]) -> Any:

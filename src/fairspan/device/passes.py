@@ -7,7 +7,7 @@ So the loop over blocks is columns, centring and one product, and never waits fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -492,19 +492,14 @@ def _sort(groups: Any, n_groups: int) -> tuple[Any, list[int]]:
 
 
 def accumulate(
-    pilot: Pilot, moments: Moments, counter: Counter, data: Data, *, verbose: int = 0,
-    told: Callable[[float], None] | None = None,
-) -> Moments:  # fmt: skip
-    """Moments of earlier rows and these; ``counter`` advances, ``moments`` stays as it is.
+    pilot: Pilot, moments: Moments, counter: Counter, data: Data, *, verbose: int = 0
+) -> tuple[Moments, float | None]:
+    """Add rows to moments; ``counter`` advances, ``moments`` itself is not changed.
 
-    Tensors compute where they live; ``told`` is then given the smallest eigenvalue of the outcome.
+    A tensor is summed on its device. The second result is then the smallest eigenvalue of the
+    covariance, which shows the rounding of that pass; otherwise None.
     """
-    from fairspan.device.passes import DevicePass, start_pass  # it builds on this module
-
     one = start_pass(pilot, moments, X=data.X)
     one.add(data, counter, verbose=verbose)
-    if isinstance(one, DevicePass):
-        smallest = one.check()
-        if told is not None:
-            told(smallest)
-    return one.moments()
+    smallest = one.check() if isinstance(one, DevicePass) else None
+    return one.moments(), smallest

@@ -1,14 +1,11 @@
-"""The one shared fit: (X, y, S) -> pilot -> moments -> solution -> place on the dial.
-
-Subclasses add what they do with the scores. Nothing here knows about heads other than the ridge
-head that certificates speak about.
-"""
+"""The fit shared by all estimators: rows -> pilot -> moments -> solution -> model at a dial value."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairspan._html import estimator_html
 from fairspan.device.passes import accumulate, for_precision, precision_for
 from fairspan.estimators.prepare import build_pilot
+from fairspan.estimators.state import FittedAttribute, FittedState, read_old_state
 from fairspan.estimators.stream_methods import StreamFit
 from fairspan.exceptions import (
     DataWarning,
@@ -29,25 +27,79 @@ from fairspan.exceptions import (
 )
 from fairspan.inputs.config import (
     FitConfig,
-    canonical_criterion,
-    check_parameters,
+    changed_parameters,
     check_search,
+    read_config,
+    snapshot,
 )
-from fairspan.inputs.rows import check_rows, read_features, read_training_data
-from fairspan.method.data import Data
+from fairspan.inputs.rows import ColumnSchema, check_rows, read_features, read_training_data
+from fairspan.method.data import Data, Kind
 from fairspan.method.features import LandmarkMap
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, to_numpy
-from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot, move_to
 from fairspan.method.row_sketch import RowSketch
-from fairspan.method.solution import solve
-from fairspan.method.spaces import Position, locate
+from fairspan.method.solution import Solution, solve
+from fairspan.method.spaces import ModelSpace, Position, SeparateLimits, Space, locate
 from fairspan.streaming.tensor_sample import pilot_rows
+
+# Attributes of an instance that are not parameters.
+_OF_A_FIT = frozenset(("_state", "_schema", "n_features_in_", "feature_names_in_", "selection_"))
+
+
+def _target_kind_name(state: FittedState) -> str | None:
+    if state.pilot.target is None:
+        return None
+    return "numeric" if state.pilot.target_is_numeric else "classes"
+
+
+def _directions_by_cell(state: FittedState) -> dict[str, dict[str, int]]:
+    reports = [report for report in state.solved.reports if report.constrained]
+    return {
+        cell: {r.attribute: r.n_directions for r in reports if r.cell == cell}
+        for cell in state.pilot.cells.names
+    }
 
 
 class FairKernelEstimator(StreamFit, BaseEstimator):
     """Shared parameters, fitting, merging and the dial of every fair kernel estimator."""
+
+    _state: FittedState | None = None
+    _schema: ColumnSchema = ColumnSchema()
+    # Kind of y that the estimator predicts; None: y is read as it is.
+    _target_kind: Kind | None = None
+    # Likelihood of an estimator that has no such parameter.
+    _likelihood: str | None = None
+
+    pilot_ = FittedAttribute(lambda s: s.pilot, after="pilot")
+    moments_ = FittedAttribute(lambda s: s.moments, after="moments")
+    classes_ = FittedAttribute(lambda s: s.classes, after="pilot")
+    n_samples_seen_ = FittedAttribute(lambda s: s.n_samples_seen, after="pilot")
+    smallest_eigenvalue_ = FittedAttribute(lambda s: s.smallest_eigenvalue, after="pilot")
+    gamma_ = FittedAttribute(lambda s: s.pilot.gamma, optional=True)
+    n_components_ = FittedAttribute(lambda s: s.pilot.features.rank)
+    landmarks_ = FittedAttribute(
+        lambda s: s.pilot.features.landmarks if isinstance(s.pilot.features, LandmarkMap) else None,
+        optional=True,
+    )
+    dropped_mass_ = FittedAttribute(lambda s: s.pilot.features.dropped_mass)
+    approximation_residual_ = FittedAttribute(lambda s: s.pilot.residual)
+    sensitive_kinds_ = FittedAttribute(lambda s: {c.name: c.kind for c in s.pilot.coders})
+    target_kind_ = FittedAttribute(_target_kind_name, optional=True)
+    cells_ = FittedAttribute(lambda s: list(s.pilot.cells.names))
+    alpha_ = FittedAttribute(
+        lambda s: None if s.pilot.target is None else s.solved.eta_y * s.solved.weight,
+        optional=True,
+    )
+    cosines_ = FittedAttribute(lambda s: s.solved.pair.cosines)
+    angles_ = FittedAttribute(lambda s: s.solved.pair.angles)
+    n_removed_ = FittedAttribute(lambda s: s.solved.n_removed)
+    blocks_ = FittedAttribute(lambda s: s.solved.reports)
+    n_directions_ = FittedAttribute(_directions_by_cell)
+    certificate_ = FittedAttribute(lambda s: s.located.certificate, after="position")
+    score_coef_ = FittedAttribute(lambda s: s.located.coef, after="position")
+    score_intercept_ = FittedAttribute(lambda s: s.located.intercept, after="position")
+    fairness_ = FittedAttribute(lambda s: s.located.fairness, after="position")
 
     # S and control features are requested by default, so Pipeline, GridSearchCV and cross_validate
     # route them without a `set_fit_request` of the user's.
@@ -150,19 +202,24 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         -------
         self
         """
-        with self._unchanged_on_error():
-            check_search()
-            self._start_fit()
-            data = self._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
-            self._prepare(*pilot_rows(self, data))
-            self._absorb(data)
-            self._solve(data)
+        check_search()
+        with self._new_fit() as work:
+            data = work._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
+            work._prepare(*pilot_rows(work._config, data))
+            work._absorb(data)
+            work._solve(data)
         return self
 
     def prepare(
-        self, X, y=None, *, sensitive_features=None, control_features=None, sample_weight=None,
+        self,
+        X,
+        y=None,
+        *,
+        sensitive_features=None,
+        control_features=None,
+        sample_weight=None,
         folds="strata",
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Freeze landmarks, bandwidth, slice edges and category lists on these rows; no moments.
 
         Follow with :meth:`partial_fit` on blocks, on this estimator or on copies of it whose moments
@@ -181,22 +238,28 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         if folds not in ("strata", "position"):
             msg = f"folds={folds!r} is not allowed; give 'strata' or 'position'."
             raise ValueError(msg)
-        with self._unchanged_on_error():
-            self._start_fit()
-            data = self._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
+        with self._new_fit() as work:
+            data = work._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
             if self.kernel == "precomputed":
                 msg = (
                     "kernel='precomputed' cannot stream: a block of rows has no kernel columns of its "
                     "own. Use `fit` with the whole matrix, or a kernel that can be evaluated."
                 )
                 raise ValueError(msg)
-            self._prepare(data, folds)
+            work._prepare(data, folds)
         return self
 
     def partial_fit(
-        self, X, y=None, *, sensitive_features=None, control_features=None, sample_weight=None,
-        solve=True, start=None,
-    ) -> Self:  # fmt: skip
+        self,
+        X,
+        y=None,
+        *,
+        sensitive_features=None,
+        control_features=None,
+        sample_weight=None,
+        solve=True,
+        start=None,
+    ) -> Self:
         """Add a block of rows.
 
         An estimator that was not prepared is prepared on this first block (and says so). Any
@@ -214,14 +277,12 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
             ``prepare(..., folds="position")`` any partition then ends in the same model,
             ``alpha="auto"`` included. The row after the last block if not given.
         """
-        with self._unchanged_on_error():
-            first = not hasattr(self, "pilot_")
-            if first:
-                self._start_fit()
-            else:
-                self._check_unchanged()
-                self._need_moments("partial_fit")
-            data = self._read(
+        first = self._state is None
+        if not first:
+            self._check_unchanged()
+            self._need_moments("partial_fit")
+        with self._new_fit() if first else self._step() as work:
+            data = work._read(
                 X, y, sensitive_features, control_features, sample_weight, reset=first
             )
             if first:
@@ -234,37 +295,37 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
                     f"representative sample to choose them yourself.",
                     DataWarning,
                 )
-                self._prepare(data)
-            self._absorb(data, start)
+                work._prepare(data)
+            work._absorb(data, start)
             if solve:
-                self.solve()
+                work.solve()
         return self
 
     def merge(self, other: FairKernelEstimator, *, solve: bool = True) -> Self:
         """Add the moments of another estimator with the same pilot (a worker's copy of this one)."""
-        with self._unchanged_on_error():
-            for name, est in (("this estimator", self), ("the other estimator", other)):
-                if not hasattr(est, "moments_"):
-                    msg = f"merge needs moments on both sides, but {name} has none: call partial_fit on it."
-                    raise IncompatibleMomentsError(msg)
-                est._check_unchanged()
-            self.moments_: Moments = self.moments_ + other.moments_
+        for name, est in (("this estimator", self), ("the other estimator", other)):
+            if est._state is None or est._state.moments is None:
+                msg = f"merge needs moments on both sides, but {name} has none: call partial_fit on it."
+                raise IncompatibleMomentsError(msg)
+            est._check_unchanged()
+        with self._step() as work:
+            work._state = replace(
+                work._fit_state, moments=self.moments_ + other.moments_, merged=True
+            )
             if solve:
-                self._solve()
+                work._solve()
         return self
 
     def solve(self) -> Self:
         """Solve for the model from the moments gathered so far."""
-        with self._unchanged_on_error():
-            self._check_unchanged()
-            if hasattr(self, "_solution"):
-                self._need_moments("solve")
-            if not hasattr(self, "moments_") or self.moments_.n_rows == 0:
-                msg = (
-                    f"This {type(self).__name__} has seen no rows yet; call `fit` or `partial_fit`."
-                )
-                raise NotFittedError(msg)
-            self._solve()
+        self._check_unchanged()
+        if self._state is not None and self._state.solution is not None:
+            self._need_moments("solve")
+        if self._state is None or self._state.moments is None or self._state.moments.n_rows == 0:
+            msg = f"This {type(self).__name__} has seen no rows yet; call `fit` or `partial_fit`."
+            raise NotFittedError(msg)
+        with self._step() as work:
+            work._solve()
         return self
 
     # ------------------------------------------------------------------ the dial
@@ -314,72 +375,115 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         out = copy.copy(self)
         out.fairness = fairness
         out.dial = self.dial if dial is None else dial
-        check_parameters(out)
+        read_config(out)
         out._locate()
         return out
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ steps of a fit
+
+    @contextmanager
+    def _step(self) -> Iterator[Self]:
+        """Yield a copy to work on; the estimator takes its state over if no error is raised."""
+        work = copy.copy(self)
+        with each_warning_once():
+            yield work
+        found = {name: work.__dict__[name] for name in _OF_A_FIT if name in work.__dict__}
+        for name in _OF_A_FIT.difference(found):
+            self.__dict__.pop(name, None)
+        self.__dict__.update(found)
+
+    @contextmanager
+    def _new_fit(self) -> Iterator[Self]:
+        """Yield a copy without fitted state, as :meth:`_step` does."""
+        with self._step() as work:
+            for name in _OF_A_FIT:
+                work.__dict__.pop(name, None)
+            read_config(work)  # raises before any data is read
+            yield work
 
     def _read(self, X, y, sensitive, control, weight, *, reset: bool) -> Data:
-        check_parameters(self)
-        data = read_training_data(self, X, y, sensitive, control, weight, reset=reset)
+        data = read_training_data(self, self._config, X, y, sensitive, control, weight, reset=reset)
         if reset:
-            self._sensitive_columns = data.sensitive_columns
+            self._schema = replace(self._schema, sensitive_columns=data.sensitive_columns)
         return data
 
     def _prepare(self, data: Data, fold_rule: str = "strata") -> None:
+        """Freeze the pilot on these rows, with no moments yet."""
+        config = self._config
         precision, data = precision_for(data.X), data.on_host()
         if data.n < 2:
             msg = (
                 f"n_samples={data.n}: at least two rows are needed to learn anything about groups."
             )
             raise ValueError(msg)
-        check_rows(self, data)
-        self.pilot_: Pilot = for_precision(build_pilot(self, data, fold_rule), precision)
-        self.moments_ = self.pilot_.empty_moments()
-        self._counter = self.pilot_.counter()
-        if self.pilot_.target is not None and not self.pilot_.target_is_numeric:
-            labels = data.classes
-            self.classes_ = None if labels is None else labels.in_order_of(self.pilot_.target)
+        check_rows(self, config, data)
+        pilot = for_precision(build_pilot(config, data, fold_rule), precision)
+        classes = None
+        if pilot.target is not None and not pilot.target_is_numeric and data.classes is not None:
+            classes = data.classes.in_order_of(pilot.target)
+        self._state = FittedState(
+            config=config,
+            given=snapshot(self.get_params(deep=False)),
+            pilot=pilot,
+            moments=pilot.empty_moments(),
+            counter=pilot.counter(),
+            classes=classes,
+        )
 
     def _absorb(self, data: Data, start: int | None = None) -> None:
-        counter = self._counter.copy()
+        """Add the moments of these rows."""
+        state = self._fit_state
+        assert state.moments is not None
+        assert state.counter is not None
+        counter = state.counter.copy()
         if start is not None:
             move_to(counter, start)
-        self.moments_ = accumulate(
-            self.pilot_, self.moments_, counter, data, verbose=self.verbose, told=self._told
+        moments, smallest = accumulate(
+            state.pilot, state.moments, counter, data, verbose=self.verbose
         )
-        self._counter = counter
-        if hasattr(self, "n_samples_seen_"):
-            self.n_samples_seen_ = counter.position
-
-    def _told(self, smallest_eigenvalue: float) -> None:
-        """What a pass on a device found of its own rounding."""
-        self.smallest_eigenvalue_ = smallest_eigenvalue
+        self._state = replace(
+            state,
+            moments=moments,
+            counter=counter,
+            n_samples_seen=None if state.n_samples_seen is None else counter.position,
+            smallest_eigenvalue=state.smallest_eigenvalue if smallest is None else smallest,
+        )
 
     def _solve(self, data: Data | None = None) -> None:
-        """From moments to a model; ``data`` is at hand where all the rows are in memory."""
-        self._solution = solve(self.moments_, self.pilot_, self, self._row_curvature(data))
-        self._look_at_rows(data)
+        """Solve from the moments; ``data`` are all the rows, if they are in memory."""
+        state = self._fit_state
+        assert state.moments is not None
+        curvature = self._row_curvature(state, data)
+        solution = solve(state.moments, state.pilot, state.config, curvature)
+        self._state = self._with_rows(replace(state, solution=solution), data)
         self._locate()
-        self._publish()
 
-    def _row_curvature(self, data: Data | None) -> RowCurvature | None:  # noqa: ARG002
-        """The geometry of a likelihood that needs the rows; None is that of the moments."""
+    def _row_curvature(
+        self,
+        state: FittedState,  # noqa: ARG002
+        data: Data | None,  # noqa: ARG002
+    ) -> RowCurvature | None:
+        """Metric of a likelihood, computed from the rows; None is the metric of the moments."""
         return None
 
-    def _look_at_rows(self, data: Data | None) -> None:
-        """For heads that moments do not suffice for."""
+    def _with_rows(self, state: FittedState, data: Data | None) -> FittedState:  # noqa: ARG002
+        """State with what the head needs of the training rows."""
+        return state
 
     def _locate(self) -> None:
+        """Move the model to the dial value of the parameters."""
         self._check_unchanged()
-        self.__dict__.pop("selection_", None)  # it describes the previous dial value
-        self._position = self._find_position()
-        self.certificate_ = self._position.certificate
-        self.score_coef_ = self._position.coef
-        self.score_intercept_ = self._position.intercept
-        self.fairness_ = self._position.fairness
-        self._n_features_out = self._position.directions.shape[1]
+        self.__dict__.pop("selection_", None)  # `selection_` describes the previous dial value
+        self._state = self._positioned(self._current_state)
+
+    def _positioned(self, state: FittedState) -> FittedState:
+        """State with the model at its dial value."""
+        return replace(state, position=locate(self._space(state), state.config))
+
+    def _space(self, state: FittedState) -> Space:
+        """The family of models that the dial moves along."""
+        limits = isinstance(state.config.fairness, Mapping)
+        return (SeparateLimits if limits else ModelSpace)(state.solved, state.config)
 
     def _follow(self, earlier: list[Any]) -> None:
         """Start from the models before this one on a path."""
@@ -387,44 +491,70 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
     def _path_head(self) -> tuple[Position, Array, Array]:
         """Position on the dial, coefficients and intercepts, without a full :meth:`_locate`."""
         self._check_unchanged()
-        position = self._find_position()
+        state = self._current_state
+        position = locate(self._space(state), state.config)
         return position, position.coef, position.intercept
 
-    def _find_position(self) -> Position:
-        return locate(self._solution, self, canonical_criterion(self.criterion))
+    # ------------------------------------------------------------------ fitted state
 
-    def _publish(self) -> None:
-        """Fitted attributes a user reads."""
-        pilot, solution = self.pilot_, self._solution
-        features = pilot.features
-        self.gamma_ = pilot.gamma
-        self.n_components_ = features.rank
-        self.landmarks_ = features.landmarks if isinstance(features, LandmarkMap) else None
-        self.dropped_mass_ = features.dropped_mass
-        self.approximation_residual_ = pilot.residual
-        self.sensitive_kinds_ = {coder.name: coder.kind for coder in pilot.coders}
-        self.target_kind_ = (
-            None if pilot.target is None else "numeric" if pilot.target_is_numeric else "classes"
-        )
-        self.cells_ = list(pilot.cells.names)
-        self.alpha_ = None if pilot.target is None else solution.eta_y * solution.weight
-        self.cosines_ = solution.pair.cosines
-        self.angles_ = solution.pair.angles
-        self.n_removed_ = solution.n_removed
-        self.blocks_ = solution.reports
-        self.n_directions_ = {
-            cell: {
-                r.attribute: r.n_directions
-                for r in solution.reports
-                if r.cell == cell and r.constrained
-            }
-            for cell in self.cells_
-        }
+    @property
+    def _fit_state(self) -> FittedState:
+        """The state, which must exist."""
+        assert self._state is not None
+        return self._state
+
+    @property
+    def _current_state(self) -> FittedState:
+        """The state with the dial value of the parameters."""
+        state = self._fit_state
+        config = replace(state.config, fairness=self.fairness, dial=self.dial, verbose=self.verbose)
+        return replace(state, config=config)
+
+    @property
+    def _config(self) -> FitConfig:
+        """Parameters of the fit; before a fit, the current ones."""
+        return read_config(self) if self._state is None else self._state.config
+
+    @property
+    def _solution(self) -> Solution:
+        return self._fit_state.solved
+
+    @property
+    def _position(self) -> Position:
+        return self._fit_state.located
+
+    @property
+    def _pilot(self) -> Pilot:
+        return self._fit_state.pilot
+
+    @property
+    def _fitted_rows(self) -> RowSketch | None:
+        return None if self._state is None else self._state.fitted_rows
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self._position.directions.shape[1])
+
+    @property
+    def encoder_(self) -> Any:
+        """Fitted transformer of tables, if :meth:`fit_stream` made one."""
+        if self._schema.encoder is None:
+            msg = f"{type(self).__name__!r} object has no attribute 'encoder_'"
+            raise AttributeError(msg)
+        return self._schema.encoder
+
+    @property
+    def text_features_(self) -> list[str]:
+        """Columns that held text, if :meth:`fit_stream` encoded a table."""
+        if self._schema.text_features is None:
+            msg = f"{type(self).__name__!r} object has no attribute 'text_features_'"
+            raise AttributeError(msg)
+        return list(self._schema.text_features)
 
     def _scores(self, X: Array) -> Array:
         """``Pi(x) = E'(psi(x) - mu)``."""
         position = self._position
-        return self.pilot_.features.scores(X, position.directions) - position.offset
+        return self._pilot.features.scores(X, position.directions) - position.offset
 
     def _outputs(self, X) -> Array:
         """The fitted score of new rows: one column per output."""
@@ -432,10 +562,10 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
 
     def _coordinates(self, X: Array) -> Array:
         """``psi(x) - mu``, for what needs all of psi and not only scores."""
-        return np.asarray(to_numpy(self.pilot_.features.coordinates(X)) - self._solution.mean)
+        return np.asarray(to_numpy(self._pilot.features.coordinates(X)) - self._solution.mean)
 
     def _need_moments(self, what: str) -> None:
-        if not hasattr(self, "moments_"):
+        if self._fit_state.moments is None:
             msg = f"{what} needs the moments, which this model was saved without (keep_moments=False)."
             raise ValueError(msg)
 
@@ -444,64 +574,66 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
 
     def _read_new(self, X) -> Array:
         self._check_fitted()
-        return read_features(self, X, reset=False)
+        return read_features(self, X, reset=False, config=self._config)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_position")
-
-    @property
-    def _fitted_rows(self) -> RowSketch | None:
-        """Sketch of the rows of the fit; None for a model that was saved without it."""
-        moments = vars(self).get("moments_")
-        return vars(self).get("_row_sketch") if moments is None else moments.row_sketch
-
-    @property
-    def _config(self) -> Any:
-        """The parameters of the fit; before a fit, the estimator with its current ones."""
-        return vars(self).get("_fit_config", self)
+        return self._state is not None and self._state.position is not None
 
     def _check_unchanged(self) -> None:
         """Raise if a parameter that the fit depends on was changed since."""
-        config = vars(self).get("_fit_config")
-        if config is None or not (changed := config.changes(self)):
+        if self._state is None or not (changed := changed_parameters(self._state.given, self)):
             return
         name = changed[0]
         msg = (
-            f"{name} was changed after the fit (fitted with {getattr(config, name)!r:.80}, now "
+            f"{name} was changed after the fit (fitted with {self._state.given[name]!r:.80}, now "
             f"{getattr(self, name)!r:.80}), and this model was never fitted with the new value. Call "
             f"fit again, or set {name} back. Only fairness, dial and verbose can change without a fit."
         )
         raise ValueError(msg)
 
+    # ------------------------------------------------------------------ files
+
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore from a file or a pickle.
+
+        Parameters are not repeated in the file: a model is saved only while they are those of the fit.
+        """
         super().__setstate__(state)
-        if "_fit_config" not in vars(self) and "pilot_" in vars(self):
-            # A file without the record is written only while the parameters are those of the fit.
-            self._fit_config = FitConfig(self)
+        attributes = self.__dict__
+        attributes.pop("_fit_config", None)
+        if "pilot_" in attributes:
+            self._read_old_attributes(attributes)
+        fitted = attributes.get("_state")
+        if fitted is not None and "config" not in fitted.__dict__:
+            complete = {"config": read_config(self), "given": snapshot(self.get_params(deep=False))}
+            fitted.__dict__.update(complete)
 
-    def _start_fit(self) -> None:
-        """Drop everything of an earlier fit, and keep the parameters of this one."""
-        check_parameters(self)
-        params = set(self.get_params(deep=False))
-        for name in list(vars(self)):
-            if name not in params and (name.endswith("_") or name in _PRIVATE_STATE):
-                delattr(self, name)
-        self._fit_config = FitConfig(self)
+    def _read_old_attributes(self, attributes: dict[str, Any]) -> None:
+        """Turn the attributes of version 0.1.0 into the state and the schema of columns."""
+        encoder, text = attributes.pop("encoder_", None), attributes.pop("text_features_", None)
+        numbers = attributes.pop("_column_numbers", None)
+        self._schema = ColumnSchema(
+            encoder=encoder,
+            text_features=None if text is None else tuple(text),
+            sensitive_columns=tuple(attributes.pop("_sensitive_columns", ())),
+            column_numbers=None if numbers is None else tuple(numbers),
+        )
+        state = read_old_state(attributes, read_config(self))
+        state = replace(
+            state, given=snapshot(self.get_params(deep=False)), head=self._read_old_head(attributes)
+        )
+        for name in set(attributes) - set(self.get_params(deep=False)):
+            if isinstance(getattr(type(self), name, None), FittedAttribute | property):
+                del attributes[name]
+        self._state = state
 
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """Whatever goes wrong inside, an interrupt included, the estimator is as before the call."""
-        before = dict(vars(self))
-        try:
-            with each_warning_once():
-                yield
-        except BaseException:
-            self.__dict__ = before  # at once: a second interrupt finds no half of it
-            raise
+    def _read_old_head(self, attributes: dict[str, Any]) -> Any:  # noqa: ARG002
+        """The head of a file that version 0.1.0 wrote."""
+        return None
 
 
 def _one_minus(max_correlation: Any) -> Any:
-    """The fairness that stands for a limit, or for one limit per attribute."""
+    """Fairness on the correlation dial for a limit, or for one limit per attribute."""
     limits = max_correlation if isinstance(max_correlation, Mapping) else {"": max_correlation}
     for limit in limits.values():
         number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
@@ -514,12 +646,3 @@ def _one_minus(max_correlation: Any) -> Any:
     if isinstance(max_correlation, Mapping):
         return {name: 1.0 - float(limit) for name, limit in max_correlation.items()}
     return 1.0 - max_correlation
-
-
-_PRIVATE_STATE = frozenset(
-    (
-        *("_counter", "_solution", "_position", "_fair_space", "_sensitive_columns"),
-        *("_n_features_out", "_posterior", "_prior", "_rows", "_laplace", "_link"),
-        *("_functions", "_merged", "_start", "_fit_config", "_row_sketch", "_column_numbers"),
-    )
-)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -146,10 +146,10 @@ def read_rows(est: Any, X: Any, y: Any, sensitive: Any, control: Any, weight: An
     if y is None or est.pilot_.target is None:
         msg = "A path needs y, both when the estimator is fitted and on the rows to evaluate on."
         raise ValueError(msg)
-    reader = copy.copy(est)
+    config = est._config
     if est.kernel == "precomputed":  # only training rows make a square matrix
-        reader.kernel = "linear"
-    data = read_training_data(reader, X, y, sensitive, control, weight, reset=False)
+        config = replace(config, kernel="linear")
+    data = read_training_data(est, config, X, y, sensitive, control, weight, reset=False)
     if data.n == 0:
         msg = "sample_weight is zero for every row; nothing is left to evaluate on."
         raise ValueError(msg)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,27 +13,22 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.class_weight import compute_class_weight
 
 from fairspan.estimators.likelihood_rows import SecondPass, TrainingRows
-from fairspan.estimators.predictor import LineHead, complete_parameters
-from fairspan.estimators.representation import FairRepresentation
-from fairspan.inputs.config import check_choice
+from fairspan.estimators.state import FittedAttribute, FittedState
+from fairspan.inputs.config import document_parameters
 from fairspan.method.calibration import Link, fit_link
 from fairspan.method.data import Data
 from fairspan.method.heads import line_head, line_keep, ridge_head
 from fairspan.method.laplace import Laplace, class_curvature, fit_laplace, moderate, softmax
 from fairspan.method.linalg import Array
-from fairspan.method.spaces import Head, squared_lengths
+from fairspan.method.solution import Solution
+from fairspan.method.spaces import Position, locate, squared_lengths
 
 # Coefficients of all latent functions together. Newton's method factorises a square matrix of that
 # size in every step, and the model keeps its inverse: 128 MB, and about 20 s on two cores (3,000 rows).
 _MOST_COEFFICIENTS = 4_000
-# Attributes computed from training rows; dropped when moments are merged.
-_OF_ROWS = (
-    *("_rows", "_laplace", "_functions", "_link"),
-    *("log_marginal_likelihood_value_", "calibration_"),
-)
 
 
-@complete_parameters(FairRepresentation)
+@document_parameters
 class FairGPClassifier(ClassifierMixin, SecondPass):
     """Fair Gaussian process classification with calibrated probabilities.
 
@@ -42,7 +37,7 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
     likelihood then weighs them. It is therefore not constrained logistic regression, which would need
     a pass over all of psi for every Newton step instead of over 2d scores a row.
 
-    Every latent function is a member of the model space, so ``certificate_`` speaks of
+    Every latent function is a member of the model space, so ``certificate_`` is about
     ``decision_function``. The most probable class is always the one with the largest latent;
     probabilities are nearer to equal odds where the posterior is wide, so of two rows, that with the
     larger log odds is not always the more probable one.
@@ -99,217 +94,169 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
     """
 
     def __init__(
-        self, kernel="rbf", *, likelihood="logistic", calibrate=True, curvature="likelihood",
-        class_weight=None, gamma="cv", kernel_params=None, feature_map=None, n_components="auto",
+        self,
+        kernel="rbf",
+        *,
+        likelihood="logistic",
+        calibrate=True,
+        curvature="likelihood",
+        class_weight=None,
+        gamma="cv",
+        kernel_params=None,
+        feature_map=None,
+        n_components="auto",
         landmarks="stratified",
-        criterion="statistical_parity", fairness=1.0, dial="angle", sensitive_kind="auto",
-        dependence="mean", n_slices=10, intersectional=False, pos_label=None,
-        n_sensitive_directions="auto", n_predictive_directions="auto", eta="auto", alpha="auto",
-        subspace="model", method="optimal", missing_sensitive="raise", random_state=None, verbose=0,
-    ):  # fmt: skip
+        criterion="statistical_parity",
+        fairness=1.0,
+        dial="angle",
+        sensitive_kind="auto",
+        dependence="mean",
+        n_slices=10,
+        intersectional=False,
+        pos_label=None,
+        n_sensitive_directions="auto",
+        n_predictive_directions="auto",
+        eta="auto",
+        alpha="auto",
+        subspace="model",
+        method="optimal",
+        missing_sensitive="raise",
+        random_state=None,
+        verbose=0,
+    ):
         super().__init__(
-            kernel, gamma=gamma, kernel_params=kernel_params, feature_map=feature_map,
-            n_components=n_components, landmarks=landmarks, criterion=criterion, fairness=fairness,
-            dial=dial, sensitive_kind=sensitive_kind, dependence=dependence, n_slices=n_slices,
-            intersectional=intersectional, pos_label=pos_label,
+            kernel,
+            gamma=gamma,
+            kernel_params=kernel_params,
+            feature_map=feature_map,
+            n_components=n_components,
+            landmarks=landmarks,
+            criterion=criterion,
+            fairness=fairness,
+            dial=dial,
+            sensitive_kind=sensitive_kind,
+            dependence=dependence,
+            n_slices=n_slices,
+            intersectional=intersectional,
+            pos_label=pos_label,
             n_sensitive_directions=n_sensitive_directions,
-            n_predictive_directions=n_predictive_directions, eta=eta, alpha=alpha,
-            subspace=subspace, method=method, missing_sensitive=missing_sensitive,
-            random_state=random_state, verbose=verbose,
-        )  # fmt: skip
+            n_predictive_directions=n_predictive_directions,
+            eta=eta,
+            alpha=alpha,
+            subspace=subspace,
+            method=method,
+            missing_sensitive=missing_sensitive,
+            random_state=random_state,
+            verbose=verbose,
+        )
         self.likelihood = likelihood
         self.calibrate = calibrate
         self.curvature = curvature
         self.class_weight = class_weight
 
-    classes_: np.ndarray
-    # Where Newton's method starts, intercepts and slopes; None: from the ridge head.
+    log_marginal_likelihood_value_ = FittedAttribute(
+        lambda s: s.head.laplace.log_evidence, after="head"
+    )
+    calibration_ = FittedAttribute(lambda s: s.head.calibration, after="head", optional=True)
+    curvature_ = FittedAttribute(
+        lambda s: "likelihood" if s.solved.uses_likelihood_metric else "constant"
+    )
+
+    # Intercepts and slopes at which Newton's method starts; None: from the ridge head.
     _start: Array | None = None
 
     # ------------------------------------------------------------------ fitting
 
-    @property
-    def _ridge_rule(self) -> str:
-        return "evidence" if self.likelihood == "gaussian" else "kfold"
-
-    @property
-    def _cross_fit(self) -> bool:
-        return self.likelihood == "logistic" and bool(self.calibrate)
-
-    def _publish(self) -> None:
-        super()._publish()
-        self.curvature_ = "likelihood" if self._solution.bent else "constant"
-
-    def _read(self, *args, **kwargs):
-        check_choice(self, "likelihood", ("logistic", "gaussian"))
-        if not isinstance(self.calibrate, bool | np.bool_):
-            msg = f"calibrate={self.calibrate!r} is not allowed; give True or False."
-            raise ValueError(msg)
-        check_choice(self, "curvature", ("likelihood", "constant"))
-        weight = self.class_weight
-        named = isinstance(weight, str) and weight == "balanced"
-        if not (weight is None or isinstance(weight, Mapping) or named):
-            msg = f"class_weight={weight!r} is not allowed; give a dict, 'balanced' or None."
-            raise ValueError(msg)
-        if self.likelihood == "gaussian" and weight is not None:
-            msg = "class_weight is for likelihood='logistic'; pass sample_weight with 'gaussian'."
-            raise ValueError(msg)
-        if self.likelihood == "logistic" and self.method == "paper":
-            msg = "method='paper' classifies by regression on -1 and 1; use likelihood='gaussian'."
-            raise ValueError(msg)
-        return super()._read(*args, **kwargs)
-
     def _prepare(self, data: Data, fold_rule: str = "strata") -> None:
         super()._prepare(data, fold_rule)
-        wanted = self.n_predictive_directions if self.subspace == "model" else "auto"
-        if wanted != "test":  # else the number of directions is not known yet
+        state = self._fit_state
+        config = state.config
+        wanted = config.n_predictive_directions if config.subspace == "model" else "auto"
+        if wanted != "test":  # otherwise the number of directions is not known yet
             d = len(self.classes_) - 1 if wanted == "auto" else int(wanted)
-            self._check_size(min(d, self.pilot_.features.rank))
+            _check_size(state, min(d, state.pilot.features.rank))
 
-    def _check_size(self, n_functions: int) -> None:
-        """Raise if Laplace's approximation would need too large a matrix."""
-        K = len(self.classes_)
-        size = (K - 1) * (1 + n_functions)
-        if self.likelihood != "logistic" or size <= _MOST_COEFFICIENTS:
-            return
-        fewer = "subspace='model'"
-        if self.subspace == "model":
-            fewer = f"n_predictive_directions={max(_MOST_COEFFICIENTS // (K - 1) - 1, 1)} or fewer"
-        msg = (
-            f"{K} classes with {n_functions} functions have {size:,} coefficients in the logistic "
-            f"likelihood, and at most {_MOST_COEFFICIENTS:,} are allowed: time grows with their cube. "
-            f"Use FairRidgeClassifier or likelihood='gaussian', which need no such matrix, or {fewer}."
-        )
-        raise ValueError(msg)
+    def _with_rows(self, state: FittedState, data: Data | None) -> FittedState:
+        rows = None
+        if state.config.likelihood == "logistic" and data is not None:
+            rows = TrainingRows.gather(state.solved, state.pilot, data, state.pilot.counter())
+        return replace(state, rows=rows, head=None)
 
-    def _look_at_rows(self, data: Data | None) -> None:
-        for name in _OF_ROWS:
-            self.__dict__.pop(name, None)
-        if self.likelihood == "logistic" and data is not None:
-            self._rows = TrainingRows.gather(self, data, self.pilot_.counter())
-
-    def _weights(self) -> tuple[Array | None, Array]:
-        """Weights of the rows in the likelihood, and with them the share of each class."""
-        rows, K = self._rows, len(self.classes_)
-        weight, class_weight = rows.weight, self._config.class_weight
-        if class_weight is not None:
-            # Not scikit-learn's "balanced" on rows: weighted rows count by their weights.
-            each = _class_weights(class_weight, self.classes_, rows)[rows.codes]
-            before = len(each) if weight is None else float(weight.sum())
-            weight = each if weight is None else weight * each
-            # Only their ratios count: all classes twice as heavy are no more rows than before.
-            weight = weight * (before / max(float(weight.sum()), 1e-300))
-        mass = np.bincount(rows.codes, weight, minlength=K)
-        if not (mass > 0.0).all():
-            missing = self.classes_[mass <= 0.0].tolist()[0]
-            msg = f"No row of class {missing!r} has weight, so the likelihood has nothing on it."
-            raise ValueError(msg)
-        return weight, mass / mass.sum()
-
-    def _head(self) -> Head | None:
-        if self.likelihood == "gaussian" or not hasattr(self, "_rows"):
-            return None
-        path, eta_y = self._solution.path, self._solution.eta_y
-
-        def head(C: Array) -> tuple[Array, Array]:
-            return self._weigh(C, self._precision(C), ridge_head(path, C, eta_y))
-
-        return head
-
-    def _line_head(self) -> LineHead | None:
-        """METHOD 9's prior on what the path spans: removed directions are held back, not cut."""
-        if self.likelihood == "gaussian" or not hasattr(self, "_rows"):
-            return None
-        solution, d = self._solution, len(self._solution.pair.angles)
-        exists = np.diag(solution.path.gram) > 0.0  # a partner that does not exist is a zero column
-
-        def head(fairness: float) -> tuple[Array, Array]:
-            t = self._held_back(fairness)
-            fair = np.arange(2 * d) < d
-            C = np.eye(2 * d)[:, exists & (fair if t == 1.0 else True)]
-            precision = self._precision(C)
-            if t < 1.0:
-                held_back = C.T @ np.diag((~fair).astype(np.float64)) @ C
-                precision += self._prior_scale() / solution.eta_y * t / (1.0 - t) * held_back
-            start = C.T @ line_head(solution.path, d, fairness)
-            coef, intercept = self._weigh(C, precision, start)
-            return C @ coef, intercept
-
-        return head
-
-    def _held_back(self, fairness: float) -> float:
-        """T of METHOD 9's prior, one for all classes: at the angle of their functions together."""
-        g, d = self._solution.path.cov_target, len(self._solution.pair.angles)
-        fair, removed = (np.atleast_1d(np.linalg.norm(part)) for part in (g[:d], g[d:]))
-        return 1.0 - float(line_keep(fair, removed, fairness)[0])
-
-    def _prior_scale(self) -> float:
-        # The prior belongs to the rows as they are, whatever the likelihood makes of the classes.
-        solution = self._solution
-        return solution.weight * solution.eta_y * class_curvature(solution.target_mean)
-
-    def _precision(self, C: Array) -> Array:
-        """Prior precision of the coefficients of the functions in C."""
-        return np.asarray(self._prior_scale() * C.T @ self._solution.path.gram @ C)
-
-    def _weigh(self, C: Array, precision: Array, one_hot: Array) -> tuple[Array, Array]:
-        """Laplace's approximation on the functions in C, from a regression on one-hot labels."""
-        self._check_size(C.shape[1])
-        weight, shares = self._weights()
-        start = self._start
-        if start is None or len(start) != 1 + C.shape[1]:
-            curvature = class_curvature(self._solution.target_mean)
-            slopes = (one_hot[:, 1:] - one_hot[:, :1]) / curvature
-            start = np.concatenate([np.log(shares[1:] / shares[0])[None], slopes])
-        blocks = self._rows.blocks(C, weight, len(shares))
-        self._laplace, self._functions = fit_laplace(blocks, precision, start), C
-        return _outputs(self._laplace)
-
-    def _follow(self, earlier: list[Any]) -> None:
-        # Extrapolated along the path the start is so good that two passes suffice.
-        last = [
-            np.concatenate([one._laplace.intercept[None], one._laplace.coef])
-            for one in earlier[-2:]
-            if hasattr(one, "_laplace")
-        ]
-        if len(last) == 2 and last[0].shape == last[1].shape:
-            self._start = 2.0 * last[1] - last[0]
+    def _positioned(self, state: FittedState, start: Array | None = None) -> FittedState:
+        if state.rows is None:  # least squares from moments, until the rows are given
+            return super()._positioned(replace(state, head=None))
+        labels = _Labels(state, start)
+        space = self._space(state, labels.head, labels.line_head)
+        position = locate(space, state.config)
+        assert labels.fit is not None
+        return replace(state, position=position, head=labels.fit)
 
     def _locate(self) -> None:
         self._start = None
         super()._locate()
-        if not hasattr(self, "_rows"):
-            return
-        self.log_marginal_likelihood_value_ = self._laplace.log_evidence
-        self._link: Link | None = None
-        self.calibration_ = None
-        if self.calibrate:
-            rows = self._rows
-            held_out = rows.honest
-            honest = held_out is not None
-            scores = (rows.scores if held_out is None else held_out) @ self._functions
-            coef, intercept = _outputs(self._laplace)
-            latents = _columns(scores @ coef + intercept)
-            spread = None
-            if rows.lengths is not None:
-                spread = self._on_all_of_f(rows.lengths)
-            if spread is not None and honest:
+        state = self._fit_state
+        if state.rows is not None and state.config.calibrate:
+            self._state = replace(state, head=self._calibrated(state))
+
+    def _calibrated(self, state: FittedState) -> LaplaceFit:
+        """The fit with a link, fitted on held-out scores where there are any."""
+        fit, rows = state.head, state.rows
+        assert isinstance(fit, LaplaceFit)
+        assert rows is not None
+        held_out = rows.honest
+        honest = held_out is not None
+        scores = (rows.scores if held_out is None else held_out) @ fit.functions
+        coef, intercept = _outputs(fit.laplace)
+        latents = _columns(scores @ coef + intercept)
+        spread = None
+        if rows.lengths is not None:
+            spread = self._spread(state, rows.lengths)
+            if honest:
                 # Left out, a row of weight w and leverage h = w v has the variance v/(1 - h).
                 weight = 1.0 if rows.weight is None else rows.weight
                 spread = spread / (1.0 - np.minimum(weight * spread, 0.99))
-            latents = moderate(latents, self._latent_variance(scores, spread))
-            self._link = fit_link(latents, rows.codes, self._weights()[0])
-            self.calibration_ = "held-out" if honest else "training"
+        latents = moderate(latents, _latent_variance(state, scores, spread))
+        link = fit_link(latents, rows.codes, _weights(state)[0])
+        return replace(fit, link=link, calibration="held-out" if honest else "training")
+
+    def _path_head(self) -> tuple[Position, Array, Array]:
+        self._check_unchanged()
+        self._state = state = self._positioned(self._current_state, self._start)
+        position = state.located
+        return position, position.coef, position.intercept
+
+    def _follow(self, earlier: list[Any]) -> None:
+        # A start that is extrapolated along the path is so good that two passes suffice.
+        fits = [one._fit_state.head for one in earlier[-2:]]
+        last = [
+            np.concatenate([fit.laplace.intercept[None], fit.laplace.coef])
+            for fit in fits
+            if fit is not None
+        ]
+        if len(last) == 2 and last[0].shape == last[1].shape:
+            self._start = 2.0 * last[1] - last[0]
+
+    def _read_old_head(self, attributes: dict[str, Any]) -> LaplaceFit | None:
+        if "_laplace" not in attributes:
+            return None
+        attributes.pop("log_marginal_likelihood_value_", None)
+        return LaplaceFit(
+            laplace=attributes.pop("_laplace"),
+            functions=attributes.pop("_functions"),
+            link=attributes.pop("_link", None),
+            calibration=attributes.pop("calibration_", None),
+        )
 
     # ------------------------------------------------------------------ predicting
 
     def __sklearn_is_fitted__(self) -> bool:
         return super().__sklearn_is_fitted__() and (
-            self._config.likelihood == "gaussian" or hasattr(self, "_rows")
+            self._config.likelihood == "gaussian" or self._fit_state.rows is not None
         )
 
     def _check_fitted(self) -> None:
-        if hasattr(self, "_solution") and not self.__sklearn_is_fitted__():
+        solved = self._state is not None and self._state.solution is not None
+        if solved and not self.__sklearn_is_fitted__():
             msg = (
                 "The likelihood is not fitted yet: it needs the rows once more after partial_fit or "
                 "merge. Call fit_head(blocks), or use likelihood='gaussian', which needs moments alone."
@@ -336,38 +283,32 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
     def predict_proba(self, X) -> Array:
         """Probabilities, (n, K), in the order of ``classes_``."""
         checked = self._read_new(X)
-        scores = self._scores(checked)
+        scores, state = self._scores(checked), self._fit_state
         outputs = scores @ self.score_coef_ + self.score_intercept_
-        lengths = squared_lengths(self, checked) if self._config.subspace == "fair" else None
-        spread = None if lengths is None else self._on_all_of_f(lengths)
-        if self._config.likelihood == "gaussian":
+        spread = None
+        if state.config.subspace == "fair":
+            lengths = squared_lengths(self._solution, state.pilot.features, checked)
+            spread = self._spread(state, lengths)
+        if state.config.likelihood == "gaussian":
             return self._gaussian_probabilities(scores, 2.0 * outputs - 1.0, spread)
+        fit: LaplaceFit = state.head
         if (
-            self._config.subspace == "fair"
-        ):  # scores are on B, Laplace's on the functions of the line
-            scores = scores @ self._functions
-        latents = moderate(_columns(outputs), self._latent_variance(scores, spread))
-        return softmax(latents) if self._link is None else self._link.probabilities(latents)
+            state.config.subspace == "fair"
+        ):  # from scores on B to those of the functions of the line
+            scores = scores @ fit.functions
+        latents = moderate(_columns(outputs), _latent_variance(state, scores, spread))
+        return softmax(latents) if fit.link is None else fit.link.probabilities(latents)
 
     def predict_log_proba(self, X) -> Array:
         """Logarithms of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def _on_all_of_f(self, lengths: Array) -> Array:
+    def _spread(self, state: FittedState, lengths: Array) -> Array:
         """Posterior variance on all of F in units of the noise."""
-        t = self._held_back(self.fairness_)
-        return np.asarray((lengths[:, 0] - t * lengths[:, 1]) / self._solution.weight)
-
-    def _latent_variance(self, scores: Array, spread: Array | None) -> Array:
-        if spread is None:
-            return self._laplace.variance(scores)
-        # All of F at the curvature of the class shares: per-row curvatures would need D x D passes.
-        K, T = len(self.classes_), self._solution.weight
-        weight, shares = self._weights()
-        total = len(self._rows.codes) if weight is None else float(weight.sum())
-        curvature = class_curvature(shares) * total / T
-        return np.asarray(K / (K - 1) / curvature * (spread + 1.0 / T))
+        solution = state.solved
+        t = _shrinkage(solution, state.located.fairness)
+        return np.asarray((lengths[:, 0] - t * lengths[:, 1]) / solution.weight)
 
     def _gaussian_probabilities(self, scores: Array, means: Array, spread: Array | None) -> Array:
         """``P(f_k + noise > 0)``, normalised over the classes."""
@@ -386,8 +327,136 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         return softmax(scipy.special.log_ndtr(sure))
 
 
+# ------------------------------------------------------------------ the logistic likelihood
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceFit:
+    """Laplace's approximation at one dial value, and the link of its probabilities."""
+
+    laplace: Laplace
+    functions: Array  # C: the functions it is fitted on, as coefficients on the basis
+    link: Link | None = None
+    calibration: str | None = None  # rows the link was fitted on
+
+
+class _Labels:
+    """Heads of the logistic likelihood; ``fit`` is the latest approximation they made."""
+
+    def __init__(self, state: FittedState, start: Array | None) -> None:
+        self._state, self._solution, self._start = state, state.solved, start
+        self.fit: LaplaceFit | None = None
+
+    def head(self, C: Array) -> tuple[Array, Array]:
+        """Coefficients and intercepts on the functions in the columns of C."""
+        solution = self._solution
+        return self._approximate(
+            C, self._precision(C), ridge_head(solution.path, C, solution.eta_y)
+        )
+
+    def line_head(self, fairness: float) -> tuple[Array, Array]:
+        """Coefficients under METHOD 9's prior on the path: removed directions are shrunk, not cut."""
+        solution, d = self._solution, len(self._solution.pair.angles)
+        exists = np.diag(solution.path.gram) > 0.0  # a partner that does not exist is a zero column
+        t = _shrinkage(solution, fairness)
+        fair = np.arange(2 * d) < d
+        C = np.eye(2 * d)[:, exists & (fair if t == 1.0 else True)]
+        precision = self._precision(C)
+        if t < 1.0:
+            shrunk = C.T @ np.diag((~fair).astype(np.float64)) @ C
+            precision += self._prior_scale() / solution.eta_y * t / (1.0 - t) * shrunk
+        start = C.T @ line_head(solution.path, d, fairness)
+        coef, intercept = self._approximate(C, precision, start)
+        return C @ coef, intercept
+
+    def _prior_scale(self) -> float:
+        # The prior belongs to the rows as they are, whatever the weights of the classes.
+        solution = self._solution
+        return solution.weight * solution.eta_y * class_curvature(solution.target_mean)
+
+    def _precision(self, C: Array) -> Array:
+        """Prior precision of the coefficients of the functions in C."""
+        return np.asarray(self._prior_scale() * C.T @ self._solution.path.gram @ C)
+
+    def _approximate(self, C: Array, precision: Array, one_hot: Array) -> tuple[Array, Array]:
+        """Laplace's approximation on the functions in C, from a regression on one-hot labels."""
+        _check_size(self._state, C.shape[1])
+        rows = self._state.rows
+        assert rows is not None
+        weight, shares = _weights(self._state)
+        start = self._start
+        if start is None or len(start) != 1 + C.shape[1]:
+            curvature = class_curvature(self._solution.target_mean)
+            slopes = (one_hot[:, 1:] - one_hot[:, :1]) / curvature
+            start = np.concatenate([np.log(shares[1:] / shares[0])[None], slopes])
+        laplace = fit_laplace(rows.blocks(C, weight, len(shares)), precision, start)
+        self.fit = LaplaceFit(laplace=laplace, functions=C)
+        return _outputs(laplace)
+
+
+def _check_size(state: FittedState, n_functions: int) -> None:
+    """Raise if Laplace's approximation would need too large a matrix."""
+    assert state.classes is not None
+    K = len(state.classes)
+    size = (K - 1) * (1 + n_functions)
+    if state.config.likelihood != "logistic" or size <= _MOST_COEFFICIENTS:
+        return
+    fewer = "subspace='model'"
+    if state.config.subspace == "model":
+        fewer = f"n_predictive_directions={max(_MOST_COEFFICIENTS // (K - 1) - 1, 1)} or fewer"
+    msg = (
+        f"{K} classes with {n_functions} functions have {size:,} coefficients in the logistic "
+        f"likelihood, and at most {_MOST_COEFFICIENTS:,} are allowed: time grows with their cube. "
+        f"Use FairRidgeClassifier or likelihood='gaussian', which need no such matrix, or {fewer}."
+    )
+    raise ValueError(msg)
+
+
+def _weights(state: FittedState) -> tuple[Array | None, Array]:
+    """Weights of the rows in the likelihood, and the share of each class under them."""
+    rows, classes = state.rows, state.classes
+    assert rows is not None
+    assert classes is not None
+    weight, class_weight = rows.weight, state.config.class_weight
+    if class_weight is not None:
+        # Unlike scikit-learn's "balanced", weighted rows count by their weights.
+        by_class = _class_weights(class_weight, classes, rows)[rows.codes]
+        before = len(by_class) if weight is None else float(weight.sum())
+        weight = by_class if weight is None else weight * by_class
+        # Only the ratios count: doubling all class weights does not add rows.
+        weight = weight * (before / max(float(weight.sum()), 1e-300))
+    mass = np.bincount(rows.codes, weight, minlength=len(classes))
+    if not (mass > 0.0).all():
+        missing = classes[mass <= 0.0].tolist()[0]
+        msg = f"No row of class {missing!r} has weight, so the likelihood has nothing on it."
+        raise ValueError(msg)
+    return weight, mass / mass.sum()
+
+
+def _shrinkage(solution: Solution, fairness: float) -> float:
+    """Shrinkage t of METHOD 9's prior, one for all classes: at the angle of their functions together."""
+    g, d = solution.path.cov_target, len(solution.pair.angles)
+    fair, removed = (np.atleast_1d(np.linalg.norm(part)) for part in (g[:d], g[d:]))
+    return 1.0 - float(line_keep(fair, removed, fairness)[0])
+
+
+def _latent_variance(state: FittedState, scores: Array, spread: Array | None) -> Array:
+    """Posterior variance of the latents of rows; ``spread`` is that on all of F."""
+    fit, solution, rows = state.head, state.solved, state.rows
+    assert isinstance(fit, LaplaceFit)
+    if spread is None:
+        return fit.laplace.variance(scores)
+    assert rows is not None
+    # All of F at the curvature of the class shares: per-row curvatures would need D x D passes.
+    weight, shares = _weights(state)
+    K, T = len(shares), solution.weight
+    total = len(rows.codes) if weight is None else float(weight.sum())
+    curvature = class_curvature(shares) * total / T
+    return np.asarray(K / (K - 1) / curvature * (spread + 1.0 / T))
+
+
 def _outputs(found: Laplace) -> tuple[Array, Array]:
-    """Coefficients and intercepts of what is shown: the log odds of two classes, or K that sum to 0."""
+    """Coefficients and intercepts of the log odds of two classes, or of K latents that sum to 0."""
     if found.n_classes == 2:
         return found.coef, found.intercept
     coef = np.concatenate([np.zeros((len(found.coef), 1)), found.coef], axis=1)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairspan.estimators.predictor import FairPredictor, complete_parameters
-from fairspan.estimators.representation import FairRepresentation
-from fairspan.inputs.config import check_choice, check_parameters
+from fairspan.estimators.predictor import FairPredictor
+from fairspan.estimators.state import FittedAttribute, FittedState
+from fairspan.inputs.config import document_parameters
 from fairspan.inputs.rows import read_seed
 from fairspan.method.gp import (
     Evidence,
@@ -23,10 +24,91 @@ from fairspan.method.gp import (
     posterior,
 )
 from fairspan.method.linalg import Array
+from fairspan.method.solution import Solution
 from fairspan.method.spaces import Position, fair_root, squared_lengths
 
 
-@complete_parameters(FairRepresentation)
+@dataclass(frozen=True, kw_only=True)
+class ProcessFit:
+    """Noise, prior and posterior of the process at one dial value."""
+
+    noise: float
+    prior_precision: float | None = None
+    posterior: Posterior | None = None  # None on all of F, where rows give the variance
+    prior: Array | None = None  # precision matrix of the coefficients
+    log_evidence: float | None = None
+    negative_log_posterior: Array | None = None  # one value per step of the authors' EM
+
+
+def _is_isotropic(prior: str | Array) -> bool:
+    return isinstance(prior, str) and prior == "isotropic"
+
+
+def _evidence(solution: Solution, position: Position) -> Evidence:
+    """Statistics of the likelihood on the scores of a dial value."""
+    C, T = position.blend, solution.weight
+    return Evidence(
+        gram=T * C.T @ solution.path.cov @ C,
+        cross=T * (C.T @ solution.path.cov_target)[:, 0],
+        square=T * float(solution.target_var[0]),
+        n=solution.n_rows,
+        weight=T,
+        sum_log_weight=solution.sum_log_weight,
+    )
+
+
+def _fit_posterior(
+    solution: Solution, position: Position, prior: str | Array, fit: ProcessFit
+) -> tuple[ProcessFit, Array]:
+    """Posterior on the model space, and its mean as coefficients of the head."""
+    stats, C = _evidence(solution, position), position.blend
+    gram = C.T @ solution.path.gram @ C
+    noise, start = fit.noise, fit.prior_precision
+    assert start is not None
+    if _is_isotropic(prior):
+        precision = start * gram
+    elif isinstance(prior, str):
+        diagonal, noise = ard_prior(stats, start * np.diag(gram), noise)
+        precision = np.diag(diagonal)
+    else:
+        precision = _given_precision(prior, len(gram))
+        noise = evidence_noise(stats, precision, noise)
+    result = posterior(stats, precision, noise)
+    value, _ = log_evidence(stats, precision, noise)
+    fit = replace(fit, noise=noise, prior=precision, posterior=result, log_evidence=value)
+    return fit, result.mean[:, None]
+
+
+def _fair_shrinkage(solution: Solution, position: Position) -> float:
+    """Shrinkage t of METHOD 9's prior at a dial value (one output)."""
+    d = len(solution.pair.angles)
+    g, w = solution.path.cov_target[d:, 0], position.coef[d:, 0]
+    length = float(g @ g)
+    return 1.0 - float(w @ g) / length if length > 0.0 else position.fairness
+
+
+def _fair_evidence(solution: Solution, position: Position, noise: float) -> float:
+    """Log evidence of the prior on all of F."""
+    fair = solution.fair
+    assert fair is not None
+    half = fair_root(fair.inner, _fair_shrinkage(solution, position), solution.eta_y)
+    N = fair.removed
+    root = fair.cov - N @ (half @ (N.T @ fair.cov))
+    root = root - (root @ N) @ half @ N.T
+    spectrum = np.maximum(scipy.linalg.eigvalsh((root + root.T) / 2.0), 0.0)
+    fitted = float(solution.path.cov_target[:, 0] @ position.coef[:, 0])
+    left = solution.weight * (float(solution.target_var[0]) - fitted)
+    minus_two = (
+        (solution.n_rows - 1) * np.log(2.0 * np.pi * noise)
+        + np.log(solution.weight)
+        - solution.sum_log_weight
+        + np.log1p(spectrum / solution.eta_y).sum()
+        + left / noise
+    )
+    return -0.5 * float(minus_two)
+
+
+@document_parameters
 class FairGPRegressor(RegressorMixin, FairPredictor):
     """Fair Gaussian process regression, fitted from moments alone.
 
@@ -79,145 +161,127 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
     """
 
     _target_kind = "continuous"
-    _ridge_rule = "evidence"
+    _likelihood = "gaussian"
 
     def __init__(
-        self, kernel="rbf", *, prior="isotropic", inference="evidence", mean="constant", gamma="cv",
-        kernel_params=None, feature_map=None, n_components="auto", landmarks="stratified",
-        criterion="statistical_parity", fairness=1.0, dial="angle", sensitive_kind="auto",
-        dependence="mean", n_slices=10, intersectional=False, pos_label=None,
-        n_sensitive_directions="auto", n_predictive_directions="auto", eta="auto", alpha="auto",
-        subspace="model", method="optimal", missing_sensitive="raise", random_state=None, verbose=0,
-    ):  # fmt: skip
+        self,
+        kernel="rbf",
+        *,
+        prior="isotropic",
+        inference="evidence",
+        mean="constant",
+        gamma="cv",
+        kernel_params=None,
+        feature_map=None,
+        n_components="auto",
+        landmarks="stratified",
+        criterion="statistical_parity",
+        fairness=1.0,
+        dial="angle",
+        sensitive_kind="auto",
+        dependence="mean",
+        n_slices=10,
+        intersectional=False,
+        pos_label=None,
+        n_sensitive_directions="auto",
+        n_predictive_directions="auto",
+        eta="auto",
+        alpha="auto",
+        subspace="model",
+        method="optimal",
+        missing_sensitive="raise",
+        random_state=None,
+        verbose=0,
+    ):
         super().__init__(
-            kernel, gamma=gamma, kernel_params=kernel_params, feature_map=feature_map,
-            n_components=n_components, landmarks=landmarks, criterion=criterion, fairness=fairness,
-            dial=dial, sensitive_kind=sensitive_kind, dependence=dependence, n_slices=n_slices,
-            intersectional=intersectional, pos_label=pos_label,
+            kernel,
+            gamma=gamma,
+            kernel_params=kernel_params,
+            feature_map=feature_map,
+            n_components=n_components,
+            landmarks=landmarks,
+            criterion=criterion,
+            fairness=fairness,
+            dial=dial,
+            sensitive_kind=sensitive_kind,
+            dependence=dependence,
+            n_slices=n_slices,
+            intersectional=intersectional,
+            pos_label=pos_label,
             n_sensitive_directions=n_sensitive_directions,
-            n_predictive_directions=n_predictive_directions, eta=eta, alpha=alpha,
-            subspace=subspace, method=method, missing_sensitive=missing_sensitive,
-            random_state=random_state, verbose=verbose,
-        )  # fmt: skip
+            n_predictive_directions=n_predictive_directions,
+            eta=eta,
+            alpha=alpha,
+            subspace=subspace,
+            method=method,
+            missing_sensitive=missing_sensitive,
+            random_state=random_state,
+            verbose=verbose,
+        )
         self.prior = prior
         self.inference = inference
         self.mean = mean
 
+    noise_ = FittedAttribute(lambda s: s.head.noise, after="head")
+    prior_precision_ = FittedAttribute(lambda s: s.head.prior_precision, after="head")
+    log_marginal_likelihood_value_ = FittedAttribute(lambda s: s.head.log_evidence, after="head")
+    negative_log_posterior_ = FittedAttribute(lambda s: s.head.negative_log_posterior, after="head")
+
     # ------------------------------------------------------------------ fitting
 
-    def _read(self, *args, **kwargs):
-        check_parameters(self)
-        check_choice(self, "inference", ("evidence", "em-paper"))
-        check_choice(self, "mean", ("constant", "linear"))
-        if isinstance(self.prior, str) and self.prior not in ("isotropic", "ard"):
-            msg = f"prior={self.prior!r} is not allowed; give 'isotropic', 'ard' or an array."
-            raise ValueError(msg)
-        if self.mean == "linear" and (
-            self.feature_map is not None or self.kernel in ("linear", "precomputed")
-        ):
-            what = "a feature_map" if self.feature_map is not None else f"kernel={self.kernel!r}"
-            msg = f"mean='linear' adds a trend to a kernel on X; with {what} it has no meaning."
-            raise ValueError(msg)
-        if (self.inference == "em-paper") != (self.method == "paper"):
-            msg = (
-                f"inference={self.inference!r} with method={self.method!r}: 'em-paper' and "
-                f"method='paper' go together, as the authors' EM belongs to their algorithm only."
-            )
-            raise ValueError(msg)
-        if self.subspace == "fair" and not (
-            isinstance(self.prior, str) and self.prior == "isotropic"
-        ):
-            msg = "subspace='fair' has an isotropic prior on all of F; use prior='isotropic'."
-            raise ValueError(msg)
-        return super()._read(*args, **kwargs)
+    @property
+    def _process(self) -> ProcessFit:
+        fit = self._fit_state.head
+        assert isinstance(fit, ProcessFit)
+        return fit
 
-    def _locate(self) -> None:
-        super()._locate()
-        solution = self._solution
-        if self.inference == "em-paper":
-            em = paper_em(self._evidence(), float(solution.target_mean[0]), self._paper_eta())
-            self.noise_, self._posterior = em.noise, Posterior(self.score_coef_[:, 0], em.cov)
-            self.negative_log_posterior_ = em.nlp
-            return
+    def _positioned(self, state: FittedState) -> FittedState:
+        state = super()._positioned(state)
+        solution, position, config = state.solved, state.located, state.config
+        if config.inference == "em-paper":
+            stats = _evidence(solution, position)
+            eta = float(next(r.eta for r in solution.reports if r.constrained))
+            em = paper_em(stats, float(solution.target_mean[0]), eta)
+            fit = ProcessFit(
+                noise=em.noise,
+                posterior=Posterior(position.coef[:, 0], em.cov),
+                negative_log_posterior=em.nlp,
+            )
+            return replace(state, head=fit)
         # eta_y stays fixed along the path, so the posterior mean is the ridge head everywhere; the
         # noise that goes with it is what this model leaves unexplained.
-        cross = self._position.blend.T @ solution.path.cov_target
-        fitted = float(cross[:, 0] @ self.score_coef_[:, 0])
+        cross = position.blend.T @ solution.path.cov_target
+        fitted = float(cross[:, 0] @ position.coef[:, 0])
         variance, mean = float(solution.target_var[0]), float(solution.target_mean[0])
         # y may be fitted to rounding, or constant: a floor keeps the noise positive.
         left = max(variance - fitted, 1e-12 * variance, 1e-24 * max(mean**2, 1.0))
-        self.noise_ = solution.weight * left / (solution.n_rows - 1)
-        self.prior_precision_ = solution.weight * solution.eta_y / self.noise_
-        self._set_posterior()
+        noise = solution.weight * left / (solution.n_rows - 1)
+        fit = ProcessFit(noise=noise, prior_precision=solution.weight * solution.eta_y / noise)
+        if config.subspace == "fair":
+            evidence = _fair_evidence(solution, position, noise)
+            return replace(state, head=replace(fit, log_evidence=evidence))
+        fit, coef = _fit_posterior(solution, position, config.prior, fit)
+        return replace(state, head=fit, position=replace(position, coef=coef))
 
     def _path_head(self) -> tuple[Position, Array, Array]:
-        if self.subspace == "fair" or (isinstance(self.prior, str) and self.prior == "isotropic"):
+        config = self._config
+        if config.subspace == "fair" or _is_isotropic(config.prior):
             return super()._path_head()  # the posterior mean is the ridge head
         self._locate()
-        return self._position, self.score_coef_, self.score_intercept_
+        return self._position, self._position.coef, self._position.intercept
 
-    def _paper_eta(self) -> float:
-        return float(next(r.eta for r in self._solution.reports if r.constrained))
-
-    def _evidence(self) -> Evidence:
-        """Statistics of the likelihood on the scores of this dial value."""
-        solution, C = self._solution, self._position.blend
-        T = solution.weight
-        return Evidence(
-            T * C.T @ solution.path.cov @ C,
-            T * (C.T @ solution.path.cov_target)[:, 0],
-            T * float(solution.target_var[0]),
-            solution.n_rows, T, solution.sum_log_weight,
-        )  # fmt: skip
-
-    def _set_posterior(self) -> None:
-        if self.subspace == "fair":
-            self.log_marginal_likelihood_value_ = self._fair_evidence()
-            return
-        stats = self._evidence()
-        C = self._position.blend
-        gram = C.T @ self._solution.path.gram @ C
-        if isinstance(self.prior, str) and self.prior == "isotropic":
-            precision = self.prior_precision_ * gram
-        elif isinstance(self.prior, str):
-            start = self.prior_precision_ * np.diag(gram)
-            found, self.noise_ = ard_prior(stats, start, self.noise_)
-            precision = np.diag(found)
-        else:
-            precision = _given_precision(self.prior, len(gram))
-            self.noise_ = evidence_noise(stats, precision, self.noise_)
-        self._prior = precision
-        self._posterior = posterior(stats, precision, self.noise_)
-        self.score_coef_ = self._posterior.mean[:, None]
-        self.log_marginal_likelihood_value_, _ = log_evidence(stats, precision, self.noise_)
-
-    # ------------------------------------------------------------------ all of F
-
-    def _fair_shrinkage(self) -> float:
-        """T of METHOD 9's prior at this dial value (one output)."""
-        d = len(self._solution.pair.angles)
-        g, w = self._solution.path.cov_target[d:, 0], self.score_coef_[d:, 0]
-        length = float(g @ g)
-        return 1.0 - float(w @ g) / length if length > 0.0 else self.fairness_
-
-    def _fair_evidence(self) -> float:
-        solution, fair = self._solution, self._solution.fair
-        assert fair is not None
-        half = fair_root(fair.inner, self._fair_shrinkage(), solution.eta_y)
-        N = fair.removed
-        root = fair.cov - N @ (half @ (N.T @ fair.cov))
-        root = root - (root @ N) @ half @ N.T
-        spectrum = np.maximum(scipy.linalg.eigvalsh((root + root.T) / 2.0), 0.0)
-        fitted = float(solution.path.cov_target[:, 0] @ self.score_coef_[:, 0])
-        left = solution.weight * (float(solution.target_var[0]) - fitted)
-        minus_two = (
-            (solution.n_rows - 1) * np.log(2.0 * np.pi * self.noise_)
-            + np.log(solution.weight)
-            - solution.sum_log_weight
-            + np.log1p(spectrum / solution.eta_y).sum()
-            + left / self.noise_
-        )
-        return -0.5 * float(minus_two)
+    def _read_old_head(self, attributes: dict[str, Any]) -> ProcessFit | None:
+        if "noise_" not in attributes:
+            return None
+        names = {
+            "noise": "noise_",
+            "prior_precision": "prior_precision_",
+            "posterior": "_posterior",
+            "prior": "_prior",
+            "log_evidence": "log_marginal_likelihood_value_",
+            "negative_log_posterior": "negative_log_posterior_",
+        }
+        return ProcessFit(**{new: attributes.pop(old, None) for new, old in names.items()})
 
     # ------------------------------------------------------------------ predicting
 
@@ -247,8 +311,20 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         root = self._latent_root(checked)
         return mean, root @ root.T + common + self.noise_ * np.eye(len(mean))
 
+    @property
+    def _posterior(self) -> Posterior:
+        posterior = self._process.posterior
+        assert posterior is not None
+        return posterior
+
+    @property
+    def _prior(self) -> Array:
+        prior = self._process.prior
+        assert prior is not None
+        return prior
+
     def _intercept_variance(self) -> float:
-        """Of b0, which the authors' EM takes as known."""
+        """Variance of the intercept, which the authors' EM takes as known."""
         return self.noise_ / self._solution.weight if self._config.inference == "evidence" else 0.0
 
     def _mean(self, X: Array) -> Array:
@@ -259,8 +335,8 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         if self._config.subspace == "model":
             scores = self._scores(X)
             return np.einsum("ij,ij->i", scores @ self._posterior.cov, scores)
-        lengths = squared_lengths(self, X)
-        spread = lengths[:, 0] - self._fair_shrinkage() * lengths[:, 1]
+        lengths = squared_lengths(self._solution, self._pilot.features, X)
+        spread = lengths[:, 0] - _fair_shrinkage(self._solution, self._position) * lengths[:, 1]
         return self.noise_ / self._solution.weight * spread
 
     def _latent_root(self, X: Array) -> Array:
@@ -269,7 +345,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
             return self._scores(X) @ _lower(self._posterior.cov)
         fair = self._solution.fair
         assert fair is not None
-        keep = float(np.sqrt(max(1.0 - self._fair_shrinkage(), 0.0)))
+        keep = float(np.sqrt(max(1.0 - _fair_shrinkage(self._solution, self._position), 0.0)))
         u = scipy.linalg.solve_triangular(fair.factor, self._coordinates(X).T, lower=True).T
         u -= (1.0 - keep) * (u @ fair.outside) @ fair.outside.T
         return np.sqrt(self.noise_ / self._solution.weight) * u
@@ -309,7 +385,9 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         else:
             fair = self._solution.fair
             assert fair is not None
-            half = fair_root(fair.inner, self._fair_shrinkage(), self._solution.eta_y)
+            half = fair_root(
+                fair.inner, _fair_shrinkage(self._solution, self._position), self._solution.eta_y
+            )
             psi = self._coordinates(checked)
             psi = psi - (psi @ fair.removed) @ half @ fair.removed.T
             z = rng.standard_normal((psi.shape[1], n_samples))
@@ -340,7 +418,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
                 "subspace='model' with prior 'isotropic' or 'ard'."
             )
             raise ValueError(msg)
-        stats, C = self._evidence(), self._position.blend
+        stats, C = _evidence(self._solution, self._position), self._position.blend
         if config.prior == "ard":
             fitted = np.log(np.append(np.diag(self._prior), self.noise_))
             scale = np.eye(len(stats.gram))
@@ -371,11 +449,11 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
 
 
 def _lower(matrix: Array) -> Array:
-    """Cholesky factor, also of nothing, which older LAPACK wrappers refuse."""
+    """Cholesky factor; an empty matrix, which older LAPACK wrappers refuse, is its own."""
     return np.asarray(scipy.linalg.cholesky(matrix, lower=True)) if len(matrix) else matrix
 
 
-def _given_precision(prior, d: int) -> Array:
+def _given_precision(prior: Any, d: int) -> Array:
     try:
         covariance = np.asarray(prior, dtype=np.float64)
     except (TypeError, ValueError):

@@ -10,13 +10,15 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from fairspan.estimators.predictor import FairClassifier
+from fairspan.estimators.state import FittedState
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.data import Codes, Data
 from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.laplace import LEAST_CURVATURE, RowCurvature, ScoreBlock, row_curvature
 from fairspan.method.linalg import Array, is_tensor, to_float64, to_home, to_numpy
-from fairspan.method.pilot import Counter
-from fairspan.method.solution import solve
+from fairspan.method.moments import Moments
+from fairspan.method.pilot import Counter, Pilot
+from fairspan.method.solution import Solution, solve
 from fairspan.method.spaces import squared_lengths
 from fairspan.method.torch_columns import compute_dtype, exact_float32, row_blocks
 
@@ -101,7 +103,7 @@ _KEPT_ROWS = 2**20
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Scores on the path's basis, so that every dial value can be fitted without the rows."""
+    """Per-row scores kept for the Laplace approximation (2d numbers per row)."""
 
     scores: Array  # B'(psi - mu), (n, 2d)
     held_out: Array | None  # of the path's functions, by functions that did not see the row
@@ -111,18 +113,22 @@ class TrainingRows:
 
     @classmethod
     def gather(
-        cls, est: Any, data: Data, counter: Counter, sums: Array | None = None
+        cls,
+        solution: Solution,
+        pilot: Pilot,
+        data: Data,
+        counter: Counter,
+        sums: Array | None = None,
     ) -> TrainingRows:
-        """One pass over the kernel columns; ``counter`` says which fold each row is in.
+        """Compute the scores in one pass over the kernel columns; ``counter`` deals rows into folds.
 
-        ``sums`` (folds, classes + 2d) takes up the weight of each class and weighted scores by fold.
+        The weights of each class and the weighted scores of each fold are added to ``sums``, of shape
+        (folds, classes + 2d).
         """
-        solution, pilot = est._solution, est.pilot_
         encoded = pilot.encode(data)
-        held_out = solution.held_out
         folds = to_numpy(counter.assign(encoded.strata, data.index, data.given))
         parts = [
-            _pass(est, solution, held_out, data.X[rows], folds[rows])
+            _row_scores(solution, pilot, data.X[rows], folds[rows])
             for rows in _slices(data.n, _TENSOR_ROWS if is_tensor(data.X) else _PASS_ROWS)
         ]
         scores, honest, lengths = zip(*parts, strict=True)
@@ -178,15 +184,15 @@ class TrainingRows:
         return lambda: kept
 
 
-def same_folds(est: Any, sums: Array) -> bool:
-    """Do the moments have these rows, fold by fold? Weights of classes and mean scores say it."""
-    moments, pending = est.moments_.over_cells(), est.pilot_.features.pending
-    target = len(est.pilot_.coders)
+def same_folds(moments: Moments, pilot: Pilot, solution: Solution, sums: Array) -> bool:
+    """Whether the moments are of these rows, fold by fold: compare class weights and mean scores."""
+    moments, pending = moments.over_cells(), pilot.features.pending
+    target = len(pilot.coders)
     for fold, row in enumerate(sums):
         pooled = moments.pool(folds=np.arange(moments.n_folds) == fold)
         mean = pooled.mean if pending is None else pooled.mean @ pending
-        expected = pooled.weight * (mean @ est._solution.basis - est._solution.centre)
-        scale = pooled.weight * np.sqrt(np.diag(est._solution.path.cov))
+        expected = pooled.weight * (mean @ solution.basis - solution.centre)
+        scale = pooled.weight * np.sqrt(np.diag(solution.path.cov))
         classes = pooled.levels[target].weight
         mass, scores = row[: len(classes)], row[len(classes) :]
         if np.any(np.abs(mass - classes) > 1e-6 * pooled.weight):
@@ -209,29 +215,30 @@ def _slices(n: int, step: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, n, step))
 
 
-def _pass(
-    est: Any, solution: Any, held_out: Any, X: Array, folds: Codes
+def _row_scores(
+    solution: Solution, pilot: Pilot, X: Array, folds: Codes
 ) -> tuple[Array, Array | None, Array | None]:
+    """Scores of rows, their held-out scores, and their squared lengths on all of F."""
+    held_out = solution.held_out
     bases, m = [solution.basis], solution.basis.shape[1]
     if held_out is not None:
         bases += list(held_out.bases)
-        on_path = held_out.bases.shape[2]
-    found = est.pilot_.features.scores(X, np.concatenate(bases, axis=1))
-    scores = found[:, :m] - solution.centre
+    columns = pilot.features.scores(X, np.concatenate(bases, axis=1))
+    scores = columns[:, :m] - solution.centre
     honest = None
     if held_out is not None:
-        by_fold = found[:, m:].reshape(len(X), -1, on_path)
+        by_fold = columns[:, m:].reshape(len(X), -1, held_out.bases.shape[2])
         honest = by_fold[np.arange(len(X)), folds] - held_out.centres[folds]
-    lengths = None if solution.fair is None else squared_lengths(est, X)
+    lengths = None
+    if solution.fair is not None:
+        lengths = squared_lengths(solution, pilot.features, X)
     return scores, honest, lengths
 
 
 class SecondPass(FairClassifier):
-    """A classifier whose geometry and head look at rows, in memory or streamed again."""
+    """A classifier whose metric and head are fitted on rows, in memory or streamed again."""
 
     likelihood: str
-    curvature: str
-    classes_: np.ndarray
     _device: Any = None  # where a stream is computed
 
     def fit_head(self, blocks: Iterable[Any]) -> Self:
@@ -251,66 +258,69 @@ class SecondPass(FairClassifier):
             ``curvature="likelihood"`` reads them twice, so pass a list or another iterable that
             starts anew, not a generator.
         """
-        with self._unchanged_on_error():
-            if not hasattr(self, "_solution"):
-                msg = (
-                    "fit_head comes after partial_fit, merge or solve: there are no directions yet."
-                )
-                raise NotFittedError(msg)
-            self._check_unchanged()
-            if self.likelihood == "gaussian":
-                msg = "likelihood='gaussian' is fitted from moments alone; fit_head has nothing to do."
-                raise ValueError(msg)
-            if self._bends:
-                self._need_moments("fit_head")
+        if self._state is None or self._state.solution is None:
+            msg = "fit_head comes after partial_fit, merge or solve: there are no directions yet."
+            raise NotFittedError(msg)
+        self._check_unchanged()
+        if self._config.likelihood == "gaussian":
+            msg = "likelihood='gaussian' is fitted from moments alone; fit_head has nothing to do."
+            raise ValueError(msg)
+        with self._step() as work:
+            state = work._fit_state
+            if state.config.uses_likelihood_metric:
+                work._need_moments("fit_head")
                 _check_starts_anew(blocks)
-                self._solution = solve(self.moments_, self.pilot_, self, self._curved_by(blocks))
-            counter, rows = self.pilot_.counter(), None
-            width = len(self.classes_) + self._solution.basis.shape[1]
-            sums = np.zeros((self.pilot_.n_folds, width))
-            for block in blocks:
-                data = self._read_block(block)
-                if data.n:
-                    part = TrainingRows.gather(self, data, counter, sums)
-                    rows = part if rows is None else rows + part
-                else:  # its places count
-                    counter.assign(np.empty((0, 1), dtype=np.intp), None, data.given)
-            if rows is None:
-                msg = "fit_head was given no rows."
-                raise ValueError(msg)
-            self._rows = self._checked(rows, sums)
-            self._locate()
-            self._publish()
+                assert state.moments is not None
+                curvature = work._curvature_of(blocks)
+                solution = solve(state.moments, state.pilot, state.config, curvature)
+                state = replace(state, solution=solution)
+            work._state = replace(state, rows=work._gather(state, blocks))
+            work._locate()
         return self
 
-    def _row_curvature(self, data: Data | None) -> RowCurvature | None:
-        if data is None or not self._bends:
-            return None
-        return weighted_cov(self.pilot_.features, lambda: [(data.X, data.weights)])
+    def _gather(self, state: FittedState, blocks: Iterable[Any]) -> TrainingRows:
+        """Scores of the rows of all blocks."""
+        solution, pilot = state.solved, state.pilot
+        assert state.classes is not None
+        counter, rows = pilot.counter(), None
+        sums = np.zeros((pilot.n_folds, len(state.classes) + solution.basis.shape[1]))
+        for block in blocks:
+            data = self._read_block(block)
+            if data.n:
+                part = TrainingRows.gather(solution, pilot, data, counter, sums)
+                rows = part if rows is None else rows + part
+            else:  # rows of weight zero still advance the counter
+                counter.assign(np.empty((0, 1), dtype=np.intp), None, data.given)
+        if rows is None:
+            msg = "fit_head was given no rows."
+            raise ValueError(msg)
+        if rows.held_out is None:
+            return rows
+        if state.moments is None:  # nothing to compare the rows with
+            return replace(rows, held_out=None)
+        if same_folds(state.moments, pilot, solution, sums):
+            return rows
+        if not state.merged:
+            warn_user(
+                f"fit_head was given {len(rows.codes)} rows that are not those of partial_fit, or in "
+                f"another order ({state.moments.n_rows} rows): probabilities are calibrated on the "
+                f"scores as they are. Give the same rows in the same order to calibrate held out.",
+                DataWarning,
+            )
+        return replace(rows, held_out=None)
 
-    def _curved_by(self, blocks: Iterable[Any]) -> RowCurvature:
+    def _row_curvature(self, state: FittedState, data: Data | None) -> RowCurvature | None:
+        if data is None or not state.config.uses_likelihood_metric:
+            return None
+        return weighted_cov(state.pilot.features, lambda: [(data.X, data.weights)])
+
+    def _curvature_of(self, blocks: Iterable[Any]) -> RowCurvature:
         def read() -> Iterator[tuple[Array, Array | None]]:
             for block in blocks:
                 data = self._read_block(block)
                 yield data.X, data.weights
 
-        return weighted_cov(self.pilot_.features, read)
-
-    def _checked(self, rows: TrainingRows, sums: Array) -> TrainingRows:
-        """The rows without their held-out scores, where these would not be held out."""
-        if rows.held_out is None:
-            return rows
-        merged = getattr(self, "_merged", False)
-        if same_folds(self, sums):
-            return rows
-        if not merged:
-            warn_user(
-                f"fit_head was given {len(rows.codes)} rows that are not those of partial_fit, or in "
-                f"another order ({self.moments_.n_rows} rows): probabilities are calibrated on the "
-                f"scores as they are. Give the same rows in the same order to calibrate held out.",
-                DataWarning,
-            )
-        return replace(rows, held_out=None)
+        return weighted_cov(self._pilot.features, read)
 
     def _read_block(self, block: Any) -> Data:
         if not isinstance(block, Mapping):
@@ -324,18 +334,6 @@ class SecondPass(FairClassifier):
             raise ValueError(msg)
         data = self._read(*(block.get(role) for role in roles), reset=False)
         return data if self._device is None else replace(data, X=to_home(data.X, self._device))
-
-    def merge(self, other, *, solve: bool = True) -> Self:
-        """Add the moments of another estimator with the same pilot (a worker's copy of this one)."""
-        super().merge(other, solve=solve)
-        self._merged = True
-        return self
-
-    @property
-    def _bends(self) -> bool:
-        """The geometry is that of the likelihood, not of least squares."""
-        wanted = self.curvature == "likelihood" and self.likelihood == "logistic"
-        return wanted and self.method == "optimal" and self.subspace == "model"
 
 
 def _check_starts_anew(blocks: Iterable[Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -14,6 +13,7 @@ from fairspan.device.passes import accumulate
 from fairspan.estimators.prepare_codes import check_levels, learn_cells, learn_coders, learn_target
 from fairspan.inputs.rows import read_seed
 from fairspan.method.codes import Cells, Coder, CrossedCoder, code_slices, slice_edges
+from fairspan.method.config import FitConfig
 from fairspan.method.data import Attribute, Codes, Data
 from fairspan.method.features import (
     GAMMA_KERNELS,
@@ -40,44 +40,44 @@ _LANDMARK_SLICES = 4
 
 
 def build_features(
-    est: Any, data: Data, pilot: Pilot, rng: np.random.Generator
+    config: FitConfig, data: Data, pilot: Pilot, rng: np.random.Generator
 ) -> tuple[LandmarkMap | TransformerMap, float | None, Codes]:
     """Feature map, bandwidth, and the landmark rows (empty if there are none)."""
     none = np.empty(0, dtype=np.intp)
-    if est.kernel != "precomputed" and not np.ptp(data.X, axis=0).any():
+    if config.kernel != "precomputed" and not np.ptp(data.X, axis=0).any():
         msg = "X is constant: every row is the same, so there is nothing to learn from it."
         raise ValueError(msg)
-    if est.feature_map is not None:
-        transformer = clone(est.feature_map)
+    if config.feature_map is not None:
+        transformer = clone(config.feature_map)
         y = None if data.y is None else data.y.values
         transformer.fit(data.X, y)
         width = transformer.transform(data.X[:1]).shape[1]
-        _check_memory(pilot, est, int(width), 0)
+        _check_memory(pilot, config, int(width), 0)
         return TransformerMap(transformer, int(width)), None, none
-    if est.kernel == "linear":
-        _check_memory(pilot, est, data.X.shape[1], 0)
+    if config.kernel == "linear":
+        _check_memory(pilot, config, data.X.shape[1], 0)
         return TransformerMap(None, data.X.shape[1]), None, none
-    params = dict(est.kernel_params or {})
+    params = dict(config.kernel_params or {})
     gamma = None
-    if callable(est.kernel):
-        kernel = Kernel.from_callable(est.kernel, params, data.X)
+    if callable(config.kernel):
+        kernel = Kernel.from_callable(config.kernel, params, data.X)
     else:
-        if est.kernel in GAMMA_KERNELS:
-            gamma = choose_gamma(est, data, pilot, rng)
+        if config.kernel in GAMMA_KERNELS:
+            gamma = choose_gamma(config, data, pilot, rng)
             params["gamma"] = gamma
-        kernel = Kernel(str(est.kernel), params)
-    if getattr(est, "mean", "constant") == "linear":
+        kernel = Kernel(str(config.kernel), params)
+    if config.mean == "linear":
         kernel = kernel.with_trend(data.X)
-    if est.kernel == "precomputed":
-        rows, exact = _landmark_rows(est, data, pilot, kernel, rng)
+    if config.kernel == "precomputed":
+        rows, exact = _landmark_rows(config, data, pilot, kernel, rng)
         columns = rows if data.index is None else data.index[rows]  # zero-weight rows are gone
-        _check_memory(pilot, est, len(rows), len(rows))
+        _check_memory(pilot, config, len(rows), len(rows))
         gram = data.X[np.ix_(rows, columns)]
         index = columns[:, None].astype(np.float64)
         return LandmarkMap.build(kernel, index, gram, exact=exact), None, rows
-    if not isinstance(est.landmarks, str):
+    if not isinstance(config.landmarks, str):
         try:
-            landmarks = np.asarray(est.landmarks, dtype=np.float64)
+            landmarks = np.asarray(config.landmarks, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             landmarks = np.empty(0)
         if (
@@ -90,29 +90,29 @@ def build_features(
                 f"{landmarks.shape}."
             )
             raise ValueError(msg)
-        if not isinstance(est.n_components, str) and est.n_components != len(landmarks):
+        if not isinstance(config.n_components, str) and config.n_components != len(landmarks):
             msg = (
-                f"n_components={est.n_components} does not fit the {len(landmarks)} landmarks given. "
+                f"n_components={config.n_components} does not fit the {len(landmarks)} landmarks given. "
                 f"Leave n_components='auto'."
             )
             raise ValueError(msg)
         landmarks = np.unique(landmarks, axis=0)
-        _check_memory(pilot, est, len(landmarks), len(landmarks))
+        _check_memory(pilot, config, len(landmarks), len(landmarks))
         return LandmarkMap.build(kernel, landmarks, None, exact=False), gamma, none
-    rows, exact = _landmark_rows(est, data, pilot, kernel, rng)
+    rows, exact = _landmark_rows(config, data, pilot, kernel, rng)
     # Sorted distinct rows: the map does not depend on the order of the data.
     landmarks = np.unique(data.X[rows], axis=0)
-    _check_memory(pilot, est, len(landmarks), len(landmarks))
+    _check_memory(pilot, config, len(landmarks), len(landmarks))
     return LandmarkMap.build(kernel, landmarks, None, exact=exact), gamma, rows
 
 
-def _check_memory(pilot: Pilot, est: Any, n_columns: int, n_landmarks: int) -> None:
+def _check_memory(pilot: Pilot, config: FitConfig, n_columns: int, n_landmarks: int) -> None:
     """Refuse before the first large array: moments, and the landmarks' eigendecomposition."""
     need = 2 * Moments.bytes_needed(
         pilot.cells.n_groups, pilot.n_folds, sum(pilot.level_sizes), len(pilot.numeric), n_columns
     )
     need += 4 * 8 * n_landmarks**2
-    if est.verbose:
+    if config.verbose:
         print(f"[fairspan] fitting takes about {need / 2**20:,.0f} MiB", flush=True)
     ram = memory_bytes()
     if ram is not None and need > ram / 4:
@@ -126,23 +126,23 @@ def _check_memory(pilot: Pilot, est: Any, n_columns: int, n_landmarks: int) -> N
 
 
 def _landmark_rows(
-    est: Any, data: Data, pilot: Pilot, kernel: Kernel, rng: np.random.Generator
+    config: FitConfig, data: Data, pilot: Pilot, kernel: Kernel, rng: np.random.Generator
 ) -> tuple[Codes, bool]:
     """Rows to use as landmarks, and whether they are all distinct rows (the exact method)."""
     n = data.n
     everything = np.arange(n, dtype=np.intp)
-    if est.n_components == "all" or (est.n_components == "auto" and n <= AUTO_COMPONENTS):
+    if config.n_components == "all" or (config.n_components == "auto" and n <= AUTO_COMPONENTS):
         return everything, True
-    size = AUTO_COMPONENTS if est.n_components == "auto" else int(est.n_components)
+    size = AUTO_COMPONENTS if config.n_components == "auto" else int(config.n_components)
     if size > n:
         msg = f"n_components={size} is more than the {n} rows of X. Give at most {n}, 'auto' or 'all'."
         raise ValueError(msg)
     if size == n:
         return everything, True
-    if est.landmarks == "rpcholesky" and est.kernel != "precomputed":
+    if config.landmarks == "rpcholesky" and config.kernel != "precomputed":
         pool = rng.choice(n, size=min(n, _LANDMARK_POOL), replace=False)
         return pool[pivoted_cholesky_landmarks(kernel, data.X[pool], size, rng)], False
-    if est.landmarks == "rpcholesky":
+    if config.landmarks == "rpcholesky":
         msg = "landmarks='rpcholesky' needs a kernel it can evaluate; with 'precomputed' use 'stratified'."
         raise ValueError(msg)
     return stratified_landmarks(_landmark_strata(pilot, data), size, rng), False
@@ -212,36 +212,36 @@ _EVIDENCE_ROWS = 500
 _EVIDENCE_STARTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-def choose_gamma(est: Any, data: Data, pilot: Pilot, rng: np.random.Generator) -> float:
+def choose_gamma(config: FitConfig, data: Data, pilot: Pilot, rng: np.random.Generator) -> float:
     """Bandwidth of the kernel by the rule that ``gamma`` names."""
-    if not isinstance(est.gamma, str):
-        return float(est.gamma)
+    if not isinstance(config.gamma, str):
+        return float(config.gamma)
     variance = float(data.X.var())
     scale = 1.0 / (data.X.shape[1] * variance) if variance > 0 else 1.0
-    if est.gamma == "scale" or est.kernel not in WIDTH_KERNELS:
-        return 1.0 if est.kernel == "chi2" else scale
+    if config.gamma == "scale" or config.kernel not in WIDTH_KERNELS:
+        return 1.0 if config.kernel == "chi2" else scale
     rows = rng.choice(data.n, size=min(data.n, _MEDIAN_ROWS), replace=False)
-    median = median_distance(data.X[rows], est.kernel)
-    if est.gamma == "median" or data.y is None:
-        return width_to_gamma(MEDIAN_WIDTH * median, est.kernel)
-    if est.gamma == "evidence":
+    median = median_distance(data.X[rows], config.kernel)
+    if config.gamma == "median" or data.y is None:
+        return width_to_gamma(MEDIAN_WIDTH * median, str(config.kernel))
+    if config.gamma == "evidence":
         few = data.take(rng.choice(data.n, size=min(data.n, _EVIDENCE_ROWS), replace=False))
-        return _by_evidence(est, few, pilot, median)
+        return _by_evidence(config, few, pilot, median)
     sample = data.take(rng.choice(data.n, size=min(data.n, _CV_ROWS), replace=False))
-    candidates = [width_to_gamma(m * median, est.kernel) for m in CV_WIDTHS]
-    errors = [_cv_error(est, sample, pilot, gamma) for gamma in candidates]
+    candidates = [width_to_gamma(m * median, str(config.kernel)) for m in CV_WIDTHS]
+    errors = [_cv_error(config, sample, pilot, gamma) for gamma in candidates]
     return candidates[int(np.argmin(errors))]
 
 
-def _cv_error(est: Any, sample: Data, pilot: Pilot, gamma: float) -> float:
+def _cv_error(config: FitConfig, sample: Data, pilot: Pilot, gamma: float) -> float:
     """Smallest 5-fold error of kernel ridge over the ridge grid, on a subsample."""
     landmarks = np.unique(sample.X[:_CV_LANDMARKS], axis=0)
-    moments, small = _target_moments(est, sample, pilot, gamma, landmarks)
+    moments, small = _target_moments(config, sample, pilot, gamma, landmarks)
     grid = ridge_grid(float(np.trace(moments.pool().cov)))
     return float(kfold_errors(moments, small.target_position(), grid).min())
 
 
-def _by_evidence(est: Any, sample: Data, pilot: Pilot, median: float) -> float:
+def _by_evidence(config: FitConfig, sample: Data, pilot: Pilot, median: float) -> float:
     """The width of largest evidence, noise and prior precision at their best for each.
 
     Evidence has several local optima in the width, so the search starts from several.
@@ -249,8 +249,8 @@ def _by_evidence(est: Any, sample: Data, pilot: Pilot, median: float) -> float:
     landmarks = np.unique(sample.X, axis=0)
 
     def minus_two(log_width: float) -> float:
-        gamma = width_to_gamma(float(np.exp(log_width)) * median, est.kernel)
-        moments, small = _target_moments(est, sample, pilot, gamma, landmarks)
+        gamma = width_to_gamma(float(np.exp(log_width)) * median, str(config.kernel))
+        moments, small = _target_moments(config, sample, pilot, gamma, landmarks)
         total = moments.pool()
         kind, index = small.target_position()
         target = total.levels[index] if kind == "levels" else total.columns[index]
@@ -271,50 +271,52 @@ def _by_evidence(est: Any, sample: Data, pilot: Pilot, median: float) -> float:
         for start in starts
     ]  # fmt: skip
     best = min(found, key=lambda one: float(one.fun))
-    return width_to_gamma(float(np.exp(best.x)) * median, est.kernel)
+    return width_to_gamma(float(np.exp(best.x)) * median, str(config.kernel))
 
 
 def _target_moments(
-    est: Any, sample: Data, pilot: Pilot, gamma: float, landmarks: Array
+    config: FitConfig, sample: Data, pilot: Pilot, gamma: float, landmarks: Array
 ) -> tuple[Moments, Pilot]:
     """Moments of the target alone: no attributes, one cell."""
-    kernel = Kernel(str(est.kernel), {**dict(est.kernel_params or {}), "gamma": gamma})
-    if getattr(est, "mean", "constant") == "linear":
+    kernel = Kernel(str(config.kernel), {**dict(config.kernel_params or {}), "gamma": gamma})
+    if config.mean == "linear":
         kernel = kernel.with_trend(sample.X)
     features = LandmarkMap.build(kernel, landmarks, None, exact=False)
     small = replace(
         pilot, coders=(), features=features, n_folds=N_FOLDS, cells=Cells("all", ("all rows",)),
         code_target=not pilot.target_is_numeric,
     )  # fmt: skip
-    moments = accumulate(
+    moments, _ = accumulate(
         small, small.empty_moments(), small.counter(), replace(sample, sensitive={}, control={})
     )
     return moments.project(features.whitening), small
 
 
-def build_pilot(est: Any, data: Data, fold_rule: str = "strata") -> Pilot:
-    """Freeze everything on these rows; no moments are taken."""
-    rng = np.random.default_rng(read_seed(est.random_state).randint(2**31 - 1))
-    n_slices = None if est.n_slices == "distinct" else int(est.n_slices)
-    coders = learn_coders(est, data, n_slices)
-    target = learn_target(est, data, n_slices)
-    cells = learn_cells(est, data, target, n_slices)
+def build_pilot(config: FitConfig, data: Data, fold_rule: str = "strata") -> Pilot:
+    """Freeze everything that is chosen before the moments are taken, on these rows."""
+    rng = np.random.default_rng(read_seed(config.random_state).randint(2**31 - 1))
+    coders = learn_coders(config, data)
+    target = learn_target(config, data)
     # Classes are codes; a numeric y needs its slices only for SIR directions.
     code_target = target is not None and (
         target.kind == "categorical"
-        or est.method == "paper"
-        or (est.n_predictive_directions != "auto" and est.subspace == "model")
+        or not config.variant.exact
+        or (config.n_predictive_directions != "auto" and config.subspace == "model")
     )
-    by_folds = est.alpha == "auto" and getattr(est, "_ridge_rule", "kfold") == "kfold"
-    by_folds = by_folds or getattr(est, "_cross_fit", False)
-    wants_folds = target is not None and by_folds and est.method != "paper"
     pilot = Pilot(
-        TransformerMap(None, data.X.shape[1]), None, tuple(coders), target, code_target, cells,
-        N_FOLDS if wants_folds else 1, int(rng.integers(N_FOLDS)), {},
-    )  # fmt: skip
-    check_levels(pilot, pilot.encode(data), est, data.weights)
-    features, gamma, landmark_rows = build_features(est, data, pilot, rng)
+        features=TransformerMap(None, data.X.shape[1]),
+        gamma=None,
+        coders=tuple(coders),
+        target=target,
+        code_target=code_target,
+        cells=learn_cells(config, data, target),
+        n_folds=N_FOLDS if target is not None and config.needs_folds else 1,
+        fold_offset=int(rng.integers(N_FOLDS)),
+        residual={},
+        fold_rule=fold_rule,
+    )
+    check_levels(pilot, pilot.encode(data), config, data.weights)
+    features, gamma, landmark_rows = build_features(config, data, pilot, rng)
     pilot = replace(pilot, features=features, gamma=gamma)
     pilot = replace(pilot, residual=group_residual(pilot, data, landmark_rows, rng))
-    pilot = replace(pilot, fold_rule=fold_rule)
     return replace(pilot, fingerprint=fingerprint(pilot, data.X[:16]))

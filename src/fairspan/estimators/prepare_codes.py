@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.inputs.config import canonical_criterion
 from fairspan.method.codes import (
     MAX_INTEGER_CATEGORIES,
     Cells,
@@ -19,6 +18,7 @@ from fairspan.method.codes import (
     warn_of_doubtful_labels,
     warn_of_few_values,
 )
+from fairspan.method.config import FitConfig
 from fairspan.method.data import Codes, Data
 from fairspan.method.linalg import Array
 from fairspan.method.pilot import Encoded, Pilot
@@ -28,8 +28,8 @@ from fairspan.method.sdr import MIN_ROWS, usable_levels
 _MAX_GROUPS = 20
 
 
-def _kinds(est: Any, data: Data) -> dict[str, str]:
-    given = est.sensitive_kind
+def _kinds(config: FitConfig, data: Data) -> dict[str, str]:
+    given: Any = config.sensitive_kind  # of any type: it is checked here
     names = list(data.sensitive)
     if isinstance(given, str):
         wanted = dict.fromkeys(names, given)
@@ -47,18 +47,18 @@ def _kinds(est: Any, data: Data) -> dict[str, str]:
         )
         raise ValueError(msg)
     auto = {name: data.sensitive[name] for name, kind in wanted.items() if kind == "auto"}
-    if est.method == "paper" and est.n_slices == "distinct":  # every value is a level in any case
+    if not config.variant.exact and config.max_slices is None:  # every value is a level in any case
         guessed = {name: infer_kind(attribute) for name, attribute in auto.items()}
     else:
         guessed = infer_kinds(auto)
     return {name: guessed.get(name, kind) for name, kind in wanted.items()}
 
 
-def learn_coders(est: Any, data: Data, n_slices: int | None) -> list[Coder | CrossedCoder]:
+def learn_coders(config: FitConfig, data: Data) -> list[Coder | CrossedCoder]:
     """One coder per protected attribute, and one for their combinations if these are asked for."""
     warn_of_doubtful_labels(data.sensitive, "sensitive_features")
     coders: list[Coder] = []
-    for name, kind in _kinds(est, data).items():
+    for name, kind in _kinds(config, data).items():
         attribute = data.sensitive[name]
         distinct = np.unique(attribute.values[~attribute.missing])
         if len(distinct) < 2:
@@ -68,20 +68,20 @@ def learn_coders(est: Any, data: Data, n_slices: int | None) -> list[Coder | Cro
                 f"about. Leave it out."
             )
             raise ValueError(msg)
-        if est.n_slices == "distinct" and kind == "continuous" and len(distinct) > data.n / 2:
+        if config.max_slices is None and kind == "continuous" and len(distinct) > data.n / 2:
             msg = (
                 f"n_slices='distinct' would cut sensitive_features {name!r} into {len(distinct)} "
                 f"slices for {data.n} rows; more than half of them single. Give an integer n_slices."
             )
             raise ValueError(msg)
-        coder = Coder.learn(attribute, kind, n_slices, data.weights)  # type: ignore[arg-type]
-        if kind == "categorical" and est.method != "paper":
+        coder = Coder.learn(attribute, kind, config.max_slices, data.weights)  # type: ignore[arg-type]
+        if kind == "categorical" and config.variant.exact:
             counts = np.bincount(
                 coder.codes(data.sensitive)[~attribute.missing], minlength=coder.n_levels
             )
             _warn_groups(name, coder, counts)
         coders.append(coder)
-    if est.intersectional and len(coders) > 1:
+    if config.intersectional and len(coders) > 1:
         crossed = CrossedCoder.learn(coders, data.sensitive)
         codes = crossed.codes(data.sensitive)
         _warn_groups(
@@ -110,11 +110,11 @@ def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes) -> None:
         )
 
 
-def learn_target(est: Any, data: Data, n_slices: int | None) -> Coder | None:
+def learn_target(config: FitConfig, data: Data) -> Coder | None:
     """The coder of y; None without y."""
     if data.y is None:
         return None
-    wanted = getattr(est, "_target_kind", None)
+    wanted = config.target_kind
     kind = wanted or infer_kind(data.y)
     warn_of_doubtful_labels({"y": data.y}, "target")
     distinct = np.unique(data.y.values)
@@ -122,46 +122,48 @@ def learn_target(est: Any, data: Data, n_slices: int | None) -> Coder | None:
     if wanted == "continuous" and not numbers:
         msg = (
             f"y does not hold numbers (its first value is {distinct[0].item()!r}), which "
-            f"{type(est).__name__} needs. For classes use a classifier, e.g. FairRidgeClassifier."
+            f"{config.estimator} needs. For classes use a classifier, e.g. FairRidgeClassifier."
         )
         raise ValueError(msg)
     if wanted == "categorical" and numbers and (distinct != np.floor(distinct)).any():
         msg = (
-            f"Unknown label type: continuous. y holds numbers with decimals, and {type(est).__name__} "
+            f"Unknown label type: continuous. y holds numbers with decimals, and {config.estimator} "
             f"needs classes. Use a regressor, e.g. FairRidge, or turn y into text."
         )
         raise ValueError(msg)
     few = numbers and len(distinct) <= MAX_INTEGER_CATEGORIES
     if wanted is None and kind == "continuous" and few and (distinct == np.floor(distinct)).all():
         warn_user(
-            f"y holds {len(distinct)} distinct whole numbers as floats, and {type(est).__name__} reads "
+            f"y holds {len(distinct)} distinct whole numbers as floats, and {config.estimator} reads "
             f"floats as amounts. If they are classes, give integers or text, e.g. y.astype(int).",
             DataWarning,
         )
     if len(distinct) < 2 and kind == "categorical":
         msg = f"y holds one class only ({distinct[0].item()!r}); two or more are needed to learn from it."
         raise ValueError(msg)
-    if est.n_slices == "distinct" and kind == "continuous" and len(distinct) > data.n / 2:
+    if config.max_slices is None and kind == "continuous" and len(distinct) > data.n / 2:
         msg = (
             f"n_slices='distinct' would cut y into {len(distinct)} slices for {data.n} rows. Give an "
             f"integer n_slices, or round y."
         )
         raise ValueError(msg)
-    return Coder.learn(data.y, kind, n_slices, data.weights)
+    return Coder.learn(data.y, kind, config.max_slices, data.weights)
 
 
-def learn_cells(est: Any, data: Data, target: Coder | None, n_slices: int | None) -> Cells:
+def learn_cells(config: FitConfig, data: Data, target: Coder | None) -> Cells:
     """The cells in which the criterion asks for parity."""
-    criterion = canonical_criterion(est.criterion)
-    if est.pos_label is not None and target is not None and target.kind == "categorical":
-        _positive_class(est, data, target)  # a class that y does not have is an error in any case
+    criterion = config.criterion_name
+    if config.pos_label is not None and target is not None and target.kind == "categorical":
+        _positive_class(
+            config, data, target
+        )  # a class that y does not have is an error in any case
     if criterion == "statistical_parity":
         return Cells("all", ("all rows",))
     if criterion == "conditional_statistical_parity":
         warn_of_doubtful_labels(data.control, "control_features")
-        warn_of_few_values(data.control, n_slices, "control_features")
+        warn_of_few_values(data.control, config.max_slices, "control_features")
         parts = [
-            Coder.learn(attribute, infer_kind(attribute), n_slices, data.weights)
+            Coder.learn(attribute, infer_kind(attribute), config.max_slices, data.weights)
             for attribute in data.control.values()
         ]
         strata = CrossedCoder.learn(parts, data.control)
@@ -177,32 +179,31 @@ def learn_cells(est: Any, data: Data, target: Coder | None, n_slices: int | None
             "criterion='equalized_odds', which asks for independence within slices of y."
         )
         raise ValueError(msg)
-    positive = _positive_class(est, data, target)
+    positive = _positive_class(config, data, target)
     return Cells("class", (f"y={target.labels[positive]}",), positive=positive)
 
 
-def _positive_class(est: Any, data: Data, target: Coder) -> int:
+def _positive_class(config: FitConfig, data: Data, target: Coder) -> int:
     assert data.classes is not None
     classes = data.classes.in_order_of(target).tolist()
-    if est.pos_label is not None:
-        if est.pos_label not in classes:
-            msg = f"pos_label={est.pos_label!r} is not in y, whose classes are {classes}."
+    if config.pos_label is not None:
+        if config.pos_label not in classes:
+            msg = f"pos_label={config.pos_label!r} is not in y, whose classes are {classes}."
             raise ValueError(msg)
-        return classes.index(est.pos_label)
+        return classes.index(config.pos_label)
     if len(classes) == 2 and not isinstance(classes[0], str):
         return 1  # scikit-learn's convention: the larger label is the positive one
     msg = f"y has {len(classes)} classes ({classes[:5]}); pass pos_label to say which one is the opportunity."
     raise ValueError(msg)
 
 
-def check_levels(pilot: Pilot, encoded: Encoded, est: Any, weights: Array | None) -> None:
+def check_levels(pilot: Pilot, encoded: Encoded, config: FitConfig, weights: Array | None) -> None:
     """Raise if no cell can constrain an attribute, before the pass over the data."""
-    min_rows = 1 if est.method == "paper" else MIN_ROWS
+    min_rows = config.variant.min_rows
     numeric = [coder.name for coder in pilot.numeric]
     for j, coder in enumerate(pilot.coders):
         usable = False
-        by_value = coder.kind == "continuous" and est.dependence == "correlation"
-        by_value &= est.method != "paper"
+        by_value = config.removes_correlation_only(coder.kind)
         for c in range(pilot.cells.n_constrained):
             inside = encoded.cells == c
             if by_value:

@@ -9,11 +9,13 @@ import scipy.linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.inputs.config import canonical_criterion
+from fairspan.estimators.state import FittedState
+from fairspan.inputs.config import document_parameters
 from fairspan.method.linalg import Array
-from fairspan.method.spaces import Position, locate_fair
+from fairspan.method.spaces import FairComponents, Space
 
 
+@document_parameters
 class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairKernelEstimator):
     """Fair representation for kernel models.
 
@@ -27,85 +29,22 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
 
     Parameters
     ----------
-    kernel : str or callable, default="rbf"
-        "rbf", "laplacian", "polynomial", "linear", any scikit-learn pairwise kernel name,
-        "precomputed", or a callable (two matrices -> Gram matrix, or two rows -> number).
-    gamma : {"cv", "median", "scale"} or float, default="cv"
-        Kernel width. "cv" picks 1/(m median)^2 by 5-fold error over m in (0.7, 1.5, 3) on a
-        subsample; "median" uses m = 1.5 (also when y is not given).
-    kernel_params : dict, optional
-        Further parameters of the kernel (degree, coef0, ...).
-    feature_map : transformer, optional
-        Coordinates of your own instead of a kernel: random features, tree embeddings, a network's
-        last layer. Cloned and fitted on X (and y).
-    n_components : "auto", "all" or int, default="auto"
-        Number of landmarks. "auto": all distinct rows (the exact method) up to 1000 rows, 1000
-        landmarks beyond. "all": exact at any size, O(n^3).
-    landmarks : {"stratified", "rpcholesky"} or array, default="stratified"
-        How landmarks are chosen: an equal quota for every combination of S and y, randomly pivoted
-        Cholesky, or rows of your own.
-    criterion : str, default="statistical_parity"
-        "statistical_parity" ("demographic_parity", "sp", "proxy_nondiscrimination"),
-        "equalized_odds" ("eo"), "equal_opportunity" ("eop", "true_positive_rate_parity"),
-        "conditional_statistical_parity".
-    fairness : float in [0, 1] or dict, default=1.0
-        The dial; larger is fairer. A dict, on ``dial="correlation"`` only, has one for each attribute it
-        names: see :meth:`at`.
-    dial : {"angle", "cosine", "correlation"}, default="angle"
-        Scale of ``fairness``: share of the angle to F that is closed; the paper's epsilon; or
-        1 - the largest in-sample correlation allowed.
-    sensitive_kind : str, list or dict, default="auto"
-        "categorical" or "continuous", for all or per attribute. Auto: booleans, text, two values
-        and integers with at most 20 values are categorical, the rest continuous.
-    dependence : {"mean", "correlation"}, default="mean"
-        For a continuous S: remove E[f | S] on quantile slices, or only the linear correlation.
-    n_slices : int or "distinct", default=10
-        Quantile slices of a continuous S and of a numeric y; "distinct" is one per value.
-    intersectional : bool, default=False
-        Constrain the crossed categories as one attribute instead of each attribute by itself.
-    pos_label : label, optional
-        Positive class for equal opportunity; the larger of two labels by default.
-    n_sensitive_directions : {"auto", "test", "all"} or int, default="auto"
-        Directions removed per attribute and cell. "auto": all for categories, a sequential test for
-        slices (at least one).
-    n_predictive_directions : {"auto", "test"} or int, default="auto"
-        "auto": the ridge direction for a numeric y, all K - 1 for classes. An integer asks for that
-        many sliced-inverse-regression directions, with the ridge direction appended. With
-        ``subspace="fair"`` it is the number of components.
-    eta : "auto" or float, default="auto"
-        Ridge of the regressions of S (covariance units); "auto" is generalised cross-validation.
-    alpha : "auto" or float, default="auto"
-        Ridge of the prediction of y, in the units of scikit-learn's ``Ridge``; "auto" is 5-fold.
-    subspace : {"model", "fair"}, default="model"
-        "model": the d functions of the model space. "fair": the leading principal components of all
-        of F, as many as carry 99 % of its variance (or ``n_predictive_directions`` of them). Every
-        *linear* model on them has zero in-sample covariance with the codes of S at
-        ``fairness=1``; nonlinear models on them may recover S. Then y is optional for statistical
-        parity (with ``gamma="cv"`` replaced by "median").
-    method : {"optimal", "rkhs", "paper"}, default="optimal"
-        "optimal": exact removal, distance between predictions. "rkhs": exact removal, distance in
-        the RKHS. "paper": Algorithms 1 and 2 as printed, for reproduction.
-    missing_sensitive : {"raise", "omit"}, default="raise"
-        Rows without S: an error, or left out of that attribute's constraint.
-    random_state : int, RandomState or None
-        Landmarks, bandwidth subsample, folds.
-    verbose : int, default=0
-        1 prints memory and progress.
+    ...
 
     Attributes
     ----------
     certificate_ : Certificate
         Exact in-sample promises for every cell and attribute.
     fairness_ : float
-        Place on the angle scale that the dial led to.
+        Fairness on the angle scale.
     score_coef_, score_intercept_ : ndarray
-        Ridge head on the scores, the predictor of y that ``certificate_.score`` speaks about.
+        Ridge head on the scores, the predictor of y that ``certificate_.score`` is about.
     cosines_, angles_ : ndarray of shape (d,)
         Principal cosines (the paper's sigma) and angles between F and G.
     n_directions_ : dict
         Removed directions by cell and attribute.
     n_removed_ : int
-        Dimension of what F leaves out.
+        Dimension of the removed space.
     blocks_ : tuple of BlockReport
         Per cell and attribute: rows, ridge, eigenvalues, p-values of the number of directions.
     sensitive_kinds_ : dict
@@ -168,9 +107,15 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
 
     @classmethod
     def paper(
-        cls, bandwidth, n_sensitive=1, n_predictive=1, epsilon=1.0, criterion="statistical_parity",
-        eta=1e-4, **params,
-    ) -> Self:  # fmt: skip
+        cls,
+        bandwidth,
+        n_sensitive=1,
+        n_predictive=1,
+        epsilon=1.0,
+        criterion="statistical_parity",
+        eta=1e-4,
+        **params,
+    ) -> Self:
         """Algorithms 1 and 2 of the paper, with its parameters: for reproduction only.
 
         Kernel ``exp(-|x-z|^2 / bandwidth^2)`` on all rows, one slice per distinct value, the m largest
@@ -190,12 +135,10 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
             **params,
         )
 
-    def _find_position(self) -> Position:
-        if self.subspace == "model":
-            return super()._find_position()
-        criterion = canonical_criterion(self.criterion)
-        position, self._fair_space = locate_fair(self._solution, self, criterion)
-        return position
+    def _space(self, state: FittedState) -> Space:
+        if state.config.subspace == "model":
+            return super()._space(state)
+        return FairComponents(state.solved, state.config)
 
     def transform(self, X) -> Array:
         """Scores of new rows on the model space (or the fair components).
@@ -239,7 +182,8 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
             factor = scipy.linalg.cholesky(E.T @ E, lower=True) if E.shape[1] else np.zeros((0, 0))
             return scipy.linalg.solve_triangular(factor, self._scores(X).T, lower=True).T
         psi = self._coordinates(X)
-        space = self._fair_space
+        space = self._position.fair_space
+        assert space is not None
         return psi - (psi @ space.removed) @ space.half @ space.removed.T
 
     def deviation_bound(self, X) -> Array:
@@ -250,8 +194,7 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         inequality is vacuous whenever the model space has fewer dimensions than F.
         """
         psi = self._coordinates(self._read_new(X))
-        config = self._config
-        if config.method == "optimal" or (config.method == "rkhs" and config.subspace == "fair"):
+        if self._config.correlation_metric:
             self._need_moments("deviation_bound")
             pooled = self.moments_.pool()
             cov = pooled.cov

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from fairspan.estimators.predictor import FairClassifier, FairPredictor, complete_parameters
-from fairspan.estimators.representation import FairRepresentation
+from fairspan.estimators.predictor import FairClassifier, FairPredictor
+from fairspan.inputs.config import document_parameters
 from fairspan.method.linalg import Array
 
 
-@complete_parameters(FairRepresentation)
+@document_parameters
 class FairRidge(RegressorMixin, FairPredictor):
     """Fair kernel ridge regression, fitted from moments alone.
 
@@ -44,7 +44,7 @@ class FairRidge(RegressorMixin, FairPredictor):
         return self._outputs(X)[:, 0]
 
 
-@complete_parameters(FairRepresentation)
+@document_parameters
 class FairRidgeClassifier(ClassifierMixin, FairClassifier):
     """Fair classifier by least squares on one-hot labels, the twin of ``RidgeClassifier``.
 

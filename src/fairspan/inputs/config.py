@@ -1,41 +1,75 @@
-"""Validate hyper-parameters before any computation, and keep those of a fit."""
+"""Hyper-parameters: one table with their documentation and checks, and the frozen record of a fit.
+
+Invalid values raise ValueError before any computation.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
+import re
 import sys
-from collections.abc import Mapping, Sized
+from collections.abc import Callable, Mapping, Sized
+from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from sklearn.metrics.pairwise import KERNEL_PARAMS
 
 from fairspan.exceptions import FairspanWarning, warn_user
+from fairspan.method.config import FitConfig, canonical_criterion
+from fairspan.method.data import Kind
 from fairspan.method.features import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
 from fairspan.method.linalg import is_tensor, to_numpy
 
-__all__ = ["FitConfig", "canonical_criterion", "check_choice", "check_parameters", "check_search"]
+__all__ = [
+    "PARAMETERS",
+    "FitConfig",
+    "canonical_criterion",
+    "changed_parameters",
+    "check_search",
+    "document_parameters",
+    "read_config",
+    "snapshot",
+]
 
-CRITERIA = {
-    "statistical_parity": ("demographic_parity", "sp", "proxy_nondiscrimination"),
-    "equalized_odds": ("eo",),
-    "equal_opportunity": ("eop", "true_positive_rate_parity"),
-    "conditional_statistical_parity": (),
-}
+Check = Callable[[str, object], None]
 
 
-def canonical_criterion(name: object) -> str:
-    """The criterion's full name; aliases of fairlearn and the paper are accepted."""
-    for canonical, aliases in CRITERIA.items():
-        if isinstance(name, str) and name in (canonical, *aliases):
-            return canonical
-    allowed = "; ".join(
-        f"{k!r}" + (f" (also {', '.join(map(repr, v))})" if v else "") for k, v in CRITERIA.items()
-    )
-    msg = f"criterion={name!r} is unknown. Allowed: {allowed}."
-    raise ValueError(msg)
+@dataclass(frozen=True)
+class Parameter:
+    """One hyper-parameter: its name, allowed values and default, what it means, and how it is checked."""
+
+    name: str
+    allowed: str
+    text: str
+    check: Check | None = None  # parameters without one are checked together with others
+
+    @property
+    def sentence(self) -> str:
+        """First sentence of the text, for short helps."""
+        return re.split(r"(?<=[.;:]) ", self.text, maxsplit=1)[0].rstrip(".;:") + "."
+
+    @property
+    def entry(self) -> str:
+        """Entry of the section "Parameters" of a docstring."""
+        lines = inspect.cleandoc(self.text)
+        return f"{self.name} : {self.allowed}\n" + _wrapped(lines)
+
+
+def _wrapped(text: str, width: int = 92) -> str:
+    out, line = [], "   "
+    for word in text.split():
+        if len(line) + 1 + len(word) > width:
+            out.append(line)
+            line = "   "
+        line += f" {word}"
+    return "\n".join([*out, line])
+
+
+# ------------------------------------------------------------------ checks of single values
 
 
 def _refuse(name: str, value: object, allowed: str) -> None:
@@ -53,124 +87,372 @@ def _is_number(value: object) -> bool:
     return True
 
 
-def check_choice(est: Any, name: str, choices: tuple[str, ...]) -> None:
-    """Refuse a parameter that is none of these words."""
-    value = getattr(est, name)
-    if not isinstance(value, str) or value not in choices:
-        shown = ("one of " if len(choices) > 2 else "") + ", ".join(map(repr, choices))
-        _refuse(name, value, shown if len(choices) > 2 else shown.replace(", ", " or "))
+def _words(*words: str) -> Check:
+    """Allow one of these words."""
+
+    def check(name: str, value: object) -> None:
+        if not isinstance(value, str) or value not in words:
+            listed = ", ".join(map(repr, words))
+            _refuse(
+                name, value, f"one of {listed}" if len(words) > 2 else listed.replace(", ", " or ")
+            )
+
+    return check
 
 
-def _check_count(est: Any, name: str, words: tuple[str, ...], low: int) -> None:
-    value = getattr(est, name)
-    ok_word = isinstance(value, str) and value in words
-    ok_int = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= low
-    if not (ok_word or ok_int):
-        shown = "".join(f"{w!r}, " for w in words)
-        _refuse(name, value, f"{shown}or an integer of at least {low}")
+def _word_or_array(*words: str) -> Check:
+    """Allow one of these words, or anything that is not text."""
+    check_words = _words(*words)
+
+    def check(name: str, value: object) -> None:
+        if isinstance(value, str):
+            check_words(name, value)
+
+    return check
 
 
-def _check_ridge(est: Any, name: str) -> None:
-    value = getattr(est, name)
-    ok = (isinstance(value, str) and value == "auto") or (
-        _is_number(value) and math.isfinite(value) and value > 0
-    )
-    if not ok:
+def _count(*words: str, low: int) -> Check:
+    """Allow one of these words, or an integer of at least ``low``."""
+
+    def check(name: str, value: object) -> None:
+        ok_word = isinstance(value, str) and value in words
+        is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not (ok_word or (is_integer and value >= low)):  # type: ignore[operator]
+            listed = "".join(f"{word!r}, " for word in words)
+            _refuse(name, value, f"{listed}or an integer of at least {low}")
+
+    return check
+
+
+def _ridge(name: str, value: object) -> None:
+    positive = _is_number(value) and math.isfinite(value) and value > 0  # type: ignore[arg-type, operator]
+    if not (positive or (isinstance(value, str) and value == "auto")):
         _refuse(name, value, "'auto' or a positive number")
 
 
-def _check_fairness(est: Any) -> None:
-    if not isinstance(est.fairness, Mapping):
-        if not _is_number(est.fairness) or not 0.0 <= est.fairness <= 1.0:
-            _refuse("fairness", est.fairness, "a number from 0 (unconstrained) to 1 (fairest)")
+def _flag(name: str, value: object) -> None:
+    if not isinstance(value, bool | np.bool_):
+        _refuse(name, value, "True or False")
+
+
+def _criterion(name: str, value: object) -> None:  # noqa: ARG001
+    canonical_criterion(value)
+
+
+def _prior(name: str, value: object) -> None:
+    if isinstance(value, str) and value not in ("isotropic", "ard"):
+        _refuse(name, value, "'isotropic', 'ard' or an array")
+
+
+def _class_weight(name: str, value: object) -> None:
+    if not (value is None or isinstance(value, Mapping) or value == "balanced"):
+        _refuse(name, value, "a dict, 'balanced' or None")
+
+
+# ------------------------------------------------------------------ the table
+
+_TABLE = (
+    Parameter(
+        "kernel",
+        'str or callable, default="rbf"',
+        'Kernel: "rbf", "laplacian", "polynomial", "linear", any scikit-learn pairwise '
+        'kernel name, "precomputed", or a callable (two matrices -> Gram matrix, or two '
+        "rows -> number).",
+    ),
+    Parameter(
+        "gamma",
+        '{"cv", "median", "scale"} or float, default="cv"',
+        'Width of the kernel. "cv" picks 1/(m median)^2 by 5-fold error over m in (0.7, '
+        '1.5, 3) on a subsample; "median" uses m = 1.5 (also when y is not given).',
+    ),
+    Parameter(
+        "kernel_params",
+        "dict, optional",
+        "Further parameters of the kernel (degree, coef0, ...).",
+    ),
+    Parameter(
+        "feature_map",
+        "transformer, optional",
+        "Coordinates of your own instead of a kernel: random features, tree embeddings, a "
+        "network's last layer. Cloned and fitted on X (and y).",
+    ),
+    Parameter(
+        "n_components",
+        '"auto", "all" or int, default="auto"',
+        'Number of landmarks. "auto": all distinct rows (the exact method) up to 1000 rows, '
+        '1000 landmarks beyond. "all": exact at any size, O(n^3).',
+        check=_count("auto", "all", low=1),
+    ),
+    Parameter(
+        "landmarks",
+        '{"stratified", "rpcholesky"} or array, default="stratified"',
+        "How landmarks are chosen: an equal quota for every combination of S and y, "
+        "randomly pivoted Cholesky, or rows of your own.",
+        check=_word_or_array("stratified", "rpcholesky"),
+    ),
+    Parameter(
+        "criterion",
+        'str, default="statistical_parity"',
+        'Fairness criterion: "statistical_parity" ("demographic_parity", "sp", '
+        '"proxy_nondiscrimination"), "equalized_odds" ("eo"), "equal_opportunity" ("eop", '
+        '"true_positive_rate_parity"), or "conditional_statistical_parity".',
+        check=_criterion,
+    ),
+    Parameter(
+        "fairness",
+        "float in [0, 1] or dict, default=1.0",
+        "Fairness of the model, from 0 (unconstrained) to 1 (fairest). A dict, on "
+        '``dial="correlation"`` only, has one value for each attribute it names: see '
+        ":meth:`at`.",
+    ),
+    Parameter(
+        "dial",
+        '{"angle", "cosine", "correlation"}, default="angle"',
+        "Scale of ``fairness``: share of the angle to F that is closed; the paper's "
+        "epsilon; or 1 - the largest in-sample correlation allowed.",
+        check=_words("angle", "cosine", "correlation"),
+    ),
+    Parameter(
+        "sensitive_kind",
+        'str, list or dict, default="auto"',
+        'Kind of the protected attributes, "categorical" or "continuous", for all or for '
+        'each. With "auto", booleans, text, two values and integers with at most 20 values '
+        "are categorical, the rest continuous.",
+    ),
+    Parameter(
+        "dependence",
+        '{"mean", "correlation"}, default="mean"',
+        "For a continuous S: remove E[f | S] on quantile slices, or only the linear correlation.",
+        check=_words("mean", "correlation"),
+    ),
+    Parameter(
+        "n_slices",
+        'int or "distinct", default=10',
+        'Quantile slices of a continuous S and of a numeric y; "distinct" is one per value.',
+        check=_count("distinct", low=2),
+    ),
+    Parameter(
+        "intersectional",
+        "bool, default=False",
+        "Constrain the crossed categories as one attribute instead of each attribute by itself.",
+        check=_flag,
+    ),
+    Parameter(
+        "pos_label",
+        "label, optional",
+        "Positive class for equal opportunity; the larger of two labels by default.",
+    ),
+    Parameter(
+        "n_sensitive_directions",
+        '{"auto", "test", "all"} or int, default="auto"',
+        'Directions removed per attribute and cell. "auto": all for categories, a '
+        "sequential test for slices (at least one).",
+        check=_count("auto", "test", "all", low=1),
+    ),
+    Parameter(
+        "n_predictive_directions",
+        '{"auto", "test"} or int, default="auto"',
+        'Predictive directions. "auto": the ridge direction for a numeric y, all K - 1 for '
+        "classes. An integer asks for that many sliced-inverse-regression directions, with "
+        'the ridge direction appended. With ``subspace="fair"`` it is the number of '
+        "components.",
+        check=_count("auto", "test", low=1),
+    ),
+    Parameter(
+        "eta",
+        '"auto" or float, default="auto"',
+        'Ridge of the regressions of S (covariance units); "auto" is generalised cross- '
+        "validation.",
+        check=_ridge,
+    ),
+    Parameter(
+        "alpha",
+        '"auto" or float, default="auto"',
+        'Ridge of the prediction of y, in the units of scikit-learn\'s ``Ridge``; "auto" is '
+        "5-fold.",
+        check=_ridge,
+    ),
+    Parameter(
+        "subspace",
+        '{"model", "fair"}, default="model"',
+        'Space of the models. "model": the d functions of the model space. "fair": the '
+        "leading principal components of all of F, as many as carry 99 % of its variance "
+        "(or ``n_predictive_directions`` of them). Every *linear* model on them has zero "
+        "in-sample covariance with the codes of S at ``fairness=1``; nonlinear models on "
+        'them may recover S. Then y is optional for statistical parity (with ``gamma="cv"`` '
+        'replaced by "median").',
+        check=_words("model", "fair"),
+    ),
+    Parameter(
+        "method",
+        '{"optimal", "rkhs", "paper"}, default="optimal"',
+        'Geometry and removal. "optimal": exact removal, distance between predictions. '
+        '"rkhs": exact removal, distance in the RKHS. "paper": Algorithms 1 and 2 as '
+        "printed, for reproduction.",
+        check=_words("optimal", "rkhs", "paper"),
+    ),
+    Parameter(
+        "missing_sensitive",
+        '{"raise", "omit"}, default="raise"',
+        "What to do with rows without S: raise an error, or leave them out of that "
+        "attribute's constraint.",
+        check=_words("raise", "omit"),
+    ),
+    Parameter(
+        "random_state",
+        "int, RandomState or None",
+        "Seed of the landmarks, the subsample for the bandwidth, and the folds.",
+    ),
+    Parameter(
+        "verbose",
+        "int, default=0",
+        "Print memory and progress if 1.",
+    ),
+)
+
+# Parameters that one estimator has; its docstring describes them.
+_OWN_CHECKS: dict[str, Check] = {
+    "prior": _prior,
+    "inference": _words("evidence", "em-paper"),
+    "mean": _words("constant", "linear"),
+    "likelihood": _words("logistic", "gaussian"),
+    "calibrate": _flag,
+    "curvature": _words("likelihood", "constant"),
+    "class_weight": _class_weight,
+}
+
+PARAMETERS = {parameter.name: parameter for parameter in _TABLE}
+
+Class = TypeVar("Class", bound=type)
+
+_SECTION = re.compile(r"(?<=^Parameters\n----------\n).*?(?=\n\n\S[^\n]*\n-+$)", re.M | re.S)
+_ENTRY = re.compile(r"^\S.*?(?=^\S|\Z)", re.M | re.S)
+
+
+def document_parameters(cls: Class) -> Class:
+    """Class decorator: fill the section "Parameters" of a docstring from the table.
+
+    Entries of the docstring itself replace those of the table. The order is that of the signature.
+    """
+    if not cls.__doc__:  # python -OO
+        return cls
+    doc = inspect.cleandoc(cls.__doc__)
+    section = _SECTION.search(doc)
+    assert section is not None
+    own = {text.partition(":")[0].strip(): text.rstrip() for text in _ENTRY.findall(section[0])}
+    entries = [
+        own[name] if name in own else PARAMETERS[name].entry
+        for name in inspect.signature(cls).parameters
+    ]
+    cls.__doc__ = _SECTION.sub(lambda _: "\n".join(entries), doc, count=1)
+    return cls
+
+
+# ------------------------------------------------------------------ from an estimator to a record
+
+
+class Configurable(Protocol):
+    """An estimator with parameters, and what its class fixes."""
+
+    _target_kind: Kind | None
+    _likelihood: str | None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name."""
+
+
+def read_config(estimator: Configurable) -> FitConfig:
+    """Check the parameters of an estimator and freeze them."""
+    params = estimator.get_params(deep=False)
+    params.setdefault("likelihood", estimator._likelihood)
+    config = FitConfig(
+        estimator=type(estimator).__name__, target_kind=estimator._target_kind, **params
+    )
+    _check_kernel(config, evidence=config.likelihood == "gaussian" and "prior" in params)
+    for name, value in params.items():
+        check = PARAMETERS[name].check if name in PARAMETERS else _OWN_CHECKS.get(name)
+        if check is not None and not (name == "likelihood" and value is None):
+            check(name, value)
+    _check_fairness(config)
+    _check_paper(config)
+    if "prior" in params:
+        _check_regression_process(config)
+    if "class_weight" in params:
+        _check_label_process(config)
+    return config
+
+
+def _check_fairness(config: FitConfig) -> None:
+    fairness = config.fairness
+    if not isinstance(fairness, Mapping):
+        if not _is_number(fairness) or not 0.0 <= fairness <= 1.0:
+            _refuse("fairness", fairness, "a number from 0 (unconstrained) to 1 (fairest)")
         return
-    if est.dial != "correlation":
+    if config.dial != "correlation":
         msg = (
-            f"fairness={est.fairness!r} gives every attribute a place of its own, which only "
-            f"dial='correlation' can read (1 - fairness is the largest correlation), not {est.dial!r}."
+            f"fairness={fairness!r} gives every attribute a value of its own, which only "
+            f"dial='correlation' can read (1 - fairness is the largest correlation), not {config.dial!r}."
         )
         raise ValueError(msg)
-    if not est.fairness or not all(
-        _is_number(v) and 0.0 <= v <= 1.0 for v in est.fairness.values()
-    ):
-        _refuse("fairness", est.fairness, "a number from 0 to 1 for each attribute that it names")
+    if not fairness or not all(_is_number(v) and 0.0 <= v <= 1.0 for v in fairness.values()):
+        _refuse("fairness", fairness, "a number from 0 to 1 for each attribute that it names")
     for name, only in (("method", "optimal"), ("subspace", "model")):
-        if getattr(est, name) != only:
+        if getattr(config, name) != only:
             msg = (
                 f"Separate limits for attributes are derived for {name}={only!r}, not "
-                f"{getattr(est, name)!r}. Give one number for all attributes instead."
+                f"{getattr(config, name)!r}. Give one number for all attributes instead."
             )
             raise ValueError(msg)
 
 
-def check_parameters(est: Any) -> None:
-    """Refuse every hyper-parameter that cannot be, before any work is done."""
-    _check_kernel(est)
-    canonical_criterion(est.criterion)
-    check_choice(est, "dial", ("angle", "cosine", "correlation"))
-    _check_fairness(est)
-    check_choice(est, "dependence", ("mean", "correlation"))
-    check_choice(est, "subspace", ("model", "fair"))
-    check_choice(est, "method", ("optimal", "rkhs", "paper"))
-    check_choice(est, "missing_sensitive", ("raise", "omit"))
-    _check_count(est, "n_slices", ("distinct",), 2)
-    _check_count(est, "n_components", ("auto", "all"), 1)
-    _check_count(est, "n_sensitive_directions", ("auto", "test", "all"), 1)
-    _check_count(est, "n_predictive_directions", ("auto", "test"), 1)
-    _check_ridge(est, "eta")
-    _check_ridge(est, "alpha")
-    if not isinstance(est.intersectional, bool | np.bool_):
-        _refuse("intersectional", est.intersectional, "True or False")
-    if isinstance(est.landmarks, str):
-        check_choice(est, "landmarks", ("stratified", "rpcholesky"))
-    if est.method == "paper":
-        if est.alpha != "auto":
-            msg = (
-                f"method='paper' has a least-squares head, so alpha={est.alpha!r} has no meaning. "
-                f"Leave alpha='auto', or use method='rkhs' for a ridge head in the paper's geometry."
-            )
-            raise ValueError(msg)
-        for name in ("n_sensitive_directions", "n_predictive_directions"):
-            if getattr(est, name) == "test":
-                _refuse(name, "test", "'auto' or an integer with method='paper'")
-        if est.missing_sensitive != "raise":
-            _refuse("missing_sensitive", est.missing_sensitive, "'raise' with method='paper'")
-
-
-def _check_kernel(est: Any) -> None:
-    kernel, gamma = est.kernel, est.gamma
-    named = isinstance(kernel, str) and kernel in kernel_names()
-    if not callable(kernel) and not named:
-        _refuse(
-            "kernel", kernel, "one of " + ", ".join(map(repr, kernel_names())) + ", or a callable"
+def _check_paper(config: FitConfig) -> None:
+    """Raise for parameters that the paper's algorithms do not have."""
+    if config.variant.exact:
+        return
+    if config.alpha != "auto":
+        msg = (
+            f"method='paper' has a least-squares head, so alpha={config.alpha!r} has no meaning. "
+            f"Leave alpha='auto', or use method='rkhs' for a ridge head in the paper's geometry."
         )
+        raise ValueError(msg)
+    for name in ("n_sensitive_directions", "n_predictive_directions"):
+        if getattr(config, name) == "test":
+            _refuse(name, "test", "'auto' or an integer with method='paper'")
+    if config.missing_sensitive != "raise":
+        _refuse("missing_sensitive", config.missing_sensitive, "'raise' with method='paper'")
+
+
+def _check_kernel(config: FitConfig, *, evidence: bool) -> None:
+    """Check kernel, width and kernel parameters, which depend on each other."""
+    kernel: Any = config.kernel  # not checked yet, so of any type
+    gamma = config.gamma
+    params: Any = config.kernel_params
+    if not callable(kernel) and not (isinstance(kernel, str) and kernel in kernel_names()):
+        names = ", ".join(map(repr, kernel_names()))
+        _refuse("kernel", kernel, f"one of {names}, or a callable")
     if isinstance(gamma, str) and gamma == "auto":
         msg = (
             "gamma='auto' is refused: in scikit-learn it means 1/n_features, which is not a choice "
             "made from the data. Give 'cv' (default), 'median', 'scale' or a positive number."
         )
         raise ValueError(msg)
-    words: tuple[str, ...] = ("cv", "median", "scale")
-    if hasattr(est, "log_marginal_likelihood"):
-        words = (*words, "evidence")
+    words = ("cv", "median", "scale", *(("evidence",) if evidence else ()))
     allowed = ", ".join(map(repr, words)) + " or a positive number"
     if isinstance(gamma, str) and gamma not in words:
         _refuse("gamma", gamma, allowed + (" (FairGPRegressor has it)" * (gamma == "evidence")))
+    owner = "feature_map" if config.feature_map is not None else f"kernel {kernel!r}"
     if isinstance(gamma, str):
-        if gamma == "evidence" and (est.feature_map is not None or kernel not in WIDTH_KERNELS):
-            what = "feature_map" if est.feature_map is not None else f"kernel {kernel!r}"
-            msg = f"gamma='evidence' chooses a width, and the {what} has none. Leave gamma='cv'."
+        if gamma == "evidence" and (config.feature_map is not None or kernel not in WIDTH_KERNELS):
+            msg = f"gamma='evidence' chooses a width, and the {owner} has none. Leave gamma='cv'."
             raise ValueError(msg)
     elif not (_is_number(gamma) and math.isfinite(gamma) and gamma > 0):
         _refuse("gamma", gamma, allowed)
-    elif est.feature_map is not None or kernel not in GAMMA_KERNELS:
-        what = "feature_map" if est.feature_map is not None else f"kernel {kernel!r}"
+    elif config.feature_map is not None or kernel not in GAMMA_KERNELS:
         msg = (
-            f"gamma={gamma!r} was given, but the {what} has no gamma. Leave gamma='cv' (it is then "
+            f"gamma={gamma!r} was given, but the {owner} has no gamma. Leave gamma='cv' (it is then "
             f"ignored), or pass the kernel's own parameters in kernel_params."
         )
         raise ValueError(msg)
-    params = est.kernel_params
     if params is not None and not isinstance(params, Mapping):
         _refuse("kernel_params", params, "a dict of the kernel's parameters, or None")
     if params and "gamma" in params:
@@ -185,49 +467,75 @@ def _check_kernel(est: Any) -> None:
                 f"reads {', '.join(map(repr, known)) or 'nothing'}."
             )
             raise ValueError(msg)
-    if est.feature_map is not None and not hasattr(est.feature_map, "transform"):
-        _refuse("feature_map", est.feature_map, "a scikit-learn transformer, or None")
+    if config.feature_map is not None and not hasattr(config.feature_map, "transform"):
+        _refuse("feature_map", config.feature_map, "a scikit-learn transformer, or None")
 
+
+def _check_regression_process(config: FitConfig) -> None:
+    if config.mean == "linear" and (
+        config.feature_map is not None or config.kernel in ("linear", "precomputed")
+    ):
+        owner = "a feature_map" if config.feature_map is not None else f"kernel={config.kernel!r}"
+        msg = f"mean='linear' adds a trend to a kernel on X; with {owner} it has no meaning."
+        raise ValueError(msg)
+    if (config.inference == "em-paper") == config.variant.exact:
+        msg = (
+            f"inference={config.inference!r} with method={config.method!r}: 'em-paper' and "
+            f"method='paper' go together, as the authors' EM belongs to their algorithm only."
+        )
+        raise ValueError(msg)
+    isotropic = isinstance(config.prior, str) and config.prior == "isotropic"
+    if config.subspace == "fair" and not isotropic:
+        msg = "subspace='fair' has an isotropic prior on all of F; use prior='isotropic'."
+        raise ValueError(msg)
+
+
+def _check_label_process(config: FitConfig) -> None:
+    if config.likelihood == "gaussian" and config.class_weight is not None:
+        msg = "class_weight is for likelihood='logistic'; pass sample_weight with 'gaussian'."
+        raise ValueError(msg)
+    if config.likelihood == "logistic" and not config.variant.exact:
+        msg = "method='paper' classifies by regression on -1 and 1; use likelihood='gaussian'."
+        raise ValueError(msg)
+
+
+# ------------------------------------------------------------------ changes after the fit
 
 # A fitted model can be moved to another value of these without a new fit.
 _FREE = frozenset(("fairness", "dial", "verbose"))
 
 
-class FitConfig:
-    """The parameters of an estimator at the time of its fit, one attribute each.
+def changed_parameters(fitted: Mapping[str, Any], estimator: Configurable) -> list[str]:
+    """Names of parameters that differ from the snapshot of the fit and would need another fit."""
+    now = snapshot(estimator.get_params(deep=False))
+    return [k for k, v in fitted.items() if k not in _FREE and not equal_values(v, now.get(k))]
 
-    Arrays, dicts and lists are copied, and a nested estimator is kept as its type and its parameters,
-    so later changes in place are found too. Functions and random generators are kept as they are.
+
+def snapshot(value: Any) -> Any:
+    """Copy parameters so that later changes in place are found.
+
+    Arrays, dicts and lists are copied; a nested estimator is kept as its type and its parameters;
+    functions and random generators are kept as they are.
     """
-
-    def __init__(self, est: Any) -> None:
-        vars(self).update(_snapshot(est.get_params(deep=False)))
-
-    def changes(self, est: Any) -> list[str]:
-        """Names of the parameters that differ now and would need another fit."""
-        now = _snapshot(est.get_params(deep=False))
-        return [k for k, v in vars(self).items() if k not in _FREE and not _equal(v, now.get(k))]
-
-
-def _snapshot(value: Any) -> Any:
     if hasattr(value, "get_params") and not isinstance(value, type):
-        return type(value), _snapshot(value.get_params(deep=False))
+        return type(value), snapshot(value.get_params(deep=False))
     if isinstance(value, Mapping):
-        return {key: _snapshot(part) for key, part in value.items()}
+        return {key: snapshot(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_snapshot(part) for part in value]
+        return [snapshot(part) for part in value]
     if is_tensor(value) or (hasattr(value, "__array__") and not isinstance(value, np.generic)):
         return np.array(to_numpy(value))
     return value
 
 
-def _equal(a: Any, b: Any) -> bool:
+def equal_values(a: Any, b: Any) -> bool:
+    """Whether two snapshots are equal, arrays included."""
     if a is b:
         return True
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(equal_values(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(_equal, a, b))
+        return len(a) == len(b) and all(map(equal_values, a, b))
     try:
         return bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
     except (TypeError, ValueError):  # values without a truth value, such as an array and a list

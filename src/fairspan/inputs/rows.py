@@ -1,10 +1,10 @@
-"""The only file that meets user input; everything below it gets clean arrays."""
+"""Read the arguments of ``fit`` and ``predict``: check them and return clean arrays."""
 
 from __future__ import annotations
 
 import numbers
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import narwhals as nw
 import numpy as np
@@ -26,7 +26,6 @@ from fairspan.inputs.columns import (
     refuse_dates,
     unmasked,
 )
-from fairspan.inputs.config import canonical_criterion
 from fairspan.inputs.tensors import (
     all_finite,
     bring_home,
@@ -38,10 +37,12 @@ from fairspan.inputs.tensors import (
     without_tensors,
 )
 from fairspan.method.codes import MAX_INTEGER_CATEGORIES
+from fairspan.method.config import FitConfig
 from fairspan.method.data import Attribute, ClassLabels, Data
 from fairspan.method.linalg import Array, home_of, is_tensor, to_home, to_numpy
 
 __all__ = [
+    "ColumnSchema",
     "check_rows",
     "distinct",
     "one_column",
@@ -64,6 +65,22 @@ An unfair model is never fitted silently; for one, ask for fairness=0."""
 
 # Weights multiply squares.
 _WEIGHT_RANGE = 1e100
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnSchema:
+    """Columns of the table of a fit, beyond what scikit-learn records on an estimator."""
+
+    sensitive_columns: tuple[str, ...] = ()  # columns of X that held S or control features
+    column_numbers: tuple[str, ...] | None = None  # names of columns, if they are numbers
+    encoder: Any = None  # fitted transformer of the table, from `fit_stream`
+    text_features: tuple[str, ...] | None = None  # columns that held text, if there is an encoder
+
+
+class FeatureReader(Protocol):
+    """An estimator on which scikit-learn records the columns of X."""
+
+    _schema: ColumnSchema
 
 
 # --------------------------------------------------------------------------- X, y, weights
@@ -104,37 +121,44 @@ def _check_frame_dtypes(frame: nw.DataFrame[Any], protected: frozenset[str]) -> 
         raise ValueError(msg)
 
 
-def _column_label(est: Any, j: int) -> str:
-    """Name of column j of the numbers that the kernel gets; j itself where there are no names."""
-    encoder: Any = getattr(est, "encoder_", None)
-    if hasattr(encoder, "get_feature_names_out"):  # one column of the table may be several here
+def _column_label(est: FeatureReader, j: int) -> str:
+    """Name of column j of the kernel's input; j itself if the columns have no names."""
+    encoder = est._schema.encoder
+    names = getattr(est, "feature_names_in_", None) if encoder is None else None
+    if hasattr(encoder, "get_feature_names_out"):  # one column of the table may become several
         names = encoder.get_feature_names_out()
-    else:
-        names = getattr(est, "feature_names_in_", None) if encoder is None else None
     return repr(str(names[j])) if names is not None and j < len(names) else str(j)
 
 
 def read_features(
-    est: Any, X: Any, *, reset: bool, protected: frozenset[str] = frozenset()
+    est: FeatureReader,
+    X: Any,
+    *,
+    reset: bool,
+    protected: frozenset[str] = frozenset(),
+    config: FitConfig | None = None,
 ) -> Array:
-    """Numeric, finite, dense float64 X; columns that held S at fit are dropped if present."""
-    if getattr(est, "encoder_", None) is not None:
+    """X as finite, dense float64; columns that held S in the fit are dropped if present.
+
+    ``reset`` records the columns on ``est``, as in scikit-learn; otherwise X must have the same ones.
+    ``config`` is needed for tensors.
+    """
+    if est._schema.encoder is not None:
         return _encode(est, X, reset=reset)
     if is_tensor(X):
-        X = read_tensor(est, X, reset=reset)
+        assert config is not None
+        X = read_tensor(est, X, config, reset=reset)
         if not all_finite(X):
-            _check_finite(est, to_numpy(X))  # to say where
-        return X
+            _check_finite(est, to_numpy(X))  # raises with the column and row
+        tensor: Array = X
+        return tensor
     X = unmasked(X)
     frame = as_frame(X, "X")
     if frame is not None:
         if not reset:
             known = set(getattr(est, "feature_names_in_", ()))
-            extra = [
-                c
-                for c in getattr(est, "_sensitive_columns", ())
-                if c in frame.columns and c not in known
-            ]
+            given = est._schema.sensitive_columns
+            extra = [name for name in given if name in frame.columns and name not in known]
             if extra:
                 frame = frame.drop(extra)
                 X = frame.to_native()
@@ -161,19 +185,19 @@ def read_features(
             raise ValueError(msg) from error
         raise
     _check_finite(est, X)
-    return X
+    checked: Array = X
+    return checked
 
 
-def _check_column_numbers(est: Any, names: list[Any], *, reset: bool) -> None:
+def _check_column_numbers(est: FeatureReader, names: list[Any], *, reset: bool) -> None:
     """Compare column names that are numbers with those of the fit; scikit-learn compares only text."""
     named = bool(names) and not any(isinstance(name, str) for name in names)
+    numbers = tuple(str(name) for name in names) if named else None
     if reset:
-        vars(est).pop("_column_numbers", None)
-        if named:
-            est._column_numbers = [str(name) for name in names]
+        est._schema = replace(est._schema, column_numbers=numbers)
         return
-    fitted = vars(est).get("_column_numbers")
-    if named and fitted is not None and fitted != [str(name) for name in names]:
+    fitted = est._schema.column_numbers
+    if numbers is not None and fitted is not None and fitted != numbers:
         msg = (
             f"X has the columns {names[:8]!r}, but the model was fitted with the columns "
             f"[{', '.join(fitted[:8])}]. Give the same columns in the same order, or values without names "
@@ -182,7 +206,7 @@ def _check_column_numbers(est: Any, names: list[Any], *, reset: bool) -> None:
         raise ValueError(msg)
 
 
-def _check_finite(est: Any, X: Array) -> None:
+def _check_finite(est: FeatureReader, X: Array) -> None:
     finite = np.isfinite(X)
     if finite.all():
         _check_size(est, X)
@@ -190,7 +214,7 @@ def _check_finite(est: Any, X: Array) -> None:
     j = int(np.flatnonzero(~finite.all(axis=0))[0])
     rows = np.flatnonzero(~finite[:, j])
     what = "NaN" if np.isnan(X[rows, j]).any() else "infinity"
-    # One row is all there is: whoever asks knows which one it was.
+    # A caller that gives one row names it in its own message.
     where = "" if len(X) == 1 else f", {len(rows)} rows, the first at row {rows[0]}"
     msg = (
         f"Input X contains {what} (NaN and infinity are not accepted): column "
@@ -200,7 +224,7 @@ def _check_finite(est: Any, X: Array) -> None:
     raise ValueError(msg)
 
 
-def _check_size(est: Any, X: Array) -> None:
+def _check_size(est: FeatureReader, X: Array) -> None:
     if X.min(initial=0.0) >= -LARGEST and X.max(initial=0.0) <= LARGEST:
         return
     j = int(np.flatnonzero((np.abs(X) > LARGEST).any(axis=0))[0])
@@ -212,8 +236,9 @@ def _check_size(est: Any, X: Array) -> None:
     raise ValueError(msg)
 
 
-def _encode(est: Any, X: Any, *, reset: bool) -> Array:
-    """Features by the encoder that a stream was fitted with."""
+def _encode(est: FeatureReader, X: Any, *, reset: bool) -> Array:
+    """Transform a table with the encoder that a stream was fitted with."""
+    encoder = est._schema.encoder
     frame = as_frame(X, "X")
     if frame is None:
         msg = (
@@ -222,24 +247,24 @@ def _encode(est: Any, X: Any, *, reset: bool) -> Array:
         )
         raise ValueError(msg)
     if reset:
-        est.feature_names_in_ = np.array(frame.columns, dtype=object)
-        est.n_features_in_ = len(frame.columns)
-    names = est.feature_names_in_.tolist()
+        columns = {"feature_names_in_": np.array(frame.columns, dtype=object)}
+        vars(est).update(columns, n_features_in_=len(frame.columns))
+    names = vars(est)["feature_names_in_"].tolist()
     missing = [name for name in names if name not in frame.columns]
     if missing:
         msg = f"X has no column {missing[0]!r}, which the model was fitted with."
         raise ValueError(msg)
-    out = np.asarray(est.encoder_.transform(frame.select(names).to_native()), dtype=np.float64)
+    out = np.asarray(encoder.transform(frame.select(names).to_native()), dtype=np.float64)
     if out.ndim != 2 or not np.isfinite(out).all():
         msg = (
-            f"encoder {type(est.encoder_).__name__} gave an array of shape {out.shape} (all finite: "
+            f"encoder {type(encoder).__name__} gave an array of shape {out.shape} (all finite: "
             f"{bool(np.isfinite(out).all())}); a finite matrix of numbers is needed."
         )
         raise ValueError(msg)
     return np.ascontiguousarray(out)
 
 
-def _text_message(est: Any, X: Any) -> str:
+def _text_message(est: FeatureReader, X: Any) -> str:
     """The error for text in an array, or in an object column of a frame."""
     table = np.asarray(X, dtype=object)
     for j, column in enumerate(table.T if table.ndim == 2 else ()):
@@ -358,11 +383,18 @@ def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Arra
 
 
 def read_training_data(
-    est: Any, X: Any, y: Any, sensitive_features: Any, control_features: Any, sample_weight: Any,
-    *, reset: bool,
-) -> Data:  # fmt: skip
-    """Everything the user passed, as clean arrays; zero-weight rows are dropped (METHOD 0)."""
-    criterion = canonical_criterion(est.criterion)
+    est: FeatureReader,
+    config: FitConfig,
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    control_features: Any,
+    sample_weight: Any,
+    *,
+    reset: bool,
+) -> Data:
+    """Read the arguments of ``fit`` as clean arrays; rows of weight zero are dropped (METHOD 0)."""
+    criterion = config.criterion_name
     if sensitive_features is None:
         raise ValueError(_MISSING_S)
     conditional = criterion == "conditional_statistical_parity"
@@ -374,7 +406,7 @@ def read_training_data(
         raise ValueError(msg)
     if control_features is not None and not conditional:
         msg = (
-            f"control_features was given, but criterion={est.criterion!r} does not use it. Pass "
+            f"control_features was given, but criterion={config.criterion!r} does not use it. Pass "
             f"criterion='conditional_statistical_parity', or leave control_features out."
         )
         raise ValueError(msg)
@@ -404,21 +436,20 @@ def read_training_data(
         control_features=parts[1],
         sample_weight=sample_weight,
     ).values()
-    X = read_features(est, X, reset=reset, protected=column_names(parts[0]))
+    X = read_features(est, X, reset=reset, protected=column_names(parts[0]), config=config)
     n, home = len(X), home_of(X)
     if home is None:
         parts, y = [without_tensors(raw) for raw in parts], to_numpy(y)
         sample_weight = to_numpy(sample_weight)
-    if est.kernel == "precomputed" and est.feature_map is None and n != X.shape[1]:
+    if config.kernel == "precomputed" and config.feature_map is None and n != X.shape[1]:
         msg = f"kernel='precomputed' needs a square matrix K(train, train); got shape {X.shape}."
         raise ValueError(msg)
     sensitive = _read_attributes(parts[0], n, "sensitive_feature", home)
     control = {} if parts[1] is None else _read_attributes(parts[1], n, "control_feature", home)
-    _check_missing(est, sensitive, control)
+    _check_missing(config, sensitive, control)
     target, classes = None, None
     if y is not None:
-        numbers = getattr(est, "_target_kind", None) == "continuous"
-        target, classes = _read_target(y, home, numbers=numbers)
+        target, classes = _read_target(y, home, numbers=config.target_kind == "continuous")
         if len(target.values) != n:
             msg = (
                 f"Found input variables with inconsistent numbers of samples: y has "
@@ -426,20 +457,25 @@ def read_training_data(
             )
             raise ValueError(msg)
     elif (
-        est.subspace != "fair"
+        config.subspace != "fair"
         or criterion in ("equalized_odds", "equal_opportunity")
-        or hasattr(est, "_target_kind")  # it predicts
+        or config.target_kind is not None
     ):
         msg = (
-            f"{type(est).__name__} requires y to be passed, but the target y is None. Only "
+            f"{config.estimator} requires y to be passed, but the target y is None. Only "
             f"FairRepresentation with subspace='fair' and a criterion that does not condition on y "
             f"can do without it."
         )
         raise ValueError(msg)
     data = Data(
-        X, target, classes, sensitive, control,
-        _read_weights(sample_weight, n, home, block=not reset), tuple(taken),
-    )  # fmt: skip
+        X=X,
+        y=target,
+        classes=classes,
+        sensitive=sensitive,
+        control=control,
+        weights=_read_weights(sample_weight, n, home, block=not reset),
+        sensitive_columns=tuple(taken),
+    )
     if data.weights is not None and (data.weights == 0).any():
         kept = data.weights > 0
         data = replace(data.take(kept), given=n)
@@ -456,7 +492,7 @@ def _read_attributes(raw: Any, n: int, prefix: str, home: Any) -> dict[str, Attr
 
 
 def _check_missing(
-    est: Any, sensitive: dict[str, Attribute], control: dict[str, Attribute]
+    config: FitConfig, sensitive: dict[str, Attribute], control: dict[str, Attribute]
 ) -> None:
     for attribute in control.values():
         if attribute.missing.any():
@@ -465,7 +501,7 @@ def _check_missing(
                 f"rows; every row needs a stratum. Give those rows a category of their own."
             )
             raise ValueError(msg)
-    if est.missing_sensitive == "omit":
+    if config.missing_sensitive == "omit":
         return
     for attribute in sensitive.values():
         if attribute.missing.any():
@@ -478,17 +514,17 @@ def _check_missing(
             raise ValueError(msg)
 
 
-def check_rows(est: Any, data: Data) -> None:
-    """What a user wants to know before a long fit: S among the features, scales apart or too small."""
+def check_rows(est: FeatureReader, config: FitConfig, data: Data) -> None:
+    """Check X before a long fit: columns that repeat S, very different scales, tiny numbers."""
     widest = np.ptp(data.X, axis=0).max(initial=0.0)
-    if 0.0 < widest < 1.0 / LARGEST and est.kernel != "precomputed":
+    if 0.0 < widest < 1.0 / LARGEST and config.kernel != "precomputed":
         msg = (
             f"X varies by {widest:.3g} at most, and squares of such numbers are 0 in float64. Rescale, "
             f"e.g. with fairspan.table_encoder."
         )
         raise ValueError(msg)
     _warn_sensitive_columns(est, data)
-    if est.feature_map is None and est.kernel in ("rbf", "laplacian"):
+    if config.feature_map is None and config.kernel in ("rbf", "laplacian"):
         # By range: a constant column may have a standard deviation of rounding, not of zero.
         spread = data.X.std(axis=0)[np.ptp(data.X, axis=0) > 0]
         if len(spread) and spread.max() > 100.0 * spread.min():
@@ -498,8 +534,8 @@ def check_rows(est: Any, data: Data) -> None:
                 f"make_pipeline(StandardScaler(), model) or fairspan.table_encoder.",
                 DataWarning,
             )
-    if est.feature_map is None and est.kernel in ("linear", "poly", "polynomial", "sigmoid"):
-        _warn_far_from_origin(data, linear=est.kernel == "linear")
+    if config.feature_map is None and config.kernel in ("linear", "poly", "polynomial", "sigmoid"):
+        _warn_far_from_origin(data, linear=config.kernel == "linear")
 
 
 def _warn_far_from_origin(data: Data, *, linear: bool) -> None:
@@ -524,7 +560,7 @@ def _warn_far_from_origin(data: Data, *, linear: bool) -> None:
         )
 
 
-def _warn_sensitive_columns(est: Any, data: Data) -> None:
+def _warn_sensitive_columns(est: FeatureReader, data: Data) -> None:
     """Columns of X that are a protected attribute, or the indicator of one of its levels."""
     for attribute in data.sensitive.values():
         # Rows without S say nothing about whether a column of X repeats S.

@@ -13,6 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from fairspan.inputs.columns import read_attributes
+from fairspan.method.config import FitConfig
 from fairspan.method.data import Attribute, ClassLabels
 from fairspan.method.linalg import is_tensor, to_home, to_numpy
 from fairspan.method.torch_columns import DEVICE_KERNELS, refuse_on_device
@@ -46,7 +47,7 @@ def bring_home(attribute: Attribute, home: Any) -> Attribute:
     return Attribute(attribute.name, values, missing, attribute.dtype_kind)
 
 
-def read_tensor(est: Any, X: Any, *, reset: bool) -> Any:
+def read_tensor(est: object, X: Any, config: FitConfig, *, reset: bool) -> Any:
     """A finite float tensor of two dimensions."""
     import torch
 
@@ -54,9 +55,8 @@ def read_tensor(est: Any, X: Any, *, reset: bool) -> Any:
     if X.layout != torch.strided:
         msg = f"X is a tensor of layout {X.layout}; a dense one is needed: X.to_dense()."
         raise ValueError(msg)
-    config = getattr(est, "_config", est)
     if config.feature_map is not None:
-        refuse_on_device(f"feature_map {type(est.feature_map).__name__}")
+        refuse_on_device(f"feature_map {type(config.feature_map).__name__}")
     if callable(config.kernel) or config.kernel not in DEVICE_KERNELS:
         refuse_on_device(f"kernel={config.kernel!r}")
     if X.dtype.is_complex:

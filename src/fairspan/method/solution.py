@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
+from fairspan.method.config import FitConfig
 from fairspan.method.gp import evidence_ridge
 from fairspan.method.heads import PathMoments
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, Tridiagonal, orthonormal_columns
-from fairspan.method.moments import Moments, Pooled
+from fairspan.method.moments import ColumnStats, LevelStats, Moments, Pooled
 from fairspan.method.pilot import Pilot
 from fairspan.method.removal import PAPER_ETA, Block, BlockReport, build_blocks
 from fairspan.method.sdr import (
@@ -28,7 +29,7 @@ from fairspan.method.sdr import (
 )
 from fairspan.method.subspaces import Metric, PrincipalPair, principal_pair, removed_basis
 
-# What the basis may miss of its own functions before it is no basis of them, as a share.
+# Relative error above which the ridge functions are not in the span of the basis.
 _MISSED = 1e-6
 
 
@@ -85,17 +86,17 @@ def held_out_bases(
     return HeldOut(np.array(bases), np.array(centres))
 
 
-# Directions beyond the line that separate limits may have.
+# Directions beyond the line that separate limits may use.
 MOST_EXTRA = 32
-# Variance lost to rounding that may count, as a share of the ridge.
+# Variance lost to rounding that is tolerated, as a share of the ridge.
 _LOST_SHARE = 1e-2
-# A unit vector nearer than this to the line is on it.
+# Length below which a vector is regarded as a point of the line.
 _ON_THE_LINE = 1e-8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FairGeometry:
-    """What ``subspace="fair"`` needs at every dial value: all D coordinates, not only the path's."""
+    """Matrices in all D coordinates that ``subspace="fair"`` needs at every dial value."""
 
     removed: Array  # N, (D, q), RKHS-orthonormal
     inner: Array  # N'R^-1N
@@ -103,15 +104,15 @@ class FairGeometry:
     cross: Array  # Cov(psi, y)
     block_cov: tuple[Array, ...]
     block_delta: tuple[Array, ...]
-    factor: Array  # L of R = LL', which every variance needs
+    factor: Array  # L of R = LL', used by every variance
     outside: Array  # orthonormal basis of L^-1 N
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Solution:
-    """Everything that does not depend on the dial."""
+    """Everything that does not depend on the dial value."""
 
-    basis: Array  # B = [fair, removed, what separate limits need] in psi coordinates
+    basis: Array  # B = [fair, removed, directions for separate limits] in psi coordinates
     mean: Array  # mu
     centre: Array  # B'mu
     pair: PrincipalPair
@@ -125,20 +126,38 @@ class Solution:
     weight: float
     sum_log_weight: float
     fair: FairGeometry | None  # only for subspace="fair"
-    held_out: HeldOut | None  # only where a head looks at rows
-    bent: bool  # the geometry is that of a likelihood
+    held_out: HeldOut | None  # only for heads that are fitted on rows
+    uses_likelihood_metric: bool
     outside: Array  # parts of the basis outside F, (q, 2d + extra), in metric coordinates
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore from a file; version 0.1.0 called ``uses_likelihood_metric`` ``bent``."""
+        vars(self).update({{"bent": "uses_likelihood_metric"}.get(k, k): state[k] for k in state})
+
+    @property
+    def constrained(self) -> list[int]:
+        """Numbers of the blocks that the criterion constrains."""
+        return [i for i, report in enumerate(self.reports) if report.constrained]
+
+
+@dataclass(frozen=True)
+class _Target:
+    """First and second moments of y with the features."""
+
+    cross: Array  # Cov(psi, y), (D, outputs)
+    mean: Array
+    variance: Array
 
 
 def solve(
-    moments: Moments, pilot: Pilot, est: Any, curvature: RowCurvature | None = None
+    moments: Moments, pilot: Pilot, config: FitConfig, curvature: RowCurvature | None = None
 ) -> Solution:
-    """Blocks, removed covectors, predictive directions, principal pair, path moments.
+    """Solve for removed covectors, predictive directions, principal pair and path moments.
 
-    ``curvature`` looks at rows and gives the geometry of a likelihood instead of least squares'.
+    ``curvature`` computes the metric of a likelihood from the rows, instead of that of least squares.
     """
-    # Whitening is cubic in D per matrix, so groups are brought together first: once per fold, and
-    # once per cell, instead of once per both.
+    # Whitening costs O(D^3) per matrix, so pool first: once per fold and once per cell, instead of
+    # once per combination.
     by_cell = moments.over_folds() if pilot.cells.n_groups > 1 else None
     moments = moments.over_cells()
     if pilot.features.pending is not None:
@@ -146,16 +165,15 @@ def solve(
         by_cell = by_cell and by_cell.project(pilot.features.pending)
     total = moments.pool()
     cov = total.cov
-    eta_y = _target_ridge(moments, pilot, est, total)
-    _warn_lost_functions(pilot, est, total, float(np.trace(cov)), eta_y)
-    blocks = build_blocks(by_cell or moments, pilot, est, total, cov)
+    eta_y = _target_ridge(moments, pilot, config, total)
+    _warn_lost_functions(pilot, config, total, float(np.trace(cov)), eta_y)
+    blocks = build_blocks(by_cell or moments, pilot, config, total, cov)
     covectors = [block.covectors for block in blocks if block.covectors is not None]
     # One factor of Sig + eta_y I serves the metric, the ridge direction and the head.
     ridge = Metric.correlation(cov, eta_y)
-    # All of F as a prior is derived in the correlation geometry (METHOD 9), whatever the method.
-    optimal = est.method == "optimal" or (est.method == "rkhs" and est.subspace == "fair")
-    metric = ridge if optimal else Metric.rkhs()
-    own_metric = None if optimal else metric  # None: made of moments, so a fold has its own
+    metric = ridge if config.correlation_metric else Metric.rkhs()
+    # None: the metric is made of moments, so every fold has its own.
+    fold_metric = None if config.correlation_metric else metric
     removed = removed_basis(metric, covectors)
     if removed.shape[1] >= len(cov):
         warn_user(
@@ -164,112 +182,149 @@ def solve(
             f"richer kernel, or fewer sensitive directions.",
             NumericalWarning,
         )
-    cross, mean, variance = np.zeros((len(cov), 0)), np.zeros(0), np.zeros(0)
-    predictive = cross
-    if pilot.target is not None and _is_constant(pilot, total):
-        mean, variance = target_covariance(total, _target(total, pilot))[1:]
-        cross = np.zeros((len(cov), 1))
-        warn_user(
-            f"y is constant ({mean[0]:.6g}): there is nothing to predict, and the model gives that "
-            f"number for every row.",
-            DataWarning,
-        )
-    elif pilot.target is not None:
-        cross, mean, variance = target_covariance(total, _target(total, pilot))
-        predictive = _predictive(total, pilot, est, cov, cross, eta_y, ridge)
+    target, predictive = _solve_target(total, pilot, config, cov, eta_y, ridge)
     pair = principal_pair(removed, metric.functions(predictive))
-    # Of a direction that is a function of S alone another geometry would leave noise.
+    # If a direction depends on S alone, the likelihood metric keeps only rounding noise of it, so
+    # stay with the metric of the moments.
     bent = curvature is not None and bool(pair.has_fair_partner.all())
     if curvature is not None and bent:
-        metric = own_metric = Metric.correlation(
-            curvature(total.mean, ridge.solve(cross), mean), eta_y
-        )
+        functions = ridge.solve(target.cross)
+        metric = Metric.correlation(curvature(total.mean, functions, target.mean), eta_y)
+        fold_metric = metric
         removed = removed_basis(metric, covectors)
         pair = principal_pair(removed, metric.functions(predictive))
     columns = [pair.fair, pair.removed]
-    if optimal and est.subspace == "model" and len(pair.angles) == 1:
+    if config.correlation_metric and config.subspace == "model" and len(pair.angles) == 1:
         columns.append(_off_the_line(metric, blocks, pair))
     u = np.concatenate(columns, axis=1)
     basis = metric.back(u)
     block_cov = tuple(block.cov for block in blocks)
     block_delta = tuple(block.delta for block in blocks)
-    path = path_moments(basis, cov, cross, moments.first_row - total.mean, block_cov, block_delta)
+    first = moments.first_row - total.mean
     fair = None
-    if est.subspace == "fair":
+    if config.subspace == "fair":
         N = orthonormal_columns(np.concatenate(covectors, axis=1))
         assert ridge.factor is not None
         fair = FairGeometry(
-            N, N.T @ ridge.solve(N), cov, cross, block_cov, block_delta, ridge.factor,
-            orthonormal_columns(ridge.covectors(N)),
-        )  # fmt: skip
+            removed=N,
+            inner=N.T @ ridge.solve(N),
+            cov=cov,
+            cross=target.cross,
+            block_cov=block_cov,
+            block_delta=block_delta,
+            factor=ridge.factor,
+            outside=orthonormal_columns(ridge.covectors(N)),
+        )
     held_out = None
-    if getattr(est, "_cross_fit", False) and est.method != "paper" and pilot.target is not None:
+    if config.needs_held_out_scores and pilot.target is not None:
         held_out = held_out_bases(
-            moments, lambda pooled: target_covariance(pooled, _target(pooled, pilot))[0], covectors,
-            eta_y, basis[:, : 2 * len(pair.angles)], own_metric,
-        )  # fmt: skip
+            moments,
+            lambda pooled: target_covariance(pooled, _target_stats(pooled, pilot))[0],
+            covectors,
+            eta_y,
+            basis[:, : 2 * len(pair.angles)],
+            fold_metric,
+        )
     return Solution(
-        basis, total.mean, basis.T @ total.mean, pair, path, tuple(b.report for b in blocks),
-        0.0 if est.method == "paper" else eta_y, mean, variance, int(removed.shape[1]),
-        total.rows, total.weight, moments.sum_log_weight, fair, held_out, bent, removed.T @ u,
-    )  # fmt: skip
+        basis=basis,
+        mean=total.mean,
+        centre=basis.T @ total.mean,
+        pair=pair,
+        path=path_moments(basis, cov, target.cross, first, block_cov, block_delta),
+        reports=tuple(block.report for block in blocks),
+        eta_y=eta_y if config.variant.exact else 0.0,
+        target_mean=target.mean,
+        target_var=target.variance,
+        n_removed=int(removed.shape[1]),
+        n_rows=total.rows,
+        weight=total.weight,
+        sum_log_weight=moments.sum_log_weight,
+        fair=fair,
+        held_out=held_out,
+        uses_likelihood_metric=bent,
+        outside=removed.T @ u,
+    )
 
 
 def _off_the_line(metric: Metric, blocks: list[Block], pair: PrincipalPair) -> Array:
-    """What ``g - R^-1 N lambda`` (METHOD 6) has beyond the line, orthonormal in metric coordinates.
+    """Orthonormal directions of ``g - R^-1 N lambda`` (METHOD 6) beyond the line, in metric coordinates.
 
-    With all codes of the blocks, not only the directions that are removed: any limit can be kept.
+    All codes of the blocks count, not only the directions that are removed, so that any limit can be
+    kept.
     """
     line = np.concatenate([pair.fair, pair.removed], axis=1)
     codes = [block.delta for block in blocks if block.report.constrained]
-    if sum(delta.shape[1] for delta in codes) < 2:  # one code: the line is all there is
+    if sum(delta.shape[1] for delta in codes) < 2:  # with one code the line contains every solution
         return np.zeros((len(line), 0))
     Q = orthonormal_columns(metric.covectors(np.concatenate(codes, axis=1)))
     for _ in range(2):
         Q = Q - line @ (line.T @ Q)
     left, length, _ = scipy.linalg.svd(Q, full_matrices=False)
     extra = left[:, length > _ON_THE_LINE]
-    # Rows keep a score for each: with very many codes that would be most of what a model stores.
+    # A model stores one score per row and direction; with very many codes these would dominate it.
     return np.ascontiguousarray(extra if extra.shape[1] <= MOST_EXTRA else extra[:, :0])
 
 
 def path_moments(
-    basis: Array, cov: Array, cross: Array, first: Array, block_cov: tuple[Array, ...],
+    basis: Array,
+    cov: Array,
+    cross: Array,
+    first: Array,
+    block_cov: tuple[Array, ...],
     block_delta: tuple[Array, ...],
-) -> PathMoments:  # fmt: skip
+) -> PathMoments:
     """Moments of the functions in the columns of ``basis``."""
     return PathMoments(
-        basis.T @ basis,
-        basis.T @ cov @ basis,
-        basis.T @ cross,
-        basis.T @ first,
-        tuple(basis.T @ one @ basis for one in block_cov),
-        tuple(basis.T @ one for one in block_delta),
+        gram=basis.T @ basis,
+        cov=basis.T @ cov @ basis,
+        cov_target=basis.T @ cross,
+        first=basis.T @ first,
+        block_cov=tuple(basis.T @ part @ basis for part in block_cov),
+        block_delta=tuple(basis.T @ part for part in block_delta),
     )
 
 
-def _target(pooled: Pooled, pilot: Pilot) -> Any:
+def _target_stats(pooled: Pooled, pilot: Pilot) -> LevelStats | ColumnStats:
     kind, index = pilot.target_position()
     return pooled.levels[index] if kind == "levels" else pooled.columns[index]
 
 
-def _target_ridge(moments: Moments, pilot: Pilot, est: Any, total: Pooled) -> float:
-    if est.method == "paper" or pilot.target is None:
-        return PAPER_ETA if est.eta == "auto" else float(est.eta)
-    if est.alpha != "auto":
-        return float(est.alpha) / total.weight
-    trace = float(np.trace(total.scatter))
-    if trace <= 0.0 or _is_constant(pilot, total):
-        return 1.0 / total.weight  # all rows alike, or all y: any ridge gives the mean
-    if getattr(est, "_ridge_rule", "kfold") == "evidence":
+def _solve_target(
+    total: Pooled, pilot: Pilot, config: FitConfig, cov: Array, eta_y: float, ridge: Metric
+) -> tuple[_Target, Array]:
+    """Moments of y, and columns that span the predictive subspace G."""
+    none = np.zeros((len(cov), 0))
+    if pilot.target is None:
+        return _Target(none, np.zeros(0), np.zeros(0)), none
+    target = _Target(*target_covariance(total, _target_stats(total, pilot)))
+    if not _is_constant(pilot, total):
+        return target, _predictive(total, pilot, config, cov, target.cross, eta_y, ridge)
+    warn_user(
+        f"y is constant ({target.mean[0]:.6g}): there is nothing to predict, and the model gives that "
+        f"number for every row.",
+        DataWarning,
+    )
+    return replace(target, cross=np.zeros((len(cov), 1))), none
+
+
+def _target_ridge(moments: Moments, pilot: Pilot, config: FitConfig, total: Pooled) -> float:
+    if not config.variant.exact or pilot.target is None:
+        return PAPER_ETA if isinstance(config.eta, str) else float(config.eta)
+    if not isinstance(config.alpha, str):
+        return float(config.alpha) / total.weight
+    if float(np.trace(total.scatter)) <= 0.0 or _is_constant(pilot, total):
+        return 1.0 / total.weight  # if X or y is constant, every ridge gives the mean
+    if config.ridge_by_evidence:
         return _evidence_ridge(pilot, total)
     return kfold_ridge(moments, pilot.target_position())
 
 
-def _warn_lost_functions(pilot: Pilot, est: Any, total: Pooled, trace: float, eta_y: float) -> None:
-    """Of all rows as landmarks, functions below rounding are lost; a tiny ridge would have used them."""
+def _warn_lost_functions(
+    pilot: Pilot, config: FitConfig, total: Pooled, trace: float, eta_y: float
+) -> None:
+    """Warn if the ridge is so small that it would use functions that were cut off as rounding."""
     features = pilot.features
-    if est.method == "paper" or pilot.target is None or not features.exact:
+    if not config.variant.exact or pilot.target is None or not features.exact:
         return
     lost = features.dropped_mass * (trace + float(total.mean @ total.mean))
     if lost > _LOST_SHARE * eta_y:
@@ -282,72 +337,69 @@ def _warn_lost_functions(pilot: Pilot, est: Any, total: Pooled, trace: float, et
 
 
 def _is_constant(pilot: Pilot, total: Pooled) -> bool:
-    """A numeric y that does not vary beyond rounding."""
+    """Whether a numeric y varies by no more than rounding."""
     if not pilot.target_is_numeric:
         return False
-    _, mean, variance = target_covariance(total, _target(total, pilot))
+    _, mean, variance = target_covariance(total, _target_stats(total, pilot))
     return bool(variance[0] <= 1e-28 * mean[0] ** 2)
 
 
 def _evidence_ridge(pilot: Pilot, total: Pooled) -> float:
-    cross, _, variance = target_covariance(total, _target(total, pilot))
+    cross, _, variance = target_covariance(total, _target_stats(total, pilot))
     if len(variance) == 2:  # two classes mirror each other
         cross, variance = cross[:, 1:], variance[1:]
-    found = evidence_ridge(
+    best = evidence_ridge(
         total.cov, cross, variance, total.rows, total.weight, deeper=pilot.features.trend_decades
     )
-    if found.at_end:
+    if best.at_end:
         warn_user(
-            f"The evidence chose a ridge at an end of its grid (alpha={found.eta * total.weight:.3g}). "
+            f"The evidence chose a ridge at an end of its grid (alpha={best.eta * total.weight:.3g}). "
             f"Pass `alpha` to decide yourself.",
             NumericalWarning,
         )
-    return found.eta
+    return best.eta
 
 
 def _predictive(
     total: Pooled,
     pilot: Pilot,
-    est: Any,
+    config: FitConfig,
     cov: Array,
     cross: Array,
     eta_y: float,
     ridge: Metric,
 ) -> Array:
     """Columns spanning G (METHOD 8)."""
-    wanted = est.n_predictive_directions
-    if est.subspace == "fair":
-        wanted = "auto"  # there it is about fair components, not predictive directions
+    # With subspace="fair" the parameter counts fair components, not predictive directions.
+    wanted = "auto" if config.subspace == "fair" else config.n_predictive_directions
     classes = not pilot.target_is_numeric
-    if est.method == "paper":
+    if not config.variant.exact:
         stats = total.levels[len(pilot.coders)]
-        block_rank = len(stats.weight) - 1
-        d = block_rank if classes else 1
-        if not isinstance(wanted, str):
-            d = int(wanted)
-        _, W = paper_directions(cov, within_cov(total, stats), eta_y, d)
-        return W
+        d = int(wanted) if not isinstance(wanted, str) else len(stats.weight) - 1 if classes else 1
+        return paper_directions(cov, within_cov(total, stats), eta_y, d)[1]
     if wanted == "auto" and not classes:
         return ridge.solve(cross)
     stats = total.levels[len(pilot.coders)]
     block = level_block(stats, total.weight, ordered=not classes, min_rows=1)
     if block is None:  # one slice only: y is constant
         return np.zeros((len(cov), 0))
-    found = canonical_directions(cov, block.delta, eta_y, ridge.factor)
+    directions = canonical_directions(cov, block.delta, eta_y, ridge.factor)
     k = block.rank
     if wanted == "test":
         spectrum = Tridiagonal.of(cov).eigenvalues()
-        k, _ = n_directions_by_test(found, cov, spectrum, block.n_effective, factor=ridge.factor)
+        k, _ = n_directions_by_test(
+            directions, cov, spectrum, block.n_effective, factor=ridge.factor
+        )
         k = max(k, 1)
     elif wanted != "auto":
         if int(wanted) > min(block.rank, len(cov)):
-            what = "classes" if classes else "slices of y"
+            levels = "classes" if classes else "slices of y"
             msg = (
-                f"n_predictive_directions={wanted} is more than exist: {block.rank + 1} {what} have "
+                f"n_predictive_directions={wanted} is more than exist: {block.rank + 1} {levels} have "
                 f"{block.rank} directions. Give at most {block.rank}"
                 + (" or 'auto'." if classes else ", raise n_slices, or use 'auto'.")
             )
             raise ValueError(msg)
         k = int(wanted)
-    W = found.functions[:, :k]
+    W = directions.functions[:, :k]
     return W if classes else np.concatenate([W, ridge.solve(cross)], axis=1)

@@ -19,7 +19,7 @@ from fairspan.device.passes import for_precision, precision_for
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import DataWarning, RowError, warn_user
 from fairspan.inputs.columns import as_frame, is_float
-from fairspan.inputs.config import check_parameters
+from fairspan.inputs.config import read_config as check_parameters
 from fairspan.inputs.rows import read_features, read_seed
 from fairspan.method.data import Data
 from fairspan.method.linalg import is_tensor
