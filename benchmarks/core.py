@@ -27,7 +27,8 @@ from tools.table import Measurement, at_least, at_most, show
 
 from fairspan import FairRepresentation
 from fairspan.method.accumulate import Accumulator
-from fairspan.method.features import Kernel, LandmarkMap
+from fairspan.method.features import LandmarkMap
+from fairspan.method.kernels import Kernel
 from fairspan.method.moments import Moments
 
 P, D, ALPHA, ETA = 20, 1000, 1.0, 1e-3

@@ -478,17 +478,17 @@ MUTANTS: tuple[Mutant, ...] = (
     # ------------------------------------------------------------------ features
     Mutant(
         "gamma doubled in one factor",
-        "method/features.py",
+        "method/kernels.py",
         "np.multiply(centred.T, 2.0 * gamma, out=self._right[:-2, :m])",
         "np.multiply(centred.T, 4.0 * gamma, out=self._right[:-2, :m])",
-        _tests("unit/test_features", "the_rbf_kernel_equals_its_definition"),
+        _tests("unit/test_kernels", "the_rbf_kernel_equals_its_definition"),
     ),
     Mutant(
         "width halved",
-        "method/features.py",
+        "method/kernels.py",
         "1.0 / width**2",
         "1.0 / (2.0 * width**2)",
-        _tests("unit/test_features", "widths"),
+        _tests("unit/test_kernels", "widths"),
     ),
     Mutant(
         "cut of small eigenvalues dropped",

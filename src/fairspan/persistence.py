@@ -62,7 +62,7 @@ TRUSTED = (
     "fairspan.estimators.representation.FairRepresentation",
     "fairspan.estimators.ridge.FairRidge",
     "fairspan.estimators.ridge.FairRidgeClassifier",
-    "fairspan.method.features.Kernel",
+    "fairspan.method.kernels.Kernel",
     "fairspan.method.features.LandmarkMap",
     "fairspan.method.features.TransformerMap",
     "fairspan.method.gp.Posterior",

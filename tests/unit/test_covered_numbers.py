@@ -19,8 +19,9 @@ from fairspan.estimators.path_selection import choose
 from fairspan.estimators.predictor import complete_parameters
 from fairspan.method.certificates import supremum
 from fairspan.method.codes import Coder, _row_keys
-from fairspan.method.features import Kernel, LandmarkMap, pivoted_cholesky_landmarks
+from fairspan.method.features import LandmarkMap, pivoted_cholesky_landmarks
 from fairspan.method.folds import _single_key
+from fairspan.method.kernels import Kernel
 from fairspan.method.laplace import _Factor
 from fairspan.method.linalg import Tridiagonal
 from fairspan.method.sdr import CodeBlock, gcv_ridge

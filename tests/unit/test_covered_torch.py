@@ -18,7 +18,8 @@ from fairspan.method.data import (  # noqa: E402
     ClassLabels,
     Data,
 )
-from fairspan.method.features import Kernel, LandmarkMap, TransformerMap  # noqa: E402
+from fairspan.method.features import LandmarkMap, TransformerMap  # noqa: E402
+from fairspan.method.kernels import Kernel  # noqa: E402
 from fairspan.streaming import Rows  # noqa: E402
 from fairspan.streaming import tensor_sample as _device_sample  # noqa: E402
 from fairspan.streaming.rows import join  # noqa: E402

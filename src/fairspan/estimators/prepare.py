@@ -16,18 +16,20 @@ from fairspan.inputs.rows import read_seed
 from fairspan.method.codes import Cells, Coder, CrossedCoder, code_slices, slice_edges
 from fairspan.method.data import Attribute, Codes, Data
 from fairspan.method.features import (
-    GAMMA_KERNELS,
-    WIDTH_KERNELS,
-    Kernel,
     LandmarkMap,
     TransformerMap,
     group_means,
-    median_distance,
     pivoted_cholesky_landmarks,
     stratified_landmarks,
-    width_to_gamma,
 )
 from fairspan.method.gp import evidence_ridge
+from fairspan.method.kernels import (
+    GAMMA_KERNELS,
+    WIDTH_KERNELS,
+    Kernel,
+    median_distance,
+    width_to_gamma,
+)
 from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import N_FOLDS, Pilot, fingerprint

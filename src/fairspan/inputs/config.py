@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.metrics.pairwise import KERNEL_PARAMS
 
 from fairspan.exceptions import FairspanWarning, warn_user
-from fairspan.method.features import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
+from fairspan.method.kernels import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
 from fairspan.method.linalg import is_tensor, to_numpy
 
 __all__ = ["FitConfig", "canonical_criterion", "check_choice", "check_parameters", "check_search"]
