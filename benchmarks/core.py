@@ -72,7 +72,9 @@ def unfair_fit(
     features = LandmarkMap.build(
         Kernel("rbf", {"gamma": GAMMA}), np.unique(landmarks, axis=0), None, exact=False
     )
-    empty = Moments.empty("bench", 1, 1, (), 1, features.n_columns)
+    empty = Moments.empty(
+        "bench", n_cells=1, n_folds=1, level_sizes=(), n_numeric=1, n_columns=features.n_columns
+    )
     accumulator = Accumulator(empty)
     columns = features.columns_into(accumulator.buffer(BLOCK_ROWS))
     for start in range(0, len(X), BLOCK_ROWS):

@@ -95,8 +95,14 @@ def test_where_no_ridge_leaves_freedom_the_largest_is_taken(rng):
     """Fewer effective rows than one direction needs: every score is infinite."""
     cov = np.eye(6)
     tri = Tridiagonal.of(cov)
-    eta, edge = gcv_ridge(tri, tri.eigenvalues(), CodeBlock(rng.normal(size=(6, 1)), 0.5, 2))
-    larger, _ = gcv_ridge(tri, tri.eigenvalues(), CodeBlock(0.1 * np.eye(6)[:, :1], 500.0, 500))
+    eta, edge = gcv_ridge(
+        tri, tri.eigenvalues(), CodeBlock(delta=rng.normal(size=(6, 1)), n_effective=0.5, n_rows=2)
+    )
+    larger, _ = gcv_ridge(
+        tri,
+        tri.eigenvalues(),
+        CodeBlock(delta=0.1 * np.eye(6)[:, :1], n_effective=500.0, n_rows=500),
+    )
     assert edge
     assert eta >= larger
 

@@ -136,7 +136,8 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         solution = self._solution
         if self.inference == "em-paper":
             em = paper_em(self._evidence(), float(solution.target_mean[0]), self._paper_eta())
-            self.noise_, self._posterior = em.noise, Posterior(self.score_coef_[:, 0], em.cov)
+            self.noise_ = em.noise
+            self._posterior = Posterior(mean=self.score_coef_[:, 0], cov=em.cov)
             self.negative_log_posterior_ = em.nlp
             return
         # eta_y stays fixed along the path, so the posterior mean is the ridge head everywhere; the
@@ -164,11 +165,13 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         solution, C = self._solution, self._position.blend
         T = solution.weight
         return Evidence(
-            T * C.T @ solution.path.cov @ C,
-            T * (C.T @ solution.path.cov_target)[:, 0],
-            T * float(solution.target_var[0]),
-            solution.n_rows, T, solution.sum_log_weight,
-        )  # fmt: skip
+            gram=T * C.T @ solution.path.cov @ C,
+            cross=T * (C.T @ solution.path.cov_target)[:, 0],
+            square=T * float(solution.target_var[0]),
+            n=solution.n_rows,
+            weight=T,
+            sum_log_weight=solution.sum_log_weight,
+        )
 
     def _set_posterior(self) -> None:
         if self.subspace == "fair":

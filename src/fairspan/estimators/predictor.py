@@ -92,11 +92,16 @@ def locate_line(
     angles = (1.0 - fairness) * solution.pair.angles
     warn_lost_directions(solution.pair, angles)
     certificate = Certificate(
-        criterion, float(est.fairness), est.dial,
-        certify(path, solution.reports, coef, np.eye(coef.shape[1])),
-        solution.pair.cosines, angles, containment_gap(angles), accuracy_gap(solution.pair, angles),
-        coef.shape[1],
-    )  # fmt: skip
+        criterion=criterion,
+        fairness=float(est.fairness),
+        dial=est.dial,
+        blocks=certify(path, solution.reports, coef, np.eye(coef.shape[1])),
+        cosines=solution.pair.cosines,
+        angles=angles,
+        containment_gap=containment_gap(angles),
+        accuracy_gap=accuracy_gap(solution.pair, angles),
+        n_functions=coef.shape[1],
+    )
     return Position(
         fairness, solution.basis, solution.centre, coef, intercept, np.eye(2 * d), certificate
     )

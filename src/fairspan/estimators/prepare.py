@@ -111,7 +111,11 @@ def build_features(
 def _check_memory(pilot: Pilot, est: Any, n_columns: int, n_landmarks: int) -> None:
     """Refuse before the first large array: moments, and the landmarks' eigendecomposition."""
     need = 2 * Moments.bytes_needed(
-        pilot.cells.n_groups, pilot.n_folds, sum(pilot.level_sizes), len(pilot.numeric), n_columns
+        n_cells=pilot.cells.n_groups,
+        n_folds=pilot.n_folds,
+        n_levels=sum(pilot.level_sizes),
+        n_numeric=len(pilot.numeric),
+        n_columns=n_columns,
     )
     need += 4 * 8 * n_landmarks**2
     if est.verbose:

@@ -239,12 +239,12 @@ def path_moments(
 ) -> PathMoments:  # fmt: skip
     """Moments of the functions in the columns of ``basis``."""
     return PathMoments(
-        basis.T @ basis,
-        basis.T @ cov @ basis,
-        basis.T @ cross,
-        basis.T @ first,
-        tuple(basis.T @ one @ basis for one in block_cov),
-        tuple(basis.T @ one for one in block_delta),
+        gram=basis.T @ basis,
+        cov=basis.T @ cov @ basis,
+        cov_target=basis.T @ cross,
+        first=basis.T @ first,
+        block_cov=tuple(basis.T @ one @ basis for one in block_cov),
+        block_delta=tuple(basis.T @ one for one in block_delta),
     )
 
 

@@ -84,10 +84,16 @@ def locate(solution: Solution, est: Any, criterion: str, head: Head | None = Non
     coef, intercept = head(C)
     kept = angles[alive_directions(solution.pair, angles)]
     certificate = Certificate(
-        criterion, float(est.fairness), est.dial, certify(solution.path, solution.reports, C, coef),
-        solution.pair.cosines, kept, containment_gap(kept), accuracy_gap(solution.pair, angles),
-        C.shape[1],
-    )  # fmt: skip
+        criterion=criterion,
+        fairness=float(est.fairness),
+        dial=est.dial,
+        blocks=certify(solution.path, solution.reports, C, coef),
+        cosines=solution.pair.cosines,
+        angles=kept,
+        containment_gap=containment_gap(kept),
+        accuracy_gap=accuracy_gap(solution.pair, angles),
+        n_functions=C.shape[1],
+    )
     return Position(
         fairness, solution.basis @ C, C.T @ solution.centre, coef, intercept, C, certificate
     )
@@ -119,10 +125,17 @@ def _within_limits(solution: Solution, est: Any, criterion: str, head: Head) -> 
     theta = float(pair.angles.max(initial=0.0))
     fairness = 1.0 - angle / theta if theta > 0.0 else 1.0
     certificate = Certificate(
-        criterion, fairness, "angle", certify(path, solution.reports, C, coef), pair.cosines,
-        np.full(C.shape[1], angle), outside, lost, C.shape[1],
-        {name: 1.0 - float(value) for name, value in est.fairness.items()},
-    )  # fmt: skip
+        criterion=criterion,
+        fairness=fairness,
+        dial="angle",
+        blocks=certify(path, solution.reports, C, coef),
+        cosines=pair.cosines,
+        angles=np.full(C.shape[1], angle),
+        containment_gap=outside,
+        accuracy_gap=lost,
+        n_functions=C.shape[1],
+        limits={name: 1.0 - float(value) for name, value in est.fairness.items()},
+    )
     return Position(
         fairness, solution.basis @ C, C.T @ solution.centre, coef, intercept, C, certificate
     )
@@ -171,18 +184,18 @@ def certify(
         score = multiple_correlation(cov, delta, C @ coef)
         out.append(
             BlockCertificate(
-                report.cell,
-                report.attribute,
-                report.coding,
-                report.constrained,
-                sup,
-                score,
-                report.n_rows,
-                report.n_directions,
-                report.rank,
-                report.left_out,
-                report.n_slices,
-                report.n_merged,
+                cell=report.cell,
+                attribute=report.attribute,
+                coding=report.coding,
+                constrained=report.constrained,
+                supremum=sup,
+                score=score,
+                n_rows=report.n_rows,
+                n_removed=report.n_directions,
+                n_codes=report.rank,
+                left_out=report.left_out,
+                n_slices=report.n_slices,
+                n_merged=report.n_merged,
             )
         )
     return tuple(out)
@@ -229,10 +242,18 @@ def locate_fair(solution: Solution, est: Any, criterion: str) -> tuple[Position,
     angles = (1.0 - fairness) * solution.pair.angles
     k = E.shape[1]
     claims = certify(path, solution.reports, np.eye(k), coef)
+    outside, lost = _gaps(solution, E, fairness, rkhs=est.method == "paper")
     certificate = Certificate(
-        criterion, float(est.fairness), est.dial, claims, solution.pair.cosines, angles,
-        *_gaps(solution, E, fairness, rkhs=est.method == "paper"), k,
-    )  # fmt: skip
+        criterion=criterion,
+        fairness=float(est.fairness),
+        dial=est.dial,
+        blocks=claims,
+        cosines=solution.pair.cosines,
+        angles=angles,
+        containment_gap=outside,
+        accuracy_gap=lost,
+        n_functions=k,
+    )
     place = Position(
         fairness, E, E.T @ solution.mean, coef, solution.target_mean, np.eye(k), certificate
     )
