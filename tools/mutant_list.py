@@ -471,8 +471,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "folds by place not rotated",
         "method/folds.py",
-        "turn = mix(places // K) % K",
-        "turn = 0 * places",
+        "rotation = mix(positions // K) % K",
+        "rotation = 0 * positions",
         _tests("unit/test_streams_folds", "data_with_a_period_are_balanced"),
     ),
     # ------------------------------------------------------------------ features

@@ -437,9 +437,14 @@ def read_training_data(
         )
         raise ValueError(msg)
     data = Data(
-        X, target, classes, sensitive, control,
-        _read_weights(sample_weight, n, home, block=not reset), tuple(taken),
-    )  # fmt: skip
+        X=X,
+        y=target,
+        classes=classes,
+        sensitive=sensitive,
+        control=control,
+        weights=_read_weights(sample_weight, n, home, block=not reset),
+        sensitive_columns=tuple(taken),
+    )
     if data.weights is not None and (data.weights == 0).any():
         kept = data.weights > 0
         data = replace(data.take(kept), given=n)
