@@ -59,7 +59,7 @@ def check_pool(rows, chosen, pooled):
     scatter = (K - mean).T @ (w[:, None] * (K - mean))
     assert pooled.rows == chosen.sum()
     np.testing.assert_allclose(pooled.weight, w.sum())
-    np.testing.assert_allclose(pooled.kish, w.sum() ** 2 / (w @ w))
+    np.testing.assert_allclose(kish(pooled.weight, pooled.weight2), w.sum() ** 2 / (w @ w))
     np.testing.assert_allclose(pooled.mean, mean, atol=1e-12)
     np.testing.assert_allclose(pooled.cov, scatter / w.sum(), atol=1e-12)
     for j, stats in enumerate(pooled.levels):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan.method.linalg import Array, home_of, is_tensor, take, to_numpy
+from fairspan.method.linalg import Array, is_tensor, row_numbers, take, to_numpy
 
 if TYPE_CHECKING:
     from fairspan.method.codes import Coder
@@ -98,7 +98,7 @@ class Data:
         """Select rows by index or mask."""
         return replace(
             self,
-            index=take(_row_numbers(self.X) if self.index is None else self.index, rows),
+            index=take(row_numbers(self.X) if self.index is None else self.index, rows),
             X=take(self.X, rows),
             y=None if self.y is None else self.y.take(rows),
             sensitive={k: a.take(rows) for k, a in self.sensitive.items()},
@@ -119,12 +119,3 @@ class Data:
             control={k: a.on_host() for k, a in self.control.items()},
             weights=to_numpy(self.weights),
         )
-
-
-def _row_numbers(X: Any) -> Any:
-    """Return 0, 1, ..., n - 1, as a tensor if X is one."""
-    if not is_tensor(X):
-        return np.arange(len(X))
-    import torch  # a tensor was passed, so torch is installed
-
-    return torch.arange(len(X), device=home_of(X))

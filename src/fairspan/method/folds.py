@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan.method.data import Codes
-from fairspan.method.linalg import is_tensor, mix, to_home, to_numpy
+from fairspan.method.linalg import is_tensor, mix, row_numbers, to_home, to_numpy
 
 __all__ = ["FoldCounter", "PositionFolds"]
 
@@ -47,7 +47,7 @@ class FoldCounter:
         """Return the fold of each row, and count the rows; see :meth:`PositionFolds.assign`."""
         self.position += len(strata) if given is None else given
         if self.n_folds == 1:
-            return _row_numbers(strata) * 0  # type: ignore[no-any-return]
+            return row_numbers(strata) * 0  # type: ignore[no-any-return]
         if is_tensor(strata):  # streams of tensors use PositionFolds, which needs no copy
             folds = self._balanced_folds(to_numpy(strata))
             return to_home(folds, strata.device)  # type: ignore[no-any-return]
@@ -103,7 +103,7 @@ class PositionFolds:
         given : int, optional
             Number of rows of the user's block, if some were dropped.
         """
-        positions = self.position + (_row_numbers(strata) if index is None else index)
+        positions = self.position + (row_numbers(strata) if index is None else index)
         self.position += len(strata) if given is None else given
         return self.folds(positions)  # type: ignore[no-any-return]
 
@@ -112,15 +112,6 @@ class PositionFolds:
         K = self.n_folds
         rotation = mix(positions // K) % K
         return (positions + rotation + self.offset) % K
-
-
-def _row_numbers(strata: Any) -> Any:
-    """Return 0, 1, ..., n - 1, on the device of the strata."""
-    if not is_tensor(strata):
-        return np.arange(len(strata), dtype=np.int64)
-    import torch  # a tensor was passed, so torch is installed
-
-    return torch.arange(len(strata), device=strata.device)
 
 
 def _single_key(codes: Codes) -> NDArray[np.int64]:

@@ -125,10 +125,11 @@ def _nearest(
     spread = np.array([np.linalg.norm(cov, 2) for cov in covs])
     # Start with multipliers proportional to the limits, as for small limits; H is positive definite.
     nu = 0.5 * limits / (len(Q) * np.where(spread > 0.0, spread, 1.0))
-    w, nu = _maximise_bound(g, Q, nu)
+    w, total = g, float(g @ g)
+    for barrier in _BARRIERS:  # maximise the lower bound |g|^2 - g'H^-1 g
+        w, nu = _newton(g, Q, nu, barrier * total)
     if np.linalg.norm(w) <= _NOTHING * np.linalg.norm(g):
         return w, nu, 0.0
-    total = float(g @ g)
     bound = total - float(g @ w)
 
     def gap(f: Array) -> float:
@@ -182,14 +183,6 @@ def _point(g: Array, Q: Array, nu: Array, weight: float) -> _Point | None:
     violation = np.where(nu > 0.0, np.abs(down), np.maximum(down, 0.0))
     residual = float(violation.max()) / max(float(w @ w), 1e-300)
     return _Point(nu=nu, w=w, value=value, rows=rows, target=target, residual=residual)
-
-
-def _maximise_bound(g: Array, Q: Array, nu: Array) -> tuple[Array, Array]:
-    """Maximise the lower bound ``|g|^2 - g'H^-1 g`` over ``nu >= 0``; return ``H^-1 g`` and nu."""
-    w = g
-    for barrier in _BARRIERS:
-        w, nu = _newton(g, Q, nu, barrier * float(g @ g))
-    return w, nu
 
 
 def _newton(g: Array, Q: Array, nu: Array, weight: float) -> tuple[Array, Array]:

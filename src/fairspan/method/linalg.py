@@ -23,6 +23,7 @@ __all__ = [
     "mix",
     "orthonormal_columns",
     "psd_eigh",
+    "row_numbers",
     "take",
     "to_float64",
     "to_home",
@@ -203,6 +204,15 @@ def to_home(values: Any, home: Any) -> Any:
     if isinstance(values, np.ndarray) and not values.flags.writeable:
         values = values.copy()  # torch would share the memory and warn that it is read-only
     return torch.as_tensor(values, device=home)
+
+
+def row_numbers(X: Any) -> Any:
+    """Return 0, 1, ..., n - 1 for the n rows of X: an array, or a tensor on the device of :func:`home_of`."""
+    if not is_tensor(X):
+        return np.arange(len(X), dtype=np.int64)
+    import torch  # a tensor was passed, so torch is installed
+
+    return torch.arange(len(X), device=home_of(X))
 
 
 def take(values: Any, rows: Any) -> Any:

@@ -65,11 +65,6 @@ class Pooled:
         """Covariance of the columns, (D, D). It divides by the total weight, never by n - 1."""
         return self.scatter / self.weight
 
-    @property
-    def kish(self) -> float:
-        """Kish's effective number of rows."""
-        return kish(self.weight, self.weight2)
-
 
 def kish(weight: float, weight2: float) -> float:
     """Compute Kish's effective sample size ``(sum w)^2 / sum w^2``: the row count if weights are equal."""

@@ -30,6 +30,7 @@ least ``_SMALLEST``.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,7 +38,7 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from fairspan.method.linalg import is_tensor, mix
+from fairspan.method.linalg import is_tensor, mix, to_numpy
 
 __all__ = ["BITS", "SIZE", "RowSketch"]
 
@@ -104,13 +105,11 @@ class RowSketch:
 
     def add(self, X: Any) -> RowSketch:
         """Return the sketch with the rows of an array or tensor X (n, p) added."""
-        out, step = self, max(_BLOCK_VALUES // max(int(X.shape[1]), 1), 1)
-        for start in range(0, len(X), step):
-            hashes = _hash_rows(X[start : start + step], self.key, out.level)
-            values, counts = np.unique(hashes, return_counts=True)
-            out = out + replace(
-                out, known=_HASH_BITS, hashes=values, counts=counts.astype(np.int64)
-            )
+        out = self
+        for block in _hash_blocks(X, self.key):
+            hashes, counts = np.unique(_sampled(block, out.level), return_counts=True)
+            added = replace(out, known=_HASH_BITS, hashes=hashes, counts=counts.astype(np.int64))
+            out = out + added
         return out
 
     def __add__(self, other: RowSketch) -> RowSketch:
@@ -169,35 +168,43 @@ def _passes(hashes: Any, level: int) -> Any:
     return hashes < 2 ** (_HASH_BITS - level)
 
 
+def _sampled(hashes: Any, level: int) -> Hashes:
+    """Return those hashes of an array or a tensor that pass the level."""
+    return np.asarray(to_numpy(hashes[_passes(hashes, level)]), dtype=np.uint32)
+
+
 def _hash_rows(X: Any, key: str, level: int) -> Hashes:
     """Compute the hashes of the rows of X (n, p), and return those that pass the level."""
+    blocks = [_sampled(block, level) for block in _hash_blocks(X, key)]
+    return np.concatenate([np.zeros(0, dtype=np.uint32), *blocks])
+
+
+def _hash_blocks(X: Any, key: str) -> Iterator[Any]:
+    """Compute the hashes of the rows of X (n, p), in blocks: arrays, or tensors on the device of X."""
     offset, factors = _multipliers(key, int(X.shape[1]))
-    if is_tensor(X):
-        return _hash_tensor(X, offset, factors, level)
-    out, step = [np.zeros(0, dtype=np.uint32)], max(_BLOCK_VALUES // max(X.shape[1], 1), 1)
+    step = max(_BLOCK_VALUES // max(int(X.shape[1]), 1), 1)
+    hash_block = _hash_tensor if is_tensor(X) else _hash_array
     for start in range(0, len(X), step):
-        with np.errstate(over="ignore"):  # values beyond the range of float32 become infinity
-            rounded = X[start : start + step].astype(np.float32, order="C")
-        words = (rounded + np.float32(0.0)).view(np.uint32)  # turns -0.0 into 0.0
-        sums = words.astype(np.uint64) @ factors + offset
-        hashes = (mix(sums.view(np.int64)) >> _MIX_SHIFT).astype(np.uint32)
-        out.append(hashes[_passes(hashes, level)])
-    return np.concatenate(out)
+        yield hash_block(X[start : start + step], offset, factors)
 
 
-def _hash_tensor(X: Any, offset: np.uint64, factors: NDArray[np.uint64], level: int) -> Hashes:
+def _hash_array(X: NDArray[np.generic], offset: np.uint64, factors: NDArray[np.uint64]) -> Counts:
+    with np.errstate(over="ignore"):  # values beyond the range of float32 become infinity
+        rounded = X.astype(np.float32, order="C")
+    words = (rounded + np.float32(0.0)).view(np.uint32)  # turns -0.0 into 0.0
+    sums = words.astype(np.uint64) @ factors + offset
+    hashes: Counts = mix(sums.view(np.int64)) >> _MIX_SHIFT
+    return hashes
+
+
+def _hash_tensor(X: Any, offset: np.uint64, factors: NDArray[np.uint64]) -> Any:
     """Compute the same hashes on the device of a tensor: int64 overflows as uint64 does."""
     import torch  # X is a tensor, so torch is installed
 
     a = torch.from_numpy(factors.view(np.int64).copy()).to(X.device)
-    b = int(offset.view(np.int64))
-    out, step = [np.zeros(0, dtype=np.uint32)], max(_BLOCK_VALUES // max(X.shape[1], 1), 1)
-    for start in range(0, len(X), step):
-        rounded = X[start : start + step].to(torch.float32).contiguous() + 0.0
-        words = rounded.view(torch.int32).to(torch.int64).bitwise_and(2**32 - 1)
-        hashes = mix((words * a).sum(dim=1) + b) >> _MIX_SHIFT
-        out.append(hashes[_passes(hashes, level)].cpu().numpy().astype(np.uint32))
-    return np.concatenate(out)
+    rounded = X.to(torch.float32).contiguous() + 0.0
+    words = rounded.view(torch.int32).to(torch.int64).bitwise_and(2**32 - 1)
+    return mix((words * a).sum(dim=1) + int(offset.view(np.int64))) >> _MIX_SHIFT
 
 
 def _multipliers(key: str, n_features: int) -> tuple[np.uint64, NDArray[np.uint64]]:
