@@ -27,7 +27,8 @@ from tools.table import Measurement, at_least, at_most, show
 
 from fairspan import FairRepresentation
 from fairspan.method.accumulate import Accumulator
-from fairspan.method.features import Kernel, LandmarkMap
+from fairspan.method.features import LandmarkMap
+from fairspan.method.kernels import Kernel
 from fairspan.method.moments import Moments
 
 P, D, ALPHA, ETA = 20, 1000, 1.0, 1e-3
@@ -71,7 +72,9 @@ def unfair_fit(
     features = LandmarkMap.build(
         Kernel("rbf", {"gamma": GAMMA}), np.unique(landmarks, axis=0), None, exact=False
     )
-    empty = Moments.empty("bench", 1, 1, (), 1, features.n_columns)
+    empty = Moments.empty(
+        "bench", n_cells=1, n_folds=1, level_sizes=(), n_numeric=1, n_columns=features.n_columns
+    )
     accumulator = Accumulator(empty)
     columns = features.columns_into(accumulator.buffer(BLOCK_ROWS))
     for start in range(0, len(X), BLOCK_ROWS):

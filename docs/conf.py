@@ -60,7 +60,7 @@ napoleon_use_rtype = False
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!fairspan\.)[\s\S]*")]
 nitpick_ignore = [
-    ("py:class", "fairspan.method.features.Kernel")
+    ("py:class", "fairspan.method.kernels.Kernel")
 ]  # a type, spelt out where it is used
 suppress_warnings = ["config.cache"]  # functions for templates are not kept between builds
 # On some disks Audit and audit are one file.

@@ -23,7 +23,11 @@ class Rows:
     def moments(self):
         order = np.argsort(self.fold, kind="stable")
         D = self.psi.shape[1]
-        accumulator = Accumulator(Moments.empty("pilot", 1, FOLDS, (3,), 1, D))
+        accumulator = Accumulator(
+            Moments.empty(
+                "pilot", n_cells=1, n_folds=FOLDS, level_sizes=(3,), n_numeric=1, n_columns=D
+            )
+        )
         accumulator.add(
             self.psi[order],
             self.fold[order],

@@ -26,8 +26,9 @@ from fairspan.estimators.prepare import build_pilot  # noqa: E402
 from fairspan.method import torch_columns as _device  # noqa: E402
 from fairspan.method.codes import Coder  # noqa: E402
 from fairspan.method.data import Attribute  # noqa: E402
-from fairspan.method.features import Kernel, LandmarkMap, TransformerMap  # noqa: E402
+from fairspan.method.features import LandmarkMap, TransformerMap  # noqa: E402
 from fairspan.method.folds import FoldCounter, PositionFolds  # noqa: E402
+from fairspan.method.kernels import Kernel  # noqa: E402
 from fairspan.method.pilot import MomentsPass  # noqa: E402
 from fairspan.streaming import tensor_sample as _device_sample  # noqa: E402
 

@@ -71,8 +71,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "merged cross product with the wrong sign",
         "method/moments.py",
-        "+ (factor * v_gap)[..., None] * kappa_gap,",
-        "- (factor * v_gap)[..., None] * kappa_gap,",
+        "+ (factor * v_gap)[..., None] * kappa_gap",
+        "- (factor * v_gap)[..., None] * kappa_gap",
         ADDED,
     ),
     Mutant(
@@ -113,8 +113,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "first row is always the left side's",
         "method/moments.py",
-        "mine = other.first_index < 0 or 0 <= self.first_index <= other.first_index",
-        "mine = True",
+        "first = self if earlier else other",
+        "first = self",
         _tests("unit/test_moments", "the_lower_first_row_wins_on_either_side"),
     ),
     Mutant(
@@ -343,8 +343,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "noise of the evidence ridge without weights",
         "method/gp.py",
-        "noises[i] = weight * left / (n - 1)",
-        "noises[i] = left / (n - 1)",
+        "noises[i] = weight * unexplained / (n - 1)",
+        "noises[i] = unexplained / (n - 1)",
         _tests("unit/test_gp", "the_evidence_ridge_is_the_best_of_its_grid"),
     ),
     Mutant(
@@ -379,8 +379,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "weights of labels ignored",
         "method/laplace.py",
-        "hit = hit if weight is None else hit * weight",
-        "hit = hit * 1.0",
+        "indicators = indicators if weight is None else indicators * weight",
+        "indicators = indicators * 1.0",
         _tests("unit/test_laplace", "a_weight_is_a_number_of_copies"),
     ),
     Mutant(
@@ -471,24 +471,24 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "folds by place not rotated",
         "method/folds.py",
-        "turn = mix(places // K) % K",
-        "turn = 0 * places",
+        "rotation = mix(positions // K) % K",
+        "rotation = 0 * positions",
         _tests("unit/test_streams_folds", "data_with_a_period_are_balanced"),
     ),
     # ------------------------------------------------------------------ features
     Mutant(
         "gamma doubled in one factor",
-        "method/features.py",
+        "method/kernels.py",
         "np.multiply(centred.T, 2.0 * gamma, out=self._right[:-2, :m])",
         "np.multiply(centred.T, 4.0 * gamma, out=self._right[:-2, :m])",
-        _tests("unit/test_features", "the_rbf_kernel_equals_its_definition"),
+        _tests("unit/test_kernels", "the_rbf_kernel_equals_its_definition"),
     ),
     Mutant(
         "width halved",
-        "method/features.py",
+        "method/kernels.py",
         "1.0 / width**2",
         "1.0 / (2.0 * width**2)",
-        _tests("unit/test_features", "widths"),
+        _tests("unit/test_kernels", "widths"),
     ),
     Mutant(
         "cut of small eigenvalues dropped",

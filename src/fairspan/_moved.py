@@ -43,7 +43,7 @@ CLASSES = {
     ("fairspan.estimators._solve", "Solution"): "fairspan.method.solution",
     ("fairspan.estimators._training_rows", "TrainingRows"): "fairspan.estimators.likelihood_rows",
     ("fairspan.estimators.gaussian_process", "FairGPRegressor"): "fairspan.estimators.gp_regressor",
-    ("fairspan.features", "Kernel"): "fairspan.method.features",
+    ("fairspan.features", "Kernel"): "fairspan.method.kernels",
     ("fairspan.features", "LandmarkMap"): "fairspan.method.features",
     ("fairspan.features", "TransformerMap"): "fairspan.method.features",
     ("fairspan.folds", "FoldCounter"): "fairspan.method.folds",

@@ -68,7 +68,7 @@ TRUSTED = (
     "fairspan.estimators.state.FittedState",
     "fairspan.inputs.rows.ColumnSchema",
     "fairspan.estimators.ridge.FairRidgeClassifier",
-    "fairspan.method.features.Kernel",
+    "fairspan.method.kernels.Kernel",
     "fairspan.method.features.LandmarkMap",
     "fairspan.method.features.TransformerMap",
     "fairspan.method.gp.Posterior",

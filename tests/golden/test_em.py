@@ -65,7 +65,14 @@ def by_scores(case: Case) -> Deviations:
     for row in case.reference["by_eps"]:
         model = rep.at(row["eps"])
         Pi, Pi_test = model.transform(case.X_train), model.transform(case.X_test)
-        stats = Evidence(Pi.T @ Pi, Pi.T @ centred, float(centred @ centred), n, float(n), 0.0)
+        stats = Evidence(
+            gram=Pi.T @ Pi,
+            cross=Pi.T @ centred,
+            square=float(centred @ centred),
+            n=n,
+            weight=float(n),
+            sum_log_weight=0.0,
+        )
         em = paper_em(stats, float(y.mean()), settings["eta"])
         variance = np.einsum("ij,jk,ik->i", Pi_test, em.cov, Pi_test) + em.noise
         note(found, "s2", em.noise, row["s2"], case.atol["s2"])

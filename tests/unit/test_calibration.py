@@ -227,7 +227,8 @@ def test_two_classes_are_a_case_of_many(seed):
     codes, weight = rng.integers(0, 2, 60), rng.random(60)
     assert (gaps.sum(axis=1) == 0.0).any()
     short, general = (
-        make(lengths, codes, weight) for make in (calibration._of_two, calibration._of_many)
+        make(lengths, codes, weight)
+        for make in (calibration._likelihood_of_two_classes, calibration._likelihood_of_classes)
     )
     slopes = rng.random((2, 5)) + 0.1
     for got, wanted in zip(short(slopes), general(slopes), strict=True):

@@ -59,16 +59,30 @@ def test_nothing_to_correlate_is_zero(cov, delta):
     assert supremum(cov, delta)[0] == 0.0
 
 
+def block(cell, attribute, coding, **changes):
+    fields = {"supremum": 0.0, "score": 0.0, "n_rows": 90, "n_removed": 1, "n_codes": 1}
+    fields |= {"constrained": True} | changes
+    return BlockCertificate(cell=cell, attribute=attribute, coding=coding, **fields)
+
+
 @pytest.fixture
 def certificate():
     blocks = (
-        BlockCertificate("all rows", "sex", "levels", True, 2e-16, 1e-16, 100, 1, 1),
-        BlockCertificate("all rows", "age", "slices", True, 0.125, 0.1, 90, 2, 9),
-        BlockCertificate("all rows", "age", "value", False, 0.5, 0.4, 90, 0, 1),
+        block("all rows", "sex", "levels", supremum=2e-16, score=1e-16, n_rows=100),
+        block("all rows", "age", "slices", supremum=0.125, score=0.1, n_removed=2, n_codes=9),
+        block("all rows", "age", "value", constrained=False, supremum=0.5, score=0.4, n_removed=0),
     )
     angles = np.array([0.1])
     return Certificate(
-        "statistical_parity", 0.7, "angle", blocks, np.cos(angles), angles, 0.1, 0.2, 1
+        criterion="statistical_parity",
+        fairness=0.7,
+        dial="angle",
+        blocks=blocks,
+        cosines=np.cos(angles),
+        angles=angles,
+        containment_gap=0.1,
+        accuracy_gap=0.2,
+        n_functions=1,
     )
 
 
@@ -88,8 +102,8 @@ def test_the_certificate_prints_a_table_and_one_sentence(certificate):
 
 def test_the_certificate_says_what_it_does_not_cover(certificate):
     blocks = (
-        BlockCertificate("y=0", "race", "levels", True, 0.0, 0.0, 90, 1, 1, ("other",)),
-        BlockCertificate("y=1", "race", "none", False, 0.0, 0.0, 7, 0, 0),
+        block("y=0", "race", "levels", left_out=("other",)),
+        block("y=1", "race", "none", constrained=False, n_rows=7, n_removed=0, n_codes=0),
     )
     text = str(replace(certificate, blocks=blocks))
     assert "NOT constrained, too few rows or no variation: race in y=1." in text

@@ -19,8 +19,9 @@ from fairspan.estimators.path_selection import choose
 from fairspan.estimators.predictor import complete_parameters
 from fairspan.method.certificates import supremum
 from fairspan.method.codes import Coder, _row_keys
-from fairspan.method.features import Kernel, LandmarkMap, pivoted_cholesky_landmarks
+from fairspan.method.features import LandmarkMap, pivoted_cholesky_landmarks
 from fairspan.method.folds import _single_key
+from fairspan.method.kernels import Kernel
 from fairspan.method.laplace import _Factor
 from fairspan.method.linalg import Tridiagonal
 from fairspan.method.sdr import CodeBlock, gcv_ridge
@@ -94,8 +95,14 @@ def test_where_no_ridge_leaves_freedom_the_largest_is_taken(rng):
     """Fewer effective rows than one direction needs: every score is infinite."""
     cov = np.eye(6)
     tri = Tridiagonal.of(cov)
-    eta, edge = gcv_ridge(tri, tri.eigenvalues(), CodeBlock(rng.normal(size=(6, 1)), 0.5, 2))
-    larger, _ = gcv_ridge(tri, tri.eigenvalues(), CodeBlock(0.1 * np.eye(6)[:, :1], 500.0, 500))
+    eta, edge = gcv_ridge(
+        tri, tri.eigenvalues(), CodeBlock(delta=rng.normal(size=(6, 1)), n_effective=0.5, n_rows=2)
+    )
+    larger, _ = gcv_ridge(
+        tri,
+        tri.eigenvalues(),
+        CodeBlock(delta=0.1 * np.eye(6)[:, :1], n_effective=500.0, n_rows=500),
+    )
     assert edge
     assert eta >= larger
 

@@ -312,9 +312,27 @@ def test_kinds_that_were_told_are_in_the_snippet():
 
 # ------------------------------------------------------------------ words
 
-BLOCK = BlockCertificate("all rows", "sex", "levels", True, 0.0, 0.0, 100, 1, 1)
+BLOCK = BlockCertificate(
+    cell="all rows",
+    attribute="sex",
+    coding="levels",
+    constrained=True,
+    supremum=0.0,
+    score=0.0,
+    n_rows=100,
+    n_removed=1,
+    n_codes=1,
+)
 PROMISE = Certificate(
-    "statistical_parity", 1.0, "angle", (BLOCK,), np.ones(1), np.zeros(1), 0.0, 0.0, 1
+    criterion="statistical_parity",
+    fairness=1.0,
+    dial="angle",
+    blocks=(BLOCK,),
+    cosines=np.ones(1),
+    angles=np.zeros(1),
+    containment_gap=0.0,
+    accuracy_gap=0.0,
+    n_functions=1,
 )
 
 

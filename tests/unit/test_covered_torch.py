@@ -18,7 +18,8 @@ from fairspan.method.data import (  # noqa: E402
     ClassLabels,
     Data,
 )
-from fairspan.method.features import Kernel, LandmarkMap, TransformerMap  # noqa: E402
+from fairspan.method.features import LandmarkMap, TransformerMap  # noqa: E402
+from fairspan.method.kernels import Kernel  # noqa: E402
 from fairspan.streaming import Rows  # noqa: E402
 from fairspan.streaming import tensor_sample as _device_sample  # noqa: E402
 from fairspan.streaming.rows import join  # noqa: E402
@@ -209,7 +210,7 @@ def sample_of(n=3000, *, seed=0, **fields):
     X = torch.tensor(np.random.default_rng(seed).normal(size=(n, 2)))
     empty = {"y": None, "classes": None, "sensitive": {}, "control": {}, "weights": None}
     est = FairRepresentation(n_components=20, random_state=0)
-    return _device_sample.pilot_rows(est, Data(X, **{**empty, **fields}))[0]
+    return _device_sample.pilot_rows(est, Data(X=X, **{**empty, **fields}))[0]
 
 
 def test_rare_levels_are_kept_in_text_too(small_pilots):
@@ -241,7 +242,7 @@ def test_the_sample_is_of_places_not_of_positions(small_pilots):
     est = FairRepresentation(n_components=20, random_state=0)
     X = torch.tensor(np.random.default_rng(0).normal(size=(3000, 2)))
     empty = {"y": None, "classes": None, "sensitive": {}, "control": {}, "weights": None}
-    part, _ = _device_sample.pilot_rows(est, Data(X, **empty).take(left))
+    part, _ = _device_sample.pilot_rows(est, Data(X=X, **empty).take(left))
     both = np.intersect1d(whole.index, left)
     assert len(both) > 100
     assert np.isin(both, part.index).all()

@@ -54,9 +54,13 @@ class Scores:
         r = self.y - self.mean
         weighted = self.w[:, None] * self.Pi
         return Evidence(
-            weighted.T @ self.Pi, weighted.T @ r, float(self.w @ r**2), self.n, self.T,
-            float(np.log(self.w).sum()),
-        )  # fmt: skip
+            gram=weighted.T @ self.Pi,
+            cross=weighted.T @ r,
+            square=float(self.w @ r**2),
+            n=self.n,
+            weight=self.T,
+            sum_log_weight=float(np.log(self.w).sum()),
+        )
 
     def contrasts(self):
         """(n, n-1) orthonormal, without the constant: the flat intercept projected out exactly."""
@@ -175,7 +179,14 @@ def test_a_direction_that_is_not_needed_is_switched_off():
     Pi = rng.normal(size=(200, 3))
     Pi = np.linalg.qr(Pi - Pi.mean(axis=0))[0] * np.sqrt(200)
     y = 2.0 * Pi[:, 0] + 0.1 * Pi[:, 2]  # the last column serves as noise, the second does nothing
-    stats = Evidence(200.0 * np.eye(2), Pi[:, :2].T @ y, float(y @ y), 200, 200.0, 0.0)
+    stats = Evidence(
+        gram=200.0 * np.eye(2),
+        cross=Pi[:, :2].T @ y,
+        square=float(y @ y),
+        n=200,
+        weight=200.0,
+        sum_log_weight=0.0,
+    )
     precision, noise = ard_prior(stats, np.ones(2), 0.1)
     # Held far closer to zero than the rows could hold it.
     assert precision[1] > 100.0 * stats.gram[1, 1] / noise

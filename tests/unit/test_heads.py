@@ -29,7 +29,12 @@ class Scores:
         cov = self.F.T @ self.F / self.n
         delta = self.F.T @ self.code[:, None] / self.n
         return PathMoments(
-            self.gram, cov, self.F.T @ self.Y / self.n, np.zeros(3), (cov,), (delta,)
+            gram=self.gram,
+            cov=cov,
+            cov_target=self.F.T @ self.Y / self.n,
+            first=np.zeros(3),
+            block_cov=(cov,),
+            block_delta=(delta,),
         )
 
     def loss(self, beta, eta):

@@ -373,7 +373,7 @@ def test_separated_classes_stay_finite(n_classes, precision):
 
 def test_a_mode_that_is_not_reached_is_said(monkeypatch):
     monkeypatch.setattr("fairspan.method.laplace._MAX_STEPS", 1)
-    with pytest.warns(NumericalWarning, match="after 1 steps .* all but separated.*larger alpha"):
+    with pytest.warns(NumericalWarning, match="after 1 steps .* nearly separated.*larger `alpha`"):
         found = Rows(0).fit(start=np.full((3, 1), 20.0))
     assert np.isfinite(found.coef).all()
 

@@ -12,6 +12,17 @@ from fairspan.method.moments import Moments, kish
 CELLS, FOLDS, SIZES = 2, 3, (3, 2)
 
 
+def no_rows(n_columns, fingerprint="pilot"):
+    return Moments.empty(
+        fingerprint,
+        n_cells=CELLS,
+        n_folds=FOLDS,
+        level_sizes=SIZES,
+        n_numeric=2,
+        n_columns=n_columns,
+    )
+
+
 class Rows:
     """Random rows with two coded variables, two numeric ones, gaps and weights."""
 
@@ -29,7 +40,7 @@ class Rows:
         """Moments of some rows, through the accumulator, in two blocks."""
         rows = np.arange(len(self.K)) if rows is None else rows
         groups = self.cell * FOLDS + self.fold
-        accumulator = Accumulator(Moments.empty("pilot", CELLS, FOLDS, SIZES, 2, self.K.shape[1]))
+        accumulator = Accumulator(no_rows(self.K.shape[1]))
         for part in np.array_split(rows, 2):
             part = part[np.argsort(groups[part], kind="stable")]
             w = self.w[part] if weights else None
@@ -48,7 +59,7 @@ def check_pool(rows, chosen, pooled):
     scatter = (K - mean).T @ (w[:, None] * (K - mean))
     assert pooled.rows == chosen.sum()
     np.testing.assert_allclose(pooled.weight, w.sum())
-    np.testing.assert_allclose(pooled.kish, w.sum() ** 2 / (w @ w))
+    np.testing.assert_allclose(kish(pooled.weight, pooled.weight2), w.sum() ** 2 / (w @ w))
     np.testing.assert_allclose(pooled.mean, mean, atol=1e-12)
     np.testing.assert_allclose(pooled.cov, scatter / w.sum(), atol=1e-12)
     for j, stats in enumerate(pooled.levels):
@@ -139,7 +150,7 @@ def test_projection_is_that_of_the_rows():
 
 def test_another_pilot_is_refused():
     rows = Rows(5)
-    other = Moments.empty("another", CELLS, FOLDS, SIZES, 2, 4)
+    other = no_rows(4, "another")
     with pytest.raises(IncompatibleMomentsError, match="Call `prepare` once"):
         rows.moments() + other
 
@@ -150,9 +161,11 @@ def test_only_moments_add():
 
 
 def test_the_memory_estimate_is_the_memory():
-    moments = Moments.empty("pilot", 2, 5, (10, 3), 2, 200)
+    moments = Moments.empty(
+        "pilot", n_cells=2, n_folds=5, level_sizes=(10, 3), n_numeric=2, n_columns=200
+    )
     actual = sum(a.nbytes for a in vars(moments).values() if isinstance(a, np.ndarray))
-    estimate = Moments.bytes_needed(2, 5, 13, 2, 200)
+    estimate = Moments.bytes_needed(n_cells=2, n_folds=5, n_levels=13, n_numeric=2, n_columns=200)
     assert estimate == pytest.approx(actual, rel=0.01)
 
 
@@ -169,7 +182,7 @@ def test_any_cut_into_blocks_gives_the_same_moments(n_blocks):
     rows.values[:, 1] += 1e6  # and that has to be taken about its own mean all the same
     groups = rows.cell * FOLDS + rows.fold
     for parts in ([np.arange(60)], np.array_split(np.arange(60), n_blocks)):
-        accumulator = Accumulator(Moments.empty("pilot", CELLS, FOLDS, SIZES, 2, 4))
+        accumulator = Accumulator(no_rows(4))
         for part in parts:
             part = part[np.argsort(groups[part], kind="stable")]
             columns = accumulator.buffer(len(part))[:, :4]  # written in place, as the pass does
@@ -195,7 +208,7 @@ def test_finished_moments_go_on_where_they_were():
         accumulator.add(rows.K[part], groups[part], rows.levels[part], rows.values[part], None)
         accumulator.settle()
 
-    straight = Accumulator(Moments.empty("pilot", CELLS, FOLDS, SIZES, 2, 4))
+    straight = Accumulator(no_rows(4))
     add(straight, first)
     resumed = Accumulator(straight.finish())  # what a checkpoint holds
     for one in (straight, resumed):

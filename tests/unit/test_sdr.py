@@ -57,7 +57,7 @@ def test_every_level_with_a_share_of_the_weight_keeps_a_direction(decades):
     k = len(weight)
     usable = usable_levels([9] * k, weight.tolist(), ordered=False, min_rows=5)
     assume(len(usable) == k)
-    stats = LevelStats(weight, weight**2 / 9.0, np.full(k, 9), np.eye(k))
+    stats = LevelStats(weight=weight, weight2=weight**2 / 9.0, rows=np.full(k, 9), mean=np.eye(k))
     block = level_block(stats, weight.sum(), ordered=False)
     assert (block.rank, block.left_out) == (k - 1, ())
 

@@ -31,7 +31,7 @@ from fairspan.auditing.cross_fit import (
 )
 from fairspan.auditing.reading import Protected
 from fairspan.method.data import Codes
-from fairspan.method.features import median_distance
+from fairspan.method.kernels import median_distance
 from fairspan.method.linalg import Array
 
 __all__ = ["ATTACKERS", "Attack", "attack", "weighted_auc"]

@@ -137,7 +137,7 @@ class DevicePass:
         self.whole, self.place = True, 0  # no block is half added; where the last one ended
         with naming_memory(self._need, _WHAT, self._device, check=True):
             width = self._layout.width
-            self._columns = pilot.features.on(self._device, self._dtype, width=width)
+            self._columns = pilot.features.columns_on(self._device, self._dtype, width=width)
             self._load(moments)
 
     def _bytes_needed(self) -> int:

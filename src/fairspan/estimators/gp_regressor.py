@@ -244,7 +244,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
             em = paper_em(stats, float(solution.target_mean[0]), eta)
             fit = ProcessFit(
                 noise=em.noise,
-                posterior=Posterior(position.coef[:, 0], em.cov),
+                posterior=Posterior(mean=position.coef[:, 0], cov=em.cov),
                 negative_log_posterior=em.nlp,
             )
             return replace(state, head=fit)

@@ -16,18 +16,20 @@ from fairspan.method.codes import Cells, Coder, CrossedCoder, code_slices, slice
 from fairspan.method.config import FitConfig
 from fairspan.method.data import Attribute, Codes, Data
 from fairspan.method.features import (
-    GAMMA_KERNELS,
-    WIDTH_KERNELS,
-    Kernel,
     LandmarkMap,
     TransformerMap,
     group_means,
-    median_distance,
     pivoted_cholesky_landmarks,
     stratified_landmarks,
-    width_to_gamma,
 )
 from fairspan.method.gp import evidence_ridge
+from fairspan.method.kernels import (
+    GAMMA_KERNELS,
+    WIDTH_KERNELS,
+    Kernel,
+    median_distance,
+    width_to_gamma,
+)
 from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import N_FOLDS, Pilot, fingerprint
@@ -109,7 +111,11 @@ def build_features(
 def _check_memory(pilot: Pilot, config: FitConfig, n_columns: int, n_landmarks: int) -> None:
     """Refuse before the first large array: moments, and the landmarks' eigendecomposition."""
     need = 2 * Moments.bytes_needed(
-        pilot.cells.n_groups, pilot.n_folds, sum(pilot.level_sizes), len(pilot.numeric), n_columns
+        n_cells=pilot.cells.n_groups,
+        n_folds=pilot.n_folds,
+        n_levels=sum(pilot.level_sizes),
+        n_numeric=len(pilot.numeric),
+        n_columns=n_columns,
     )
     need += 4 * 8 * n_landmarks**2
     if config.verbose:

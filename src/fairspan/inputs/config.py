@@ -21,7 +21,7 @@ from sklearn.metrics.pairwise import KERNEL_PARAMS
 from fairspan.exceptions import FairspanWarning, warn_user
 from fairspan.method.config import FitConfig, canonical_criterion
 from fairspan.method.data import Kind
-from fairspan.method.features import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
+from fairspan.method.kernels import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
 from fairspan.method.linalg import is_tensor, to_numpy
 
 __all__ = [

@@ -1,8 +1,8 @@
-"""From latents to probabilities that mean what they say, without moving any decision.
+"""Calibration: a link from latents to probabilities that does not change the predicted class.
 
-Least-squares directions make scores that are no exact log odds, and scores of training rows are too
-sure of themselves. So the log odds of every class against the most probable one pass a monotone,
-piecewise linear link that is fitted on held-out latents.
+Scores of least-squares directions are not exact log odds, and on training rows they are too extreme. So
+a monotone, piecewise linear link is fitted on held-out latents. It maps the log odds of every class
+against the most probable one.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from fairspan.method.linalg import Array
 __all__ = ["Link", "fit_link"]
 
 _N_SEGMENTS = 5
-# Pull of every slope to 1, and of neighbours to each other, in units of one row's log likelihood.
+# Penalties on (slope - 1)^2 and on squared differences of neighbouring slopes, in units of one row's log
+# likelihood.
 _PULL, _SMOOTH = 1.0, 10.0
 _LEAST_SLOPE = 1e-3
 
 
 @dataclass(frozen=True)
 class Link:
-    """``p_k ~ exp(-h_k(t_k))``, where ``t_k = max f - f_k`` and h_k rises from 0.
+    """Probabilities ``p_k ~ exp(-h_k(t_k))`` of the gaps ``t_k = max f - f_k``, with h_k rising from 0.
 
-    h_k = 0 only for the most probable class, so the link never changes which one that is.
+    h_k is 0 only for the class with the largest latent, so this class stays the most probable one.
     """
 
-    knots: Array  # (K, segments), ascending from 0: where each segment begins
-    slopes: Array  # (K, segments), positive
+    knots: Array  # (K, segments): start of each segment, ascending from 0
+    slopes: Array  # (K, segments): slope of h_k in each segment, positive
 
     def probabilities(self, latents: Array) -> Array:
-        """Probabilities of (n, K) latents."""
+        """Compute the class probabilities of latents (n, K)."""
         gaps = latents.max(axis=1, keepdims=True) - latents
         rise = (_lengths(gaps, self.knots) * self.slopes).sum(axis=2)
         out = np.exp(-rise)
@@ -44,12 +45,12 @@ class Link:
 
 
 def fit_link(latents: Array, codes: Codes, weight: Array | None) -> Link:
-    """The slopes of largest penalised likelihood: a convex problem in K * segments unknowns.
+    """Fit the slopes by penalised maximum likelihood, a convex problem in K * segments unknowns.
 
     Parameters
     ----------
     latents : ndarray of shape (n, K)
-        Of rows that had no part in them.
+        Held-out latents: of models that were fitted without these rows.
     codes : ndarray of shape (n,)
         Class numbers.
     weight : ndarray of shape (n,), optional
@@ -59,7 +60,8 @@ def fit_link(latents: Array, codes: Codes, weight: Array | None) -> Link:
     knots = np.stack([_quantiles(gaps[:, k]) for k in range(K)])
     lengths = _lengths(gaps, knots)  # (n, K, segments)
     w = np.ones(n) if weight is None else weight
-    likelihood = _of_two(lengths, codes, w) if K == 2 else _of_many(lengths, codes, w)
+    make = _likelihood_of_two_classes if K == 2 else _likelihood_of_classes
+    likelihood = make(lengths, codes, w)
 
     def objective(slopes: Array) -> tuple[float, Array]:
         s = slopes.reshape(K, -1)
@@ -72,25 +74,25 @@ def fit_link(latents: Array, codes: Codes, weight: Array | None) -> Link:
         slope[:, :-1] -= _SMOOTH * steps
         return value, slope.ravel()
 
-    found = scipy.optimize.minimize(
-        objective, np.ones(knots.size), jac=True, method="L-BFGS-B",
-        bounds=[(_LEAST_SLOPE, None)] * knots.size, options={"maxiter": 500, "ftol": 1e-12},
-    )  # fmt: skip
-    return Link(knots, found.x.reshape(K, -1))
+    bounds, options = [(_LEAST_SLOPE, None)] * knots.size, {"maxiter": 500, "ftol": 1e-12}
+    result = scipy.optimize.minimize(
+        objective, np.ones(knots.size), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    )
+    return Link(knots, result.x.reshape(K, -1))
 
 
 _Likelihood = Callable[[Array], tuple[float, Array]]
 
 
-def _of_many(lengths: Array, codes: Codes, weight: Array) -> _Likelihood:
-    """Minus the log likelihood of (K, segments) slopes, and its gradient."""
+def _likelihood_of_classes(lengths: Array, codes: Codes, weight: Array) -> _Likelihood:
+    """Return minus the log likelihood of slopes (K, segments), as a function with its gradient."""
     n, K, _ = lengths.shape
     rows = np.arange(n)
 
     def likelihood(slopes: Array) -> tuple[float, Array]:
         rise = np.stack([lengths[:, k] @ slopes[k] for k in range(K)], axis=1)
         p = np.exp(-rise)
-        total = p.sum(axis=1)  # at least 1: the largest latent has no gap
+        total = p.sum(axis=1)  # at least 1, because the gap of the largest latent is 0
         value = float(weight @ (rise[rows, codes] + np.log(total)))
         pull = -p / total[:, None]
         pull[rows, codes] += 1.0
@@ -100,8 +102,8 @@ def _of_many(lengths: Array, codes: Codes, weight: Array) -> _Likelihood:
     return likelihood
 
 
-def _of_two(lengths: Array, codes: Codes, weight: Array) -> _Likelihood:
-    """The same for two classes, of which each row has a gap to one: a third of the work."""
+def _likelihood_of_two_classes(lengths: Array, codes: Codes, weight: Array) -> _Likelihood:
+    """Return the same for two classes in a third of the time: each row has only one positive gap."""
     has_gap = np.any(lengths > 0.0, axis=2)
     parts = [
         (lengths[below, k], codes[below] == k, weight[below]) for k, below in enumerate(has_gap.T)
@@ -110,26 +112,26 @@ def _of_two(lengths: Array, codes: Codes, weight: Array) -> _Likelihood:
 
     def likelihood(slopes: Array) -> tuple[float, Array]:
         value, gradient = tied * math.log(2.0), np.empty_like(slopes)
-        for k, (inside, own, w) in enumerate(parts):
+        for k, (inside, is_k, w) in enumerate(parts):
             rise = inside @ slopes[k]
             p = np.exp(-rise)
-            value += float(w @ (rise * own + np.log1p(p)))
-            gradient[k] = (w * (own - p / (1.0 + p))) @ inside
+            value += float(w @ (rise * is_k + np.log1p(p)))
+            gradient[k] = (w * (is_k - p / (1.0 + p))) @ inside
         return value, gradient
 
     return likelihood
 
 
 def _quantiles(gaps: Array) -> Array:
-    """Segments that hold equally many rows; fewer, and the rest empty, where gaps repeat."""
-    seen = gaps[gaps > 0.0]
-    if len(seen) == 0:
+    """Return the knots of segments with equally many positive gaps; equal gaps make segments empty."""
+    positive = gaps[gaps > 0.0]
+    if len(positive) == 0:
         return np.zeros(_N_SEGMENTS)
-    inner = np.quantile(seen, np.arange(1, _N_SEGMENTS) / _N_SEGMENTS)
+    inner = np.quantile(positive, np.arange(1, _N_SEGMENTS) / _N_SEGMENTS)
     return np.concatenate([[0.0], inner])
 
 
 def _lengths(gaps: Array, knots: Array) -> Array:
-    """How much of each gap lies in each segment, (n, K, segments); the last one has no end."""
+    """Compute the length of each gap in each segment, (n, K, segments); the last segment has no end."""
     ends = np.concatenate([np.diff(knots, axis=1), np.full((len(knots), 1), np.inf)], axis=1)
     return np.clip(gaps[:, :, None] - knots, 0.0, ends)

@@ -1,4 +1,4 @@
-"""Certificates: exact limits, on the training rows, for all functions of the model space (METHOD 7)."""
+"""Certificates: exact bounds, on the training rows, for all functions of the model space (METHOD 7)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ __all__ = ["BlockCertificate", "Certificate", "supremum"]
 
 
 def supremum(cov: Array, delta: Array) -> tuple[float, Array]:
-    """Largest multiple correlation with the codes over a space, and the function attaining it.
+    """Compute the largest multiple correlation with the codes over a space, and a function that has it.
 
-    ``sup_h R(h)^2 = lambda_max(E'Delta Delta'E, E'Sig E)`` on the eigenspace of ``E'Sig E`` above
-    1e-12 of its largest eigenvalue. ``cov`` and ``delta`` are given in the coordinates of E.
+    ``sup_h R(h)^2 = lambda_max(E'Delta Delta'E, E'Sig E)``, on the eigenspace of ``E'Sig E`` above
+    1e-12 of its largest eigenvalue. ``cov`` is E'Sig E, of shape (d, d), and ``delta`` is E'Delta.
     """
     d = len(cov)
     if d == 0 or delta.shape[1] == 0:
         return 0.0, np.zeros(d)
-    if d == 1:  # the usual case: one function, its own multiple correlation
+    if d == 1:  # the usual case: the multiple correlation of one function
         variance = float(cov[0, 0])
         if variance <= 0.0:
             return 0.0, np.zeros(1)
-        return float(min(np.linalg.norm(delta) / np.sqrt(variance), 1.0)), np.array(
-            [variance**-0.5]
-        )
+        correlation = np.linalg.norm(delta) / np.sqrt(variance)
+        return float(min(correlation, 1.0)), np.array([variance**-0.5])
     values, vectors = psd_eigh((cov + cov.T) / 2.0)
     keep = values > 1e-12 * values[0]
     if values[0] <= 0.0 or not keep.any():
@@ -40,24 +39,34 @@ def supremum(cov: Array, delta: Array) -> tuple[float, Array]:
     return float(min(singular[0], 1.0)), np.asarray(whiten @ left[:, 0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BlockCertificate:
-    """One cell and one attribute.
+    """Certificate for one attribute in one cell.
 
     Attributes
     ----------
-    cell, attribute : names.
-    coding : "levels", "slices" or "value": which codes of the attribute the correlation is with;
-        "none" where the cell has too few rows of each level to say anything.
-    constrained : the criterion removes these codes (otherwise reported only).
-    supremum : largest multiple correlation with the codes over every function of the model space.
-    score : the same for the fitted score (largest over outputs).
-    n_rows : rows of the cell that the block uses.
-    n_removed, n_codes : directions removed, and directions the codes have.
-    left_out : categories with too few rows or too little weight in the cell, about which nothing is
-        promised.
-    n_slices : slices of a continuous attribute over all rows; 0 for other codings.
-    n_merged : slices with too few rows in the cell. Each is merged with a neighbour, and differences
+    cell, attribute : str
+        Names of the cell and of the attribute.
+    coding : {"levels", "slices", "value", "none"}
+        Codes of the attribute with which correlations are computed; "none" if the cell has too few
+        rows of each level.
+    constrained : bool
+        Whether the criterion removes these codes; otherwise they are only reported.
+    supremum : float
+        Largest multiple correlation with the codes, over all functions of the model space.
+    score : float
+        Multiple correlation of the fitted score with the codes, the largest over outputs.
+    n_rows : int
+        Number of rows of the cell that the block uses.
+    n_removed, n_codes : int
+        Number of directions that are removed, and that the codes have.
+    left_out : tuple of str
+        Categories with too few rows or too little weight in the cell; the certificate does not
+        cover them.
+    n_slices : int
+        Number of slices of a continuous attribute over all rows; 0 for other codings.
+    n_merged : int
+        Number of slices with too few rows in the cell. Each is merged with a neighbour, and differences
         between merged slices are neither removed nor part of ``supremum``.
     """
 
@@ -75,25 +84,25 @@ class BlockCertificate:
     n_merged: int = 0
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Certificate:
-    """In-sample promises about the model space, with the geometry behind them.
+    """What holds for the model on the training rows, and the geometry behind it.
 
-    They are exact statements about the training rows: no function of the model space has a larger
-    multiple correlation with the codes than ``supremum``, in any constrained cell. On new rows some
-    dependence remains, mostly as a bias: the fit removes what X predicts of S on the training rows,
-    noise included, which is less on new rows. It grows with the degrees of freedom per training row.
-    Chance adds about ``1/sqrt(n_test) + 1/sqrt(n_train)``. Zero correlation with level indicators means
-    equal group means, not equal distributions.
+    The statements are exact for the training rows: no function of the model space has a larger multiple
+    correlation with the codes than ``supremum``, in any constrained cell. On new rows some dependence
+    remains. Most of it is a bias: the fit removes what X predicts of S on the training rows, which is
+    partly noise, and removes less on new rows. The bias grows with the degrees of freedom per training
+    row. Chance adds about ``1/sqrt(n_test) + 1/sqrt(n_train)``. Zero correlation with level indicators
+    means equal group means, not equal distributions.
 
     Attributes
     ----------
     criterion : str
         Full name of the criterion.
     fairness, dial : float, str
-        Dial value, and the scale it was read on.
+        Dial value, and the scale on which it was given.
     blocks : tuple of BlockCertificate
-        One for every cell, attribute and coding of it.
+        One for every cell, attribute and coding of the attribute.
     cosines : ndarray of shape (d,)
         Principal cosines between F and G (the paper's sigma).
     angles : ndarray of shape (d,)
@@ -105,8 +114,9 @@ class Certificate:
     n_functions : int
         Dimension of the model space.
     limits : dict or None
-        Largest correlation asked for, by attribute, where each has a limit of its own. ``fairness`` is
-        then the angle of the model to F, as the angle scale would count it; no dial value gives it.
+        Largest correlation that was requested, by attribute, if attributes have separate limits.
+        ``fairness`` then expresses the angle of the model to F on the angle scale; the model itself is
+        not that of any dial value.
     """
 
     criterion: str
@@ -122,16 +132,16 @@ class Certificate:
 
     @property
     def supremum(self) -> float:
-        """The largest constrained supremum: what the whole model space is certified to."""
+        """Largest supremum of the constrained blocks: the bound that holds for the whole model space."""
         return max((b.supremum for b in self.blocks if b.constrained), default=0.0)
 
     @property
     def score(self) -> float:
-        """The largest constrained multiple correlation of the fitted score."""
+        """Largest multiple correlation of the fitted score in the constrained blocks."""
         return max((b.score for b in self.blocks if b.constrained), default=0.0)
 
     def merged_slices(self) -> list[str]:
-        """Attributes and cells with merged slices, each with the number of slices merged."""
+        """List attributes and cells with merged slices, each with the number of merged slices."""
         out = []
         for b in self.blocks:
             if b.n_merged:
@@ -141,39 +151,39 @@ class Certificate:
         return out
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings and lists, ready for JSON."""
+        """Convert to numbers, strings and lists that can be written as JSON."""
         out = asdict(self)
         out["blocks"] = [{**asdict(b), "left_out": list(b.left_out)} for b in self.blocks]
         out["cosines"], out["angles"] = self.cosines.tolist(), self.angles.tolist()
         return out
 
     def table(self) -> str:
-        """Readable table, one line per cell and attribute."""
-        rows = [_HEAD, *(_line(block) for block in self.blocks)]
-        widths = [max(len(r[i]) for r in rows) for i in range(len(_HEAD))]
+        """Format a table with one line per cell, attribute and coding."""
+        rows = [_HEADER, *(_line(block) for block in self.blocks)]
+        widths = [max(len(r[i]) for r in rows) for i in range(len(_HEADER))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in rows]
-        # A line break in a name would forge a line.
+        # A line break in a name would add a line to the table.
         return "\n".join(printable(line, keep="").rstrip() for line in lines)
 
     def __str__(self) -> str:
-        """What is promised, where it is not, and the table."""
-        used = {(b.cell, b.attribute) for b in self.blocks if b.constrained}
-        every = {(b.cell, b.attribute) for b in self.blocks}
-        place = f"fairness {self.fairness:g} on the {self.dial} dial"
+        """Describe what holds, where nothing is guaranteed, and the table."""
+        constrained = {(b.cell, b.attribute) for b in self.blocks if b.constrained}
+        others = {(b.cell, b.attribute) for b in self.blocks} - constrained
+        setting = f"fairness {self.fairness:g} on the {self.dial} dial"
         if self.limits is not None:
             limits = ", ".join(f"{name} {limit:g}" for name, limit in self.limits.items())
-            place = f"limits on correlations ({limits})"
+            setting = f"limits on correlations ({limits})"
         lines = [
-            f"{self.criterion}, {place}, training rows:",
+            f"{self.criterion}, {setting}, training rows:",
             f"no function of the model space correlates with a constrained attribute by more than "
             f"{_shown(self.supremum).removeprefix('<')}.",
         ]
         if self.n_functions == 0:
             lines[1] = "the model space is empty: only the mean of y is left to predict."
-        if used != every:
+        if others:
             lines.append(
                 f"NOT constrained, too few rows or no variation: "
-                f"{', '.join(f'{a} in {c}' for c, a in sorted(every - used))}."
+                f"{', '.join(f'{a} in {c}' for c, a in sorted(others))}."
             )
         left_out = sorted(
             {f"{b.attribute}={v} in {b.cell}" for b in self.blocks for v in b.left_out}
@@ -186,18 +196,20 @@ class Certificate:
                 f"not removed and not counted above."
             )
         fewer = any(b.constrained and b.n_removed < b.n_codes for b in self.blocks)
-        if fewer and self.limits is None:  # limits know of all codes
+        if fewer and self.limits is None:  # separate limits apply to all codes
             lines.append("Not all directions are removed; n_sensitive_directions='all' reaches 0.")
         return "\n".join([*(printable(line, keep="") for line in lines), self.table()])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        words = str(self).removesuffix(self.table()).splitlines()[1:]
-        return certificate_html(self, [_HEAD, *(_line(block) for block in self.blocks)], words)
+        sentences = str(self).removesuffix(self.table()).splitlines()[1:]
+        return certificate_html(
+            self, [_HEADER, *(_line(block) for block in self.blocks)], sentences
+        )
 
 
-_HEAD = ("cell", "attribute", "compared by", "worst case", "fitted", "removed", "rows")
+_HEADER = ("cell", "attribute", "compared by", "worst case", "fitted", "removed", "rows")
 
 _COMPARED = {"levels": "group means", "slices": "slice means", "value": "linear", "none": "-"}
 
@@ -221,7 +233,7 @@ def _line(block: BlockCertificate) -> tuple[str, ...]:
 
 
 def _shown(correlation: float) -> str:
-    """Three digits; what is zero up to rounding says so instead of showing its noise."""
+    """Format with three digits; values below rounding are shown as "<1e-10", not as noise."""
     if correlation < 1e-10:
         return "<1e-10"
     return f"{correlation:.3f}" if correlation >= 1e-3 else f"{correlation:.1e}"

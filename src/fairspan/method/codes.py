@@ -1,7 +1,7 @@
-"""Protected attributes become codes, criteria become cells (METHOD 3).
+"""Codes of protected attributes and the target, and cells of the criterion (METHOD 3).
 
-Everything here is frozen before the first moment is taken: category lists, slice edges, strata.
-Codes come back in SAMPLE order, -1 where the value is missing.
+Categories, slice edges and strata are fixed before the first moment is computed. Codes are integers in
+the order of the rows, -1 where the value is missing.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from fairspan.method.data import Attribute, Codes, Kind
 from fairspan.method.linalg import Array, is_tensor, to_home, to_numpy
 
 __all__ = [
+    "MAX_INTEGER_CATEGORIES",
     "Cells",
     "Coder",
     "CrossedCoder",
@@ -33,17 +34,18 @@ __all__ = [
     "warn_of_few_values",
 ]
 
+# Integers with at most this many distinct values are categories.
 MAX_INTEGER_CATEGORIES = 20
-# Numbers with fewer distinct values may be codes of groups (1 = "white", ...).
+# Numbers with fewer distinct values may stand for groups (1 = "white", ...).
 _FEW_VALUES = 50
-# Labels shown in a warning.
+# Number of labels listed in a warning.
 _SHOWN = 5
-# What `str` makes of missing values, and empty text.
+# Missing values converted by `str`, and empty text.
 _MISSING_AS_TEXT = frozenset(("", "nan", "NaN", "None", "<NA>", "NaT"))
 
 
 def infer_kind(attribute: Attribute) -> Kind:
-    """Categorical or continuous, by the stated rule.
+    """Infer whether an attribute is categorical or continuous.
 
     Booleans, strings and anything with two distinct values are categorical; integers with at most
     20 distinct values too; other integers and other floats are continuous.
@@ -59,10 +61,10 @@ def infer_kind(attribute: Attribute) -> Kind:
 
 
 def infer_kinds(attributes: Mapping[str, Attribute]) -> dict[str, Kind]:
-    """Kinds of protected attributes whose kind was not given, with one warning about doubtful ones.
+    """Infer the kinds of protected attributes; warn once if numbers may stand for groups.
 
-    Numbers are doubtful if they have few distinct values and some of them repeat: such numbers may
-    be codes of groups, such as ZIP codes.
+    The warning lists continuous attributes with few distinct values, some of which repeat. Such numbers
+    may be codes of groups, such as ZIP codes.
     """
     kinds = {name: infer_kind(attribute) for name, attribute in attributes.items()}
     few: dict[str, int] = {}
@@ -86,9 +88,9 @@ def infer_kinds(attributes: Mapping[str, Attribute]) -> dict[str, Kind]:
 def warn_of_few_values(
     attributes: Mapping[str, Attribute], n_slices: int | None, role: str
 ) -> None:
-    """Warn of numbers with few distinct values, some of which would share a slice.
+    """Warn of numbers with few distinct values if some of these would be in the same slice.
 
-    For columns that have no ``sensitive_kind``: control features, and the target of a metric.
+    This is for columns without a ``sensitive_kind``: control features, and the target of a metric.
     """
     for name, attribute in attributes.items():
         if n_slices is None or infer_kind(attribute) == "categorical":
@@ -123,27 +125,27 @@ def warn_of_doubtful_labels(attributes: Mapping[str, Attribute], role: str) -> N
             )
 
 
-def _warn_of_similar_labels(labels: list[str], what: str) -> None:
+def _warn_of_similar_labels(labels: list[str], column: str) -> None:
     """Warn of labels that differ only in case, blanks or the encoding of the same characters."""
-    alike: dict[str, list[str]] = {}
+    by_spelling: dict[str, list[str]] = {}
     for label in labels:
-        alike.setdefault(_spelling(label), []).append(label)
-    groups = [", ".join(map(_quoted, same)) for same in alike.values() if len(same) > 1]
+        by_spelling.setdefault(_normalised(label), []).append(label)
+    groups = [", ".join(map(_quoted, same)) for same in by_spelling.values() if len(same) > 1]
     if groups:
         more = f"; and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
         warn_user(
-            f"{what} has labels that differ only in case, blanks or the encoding of characters, and "
+            f"{column} has labels that differ only in case, blanks or the encoding of characters, and "
             f"counts them as different: {'; '.join(groups[:_SHOWN])}{more}. If they mean the same, "
             f'make them equal first, e.g. with .str.normalize("NFKC").str.strip().str.lower().',
             DataWarning,
-            key=f"labels of {what}",
+            key=f"labels of {column}",
         )
 
 
-def _spelling(label: str) -> str:
-    """The label without case, blanks, invisible characters and the zeros of 1.0, in one Unicode form.
+def _normalised(label: str) -> str:
+    """Remove case, blanks, invisible characters and the zeros of "1.0", and normalise Unicode.
 
-    "01" stays another code than "1".
+    Leading zeros stay, because "01" may be another code than "1".
     """
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", label).casefold())
     text = "".join(c for c in text if not c.isspace() and unicodedata.category(c) != "Cf")
@@ -151,16 +153,16 @@ def _spelling(label: str) -> str:
 
 
 def _quoted(label: str) -> str:
-    """The label as a user reads it; with escapes where it would look like another one."""
+    """Quote a label; with escapes if it would look like another one."""
     return repr(label) if unicodedata.is_normalized("NFKC", label) else ascii(label)
 
 
 def slice_edges(values: Array, n_slices: int | None, weights: Array | None = None) -> Array:
-    """Inner edges of the slices of a continuous variable.
+    """Compute the inner edges of the slices of a continuous variable.
 
-    One slice per value if there are at most ``n_slices`` distinct ones (or ``n_slices`` is None);
-    otherwise the unique inner quantiles, inverted weighted CDF at i/n_slices, without edges equal
-    to the smallest value (they would cut off an empty slice).
+    If there are at most ``n_slices`` distinct values, or ``n_slices`` is None, each value is a slice.
+    Otherwise the edges are the distinct quantiles at i/n_slices (inverse of the weighted CDF), without
+    edges equal to the smallest value, below which there would be an empty slice.
     """
     if weights is None:
         distinct, mass = np.unique(values, return_counts=True)
@@ -171,27 +173,27 @@ def slice_edges(values: Array, n_slices: int | None, weights: Array | None = Non
         return distinct[1:]
     cdf = np.cumsum(mass)
     cdf = cdf / cdf[-1]
-    # `side="left"` inverts the CDF; the tolerance keeps i/n_slices stable when the weights of a
-    # value are summed in another order (weight k must equal k copies).
+    # `side="left"` inverts the CDF. The tolerance makes the result independent of the order in which
+    # weights are summed, so that weight k equals k copies.
     levels = np.arange(1, n_slices) / n_slices
     edges = np.unique(distinct[np.searchsorted(cdf, levels - 1e-12)])
     edges = edges[edges > distinct[0]]
-    # Nearly all weight on the smallest value: the rest is a slice of its own rather than none.
+    # If nearly all weight is on the smallest value, the other values form one slice.
     return np.asarray(edges if len(edges) else distinct[1:2])
 
 
 def code_slices(values: Array, edges: Array) -> Codes:
-    """Slice of each value: a value equal to an edge opens the slice above it."""
+    """Return the slice of each value; a value equal to an edge is in the slice above it."""
     return np.searchsorted(edges, values, side="right").astype(np.intp)
 
 
 @dataclass(frozen=True)
 class Coder:
-    """Frozen rule that turns one attribute into level codes (and, if continuous, a column)."""
+    """Fixed rule that turns one attribute into level codes: its categories or slices."""
 
     name: str
     kind: Kind
-    table: NDArray[np.generic]  # categories (sorted) or inner slice edges
+    table: NDArray[np.generic]  # sorted categories, or inner slice edges
 
     @classmethod
     def learn(
@@ -201,7 +203,7 @@ class Coder:
         n_slices: int | None,
         weights: Array | None = None,
     ) -> Coder:
-        """Freeze the category list or the slice edges on the pilot rows."""
+        """Find the categories or the slice edges of an attribute."""
         present = ~attribute.missing
         values = attribute.values[present]
         if kind == "categorical":
@@ -222,7 +224,7 @@ class Coder:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Readable level names, for reports and warnings."""
+        """Names of the levels, for reports and warnings."""
         if self.kind == "categorical":
             return _labels(self.table)
         if len(self.table) == 0:
@@ -232,7 +234,7 @@ class Coder:
         return (f"< {inner[0]}", *between, f">= {inner[-1]}")
 
     def codes(self, attributes: Mapping[str, Attribute]) -> Codes:
-        """Level of each row, -1 where missing; an unseen category is an error that names it."""
+        """Return the level of each row, -1 where missing; raise if a category is not in the table."""
         attribute = attributes[self.name]
         if is_tensor(attribute.values):
             return self._tensor_codes(attribute)  # type: ignore[no-any-return]
@@ -243,7 +245,7 @@ class Coder:
             out[present] = code_slices(values.astype(np.float64), self.table.astype(np.float64))
             return out
         if len(values) == 0:
-            return out  # a block where nothing is known says nothing about its type either
+            return out  # without any value the type of the column is unknown
         if values.dtype.kind != self.table.dtype.kind:
             raise ValueError(_unseen_message(self, values[:1]))
         position = np.searchsorted(self.table, values)
@@ -255,7 +257,7 @@ class Coder:
         return out
 
     def column(self, attributes: Mapping[str, Attribute]) -> Array:
-        """The numbers themselves, NaN where missing (continuous attributes only)."""
+        """Return the values of a continuous attribute, NaN where missing."""
         attribute = attributes[self.name]
         if is_tensor(attribute.values):
             values: Any = attribute.values
@@ -265,8 +267,8 @@ class Coder:
         return out
 
     def _tensor_codes(self, attribute: Attribute) -> Any:
-        """The same on a tensor, where it lives; the host waits once, to see if all were known."""
-        import torch  # there is a tensor, so it is installed
+        """Compute :meth:`codes` of a tensor on its device; the check for unseen categories waits for it."""
+        import torch  # a tensor was passed, so torch is installed
 
         values: Any = attribute.values
         missing: Any = attribute.missing
@@ -274,62 +276,61 @@ class Coder:
             edges = to_home(self.table.astype(np.float64), values.device)
             codes = torch.searchsorted(edges, values, right=True)
             return codes.masked_fill_(missing, -1)
-        text = attribute.dtype_kind == "b"  # booleans are the categories 'False' and 'True'
-        if (self.table.dtype.kind == "U") != text:
+        boolean = attribute.dtype_kind == "b"  # with the categories 'False' and 'True'
+        if (self.table.dtype.kind == "U") != boolean:
             if bool(missing.all()):
                 return torch.full(values.shape, -1, device=values.device)
             first = attribute.take(~missing).on_host().values[:1]
             raise ValueError(_unseen_message(self, first))
-        if text:
+        if boolean:
             known = self.table.tolist()
-            place = [known.index(v) if v in known else -1 for v in ("False", "True")]
-            codes = to_home(np.array(place), values.device)[values.long()]
+            code_of = [known.index(v) if v in known else -1 for v in ("False", "True")]
+            codes = to_home(np.array(code_of), values.device)[values.long()]
             unseen = (codes < 0) & ~missing
         else:
             table = to_home(self.table.astype(np.float64), values.device)
             codes = torch.searchsorted(table, values).clamp_(max=len(table) - 1)
             unseen = (table[codes] != values) & ~missing
         if bool(unseen.any()):
-            found = attribute.take(unseen).on_host().values
-            raise ValueError(_unseen_message(self, np.unique(found)))
+            new_values = attribute.take(unseen).on_host().values
+            raise ValueError(_unseen_message(self, np.unique(new_values)))
         return codes.masked_fill_(missing, -1)
 
 
 @dataclass(frozen=True)
 class CrossedCoder:
-    """Several attributes as one: a level is a combination seen in the pilot (intersectional S)."""
+    """Fixed rule that turns several attributes into one: a level is a combination of their levels."""
 
     parts: tuple[Coder, ...]
-    combinations: Codes  # (n_levels, n_parts)
+    combinations: Codes  # (n_levels, n_parts): codes of each combination
+    kind: Kind = "categorical"
 
     @classmethod
     def learn(cls, parts: Sequence[Coder], attributes: Mapping[str, Attribute]) -> CrossedCoder:
-        """Freeze the combinations that occur among rows with nothing missing."""
+        """Find the combinations that occur in rows without missing values."""
         codes = np.stack([part.codes(attributes) for part in parts], axis=1)
         complete = codes[(codes >= 0).all(axis=1)]
         return cls(tuple(parts), np.unique(complete, axis=0))
 
-    kind: Kind = "categorical"
-
     @property
     def name(self) -> str:
-        """Names of the parts, crossed."""
+        """Names of the attributes, joined by " x "."""
         return " x ".join(part.name for part in self.parts)
 
     @property
     def n_levels(self) -> int:
-        """Number of combinations seen."""
+        """Number of combinations."""
         return len(self.combinations)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Readable combinations."""
+        """Names of the combinations, for reports and warnings."""
         names = [part.labels for part in self.parts]
         rows = self.combinations
         return numbered([" & ".join(names[j][code] for j, code in enumerate(row)) for row in rows])
 
     def codes(self, attributes: Mapping[str, Attribute]) -> Codes:
-        """Combination of each row; -1 where any part is missing; an unseen one is an error."""
+        """Return the combination of each row, -1 where a value is missing; raise if one is unknown."""
         codes = np.stack([to_numpy(part.codes(attributes)) for part in self.parts], axis=1)
         out = np.full(len(codes), -1, dtype=np.intp)
         complete = (codes >= 0).all(axis=1)
@@ -352,36 +353,37 @@ class CrossedCoder:
 
 @dataclass(frozen=True)
 class Cells:
-    """On which rows must scores be independent of S? One cell per condition, then "rest".
+    """Cells of the criterion: sets of rows within which scores must be independent of S.
 
-    ``rule``: "all" (one cell), "class" (rows of class ``positive``), "target" (one cell per class
-    or slice of y), "strata" (one cell per stratum of the control features).
+    The rule is "all" (one cell of all rows), "class" (one cell, the rows of class ``positive``),
+    "target" (one cell per class or slice of y) or "strata" (one cell per stratum of the control
+    features). Rows in none of these cells form a further cell "rest", which is not constrained.
     """
 
     rule: Literal["all", "class", "target", "strata"]
-    names: tuple[str, ...]
-    positive: int = -1
-    strata: CrossedCoder | None = None
+    names: tuple[str, ...]  # of the constrained cells
+    positive: int = -1  # code of the positive class, for "class"
+    strata: CrossedCoder | None = None  # for "strata"
 
     @property
     def n_constrained(self) -> int:
-        """Cells that the criterion constrains."""
+        """Number of constrained cells."""
         return len(self.names)
 
     @property
     def n_groups(self) -> int:
-        """Cells that cover all rows: the constrained ones and, if any row is in none, "rest"."""
+        """Number of cells that cover all rows: the constrained ones, and "rest" if there is one."""
         return len(self.names) + (self.rule == "class")
 
     def assign(
         self, target_codes: Codes | None, control: Mapping[str, Attribute], n: int, home: Any = None
     ) -> Codes:
-        """Cell of each row; rows in no constrained cell get the last index ("rest").
+        """Return the cell of each row, (n,); rows of the cell "rest" get the last index.
 
-        Beside rows in a tensor ``home`` is the device of their codes.
+        ``home`` is the device of the codes if X is a tensor.
         """
         if self.rule == "all" and home is not None:
-            import torch  # there is a tensor, so it is installed
+            import torch  # X is a tensor, so torch is installed
 
             return torch.zeros(n, dtype=torch.int64, device=home)  # type: ignore[no-any-return]
         if self.rule == "all":
@@ -397,7 +399,7 @@ class Cells:
 
 
 def _row_keys(known: Codes, rows: Codes) -> tuple[Codes, Codes]:
-    """One integer per row of both tables, equal where the rows are; increasing along ``known``."""
+    """Return one integer per row of both tables, equal for equal rows and increasing along ``known``."""
     sizes = np.maximum(known.max(axis=0, initial=0), rows.max(axis=0, initial=0)) + 1
     if np.prod(sizes.astype(float)) < 2**62:
         dims = tuple(int(size) for size in sizes)
@@ -411,7 +413,7 @@ def _row_keys(known: Codes, rows: Codes) -> tuple[Codes, Codes]:
 
 
 def _labels(values: NDArray[np.generic]) -> tuple[str, ...]:
-    """Short texts of categories or edges: 3.0 reads "3"; more digits only to tell numbers apart."""
+    """Format categories or edges: 3.0 becomes "3"; more digits are used only for distinct texts."""
     if values.dtype.kind != "f":
         return tuple(map(str, values.tolist()))
     for digits in (6, 9, 12, 15):
@@ -422,7 +424,7 @@ def _labels(values: NDArray[np.generic]) -> tuple[str, ...]:
 
 
 def numbered(labels: Sequence[str]) -> tuple[str, ...]:
-    """The labels, with their numbers if two of them are the same text."""
+    """Append their numbers to the labels if two of them are equal."""
     if len(set(labels)) == len(labels):
         return tuple(labels)
     return tuple(f"{label} (#{i})" for i, label in enumerate(labels))

@@ -1,4 +1,4 @@
-"""Clean columns and rows: what the reader of inputs hands to the method."""
+"""Validated columns and rows: the input of the method."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan.method.linalg import Array, home_of, is_tensor, take, to_numpy
+from fairspan.method.linalg import Array, is_tensor, row_numbers, take, to_numpy
 
 if TYPE_CHECKING:
     from fairspan.method.codes import Coder
+
+__all__ = ["Attribute", "ClassLabels", "Codes", "Data", "Kind"]
 
 Kind = Literal["categorical", "continuous"]
 Codes = NDArray[np.intp]
@@ -19,51 +21,48 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Attribute:
-    """One clean column: float64 or unicode ``values``, and which entries are missing.
+    """A validated column.
 
-    ``dtype_kind`` remembers what the user gave ("b", "i", "f", "U"), for :func:`infer_kind`. Beside
-    rows in a tensor, numbers and booleans (as 0 and 1) are tensors too; text stays in an array.
+    If X is a tensor, numbers and booleans (as 0 and 1) are tensors too, and text is an array.
     """
 
     name: str
-    values: NDArray[np.generic]
-    missing: NDArray[np.bool_]
-    dtype_kind: str
+    values: NDArray[np.generic]  # (n,), float64 or text
+    missing: NDArray[np.bool_]  # (n,)
+    dtype_kind: str  # "b", "i", "f" or "U": the type that the user gave, for `infer_kind`
 
     def take(self, rows: NDArray[np.generic]) -> Attribute:
-        """Rows by index or mask."""
-        return Attribute(
-            self.name, take(self.values, rows), take(self.missing, rows), self.dtype_kind
-        )
+        """Select rows by index or mask."""
+        return replace(self, values=take(self.values, rows), missing=take(self.missing, rows))
 
     def as_given(self) -> NDArray[np.generic]:
-        """Values for a user's metric, of the type that was given; missing ones are NaN or empty text."""
+        """Return the values in the type that the user gave; missing ones are NaN or empty text."""
         if self.dtype_kind == "b" and not self.missing.any():
             return np.asarray(self.values == "True")
         if self.dtype_kind == "i" and not self.missing.any():
-            return self.values.astype(np.int64)  # as floats they would be read as measurements
+            return self.values.astype(np.int64)  # floats would be read as continuous
         if self.values.dtype.kind == "f":
             return np.where(self.missing, np.nan, self.values.astype(np.float64))
         return np.asarray(self.values)
 
     def on_host(self) -> Attribute:
-        """The same column in arrays."""
+        """Return the column with numpy arrays instead of tensors."""
         values, missing = to_numpy(self.values), to_numpy(self.missing)
         if self.dtype_kind == "b" and values.dtype.kind != "U":
             values = np.where(values > 0.0, "True", "False")
-        return Attribute(self.name, values, missing, self.dtype_kind)
+        return replace(self, values=values, missing=missing)
 
 
 @dataclass(frozen=True)
 class ClassLabels:
-    """Class labels as the user gave them, and the clean value of each.
+    """Class labels as the user gave them, with the validated value of each.
 
-    Codes follow the order of a coder's table, and so must ``classes_``: two ways to sort labels can
-    disagree.
+    ``classes_`` must have the order of a coder's table, because the codes have it. Sorting the user's
+    labels can give another order.
     """
 
-    values: NDArray[np.generic]  # clean values, sorted
-    given: NDArray[Any]  # the label of each clean value
+    values: NDArray[np.generic]  # (K,): validated values, sorted
+    given: NDArray[Any]  # (K,): the user's label of each
 
     @classmethod
     def of(cls, attribute: Attribute, y: NDArray[Any]) -> ClassLabels:
@@ -72,34 +71,34 @@ class ClassLabels:
         return cls(values, y[first])
 
     def in_order_of(self, coder: Coder) -> NDArray[Any]:
-        """Labels of the coder's categories: the label at place k has the code k."""
+        """Return the labels in the order of the coder's categories: the label at index k has the code k."""
         return np.asarray(self.given[np.searchsorted(self.values, coder.table)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Data:
-    """Clean training rows."""
+    """Validated rows."""
 
-    X: Array
+    X: Array  # (n, p)
     y: Attribute | None
-    classes: ClassLabels | None  # labels as they were given
+    classes: ClassLabels | None  # of a target with classes
     sensitive: dict[str, Attribute]
     control: dict[str, Attribute]
-    weights: Array | None
-    sensitive_columns: tuple[str, ...] = ()  # columns of X that held S or control features
-    index: np.ndarray | None = None  # places of these rows among those given, if not all are left
-    given: int | None = None  # how many were given, if not all are left
+    weights: Array | None  # (n,)
+    sensitive_columns: tuple[str, ...] = ()  # columns of X that were S or control features
+    index: NDArray[np.intp] | None = None  # of these rows in the user's table; None if all are used
+    given: int | None = None  # number of rows of the user's table; None if all are used
 
     @property
     def n(self) -> int:
         """Number of rows."""
         return len(self.X)
 
-    def take(self, rows: np.ndarray) -> Data:
-        """Rows by index or mask."""
+    def take(self, rows: NDArray[np.generic]) -> Data:
+        """Select rows by index or mask."""
         return replace(
             self,
-            index=take(_places(self.X) if self.index is None else self.index, rows),
+            index=take(row_numbers(self.X) if self.index is None else self.index, rows),
             X=take(self.X, rows),
             y=None if self.y is None else self.y.take(rows),
             sensitive={k: a.take(rows) for k, a in self.sensitive.items()},
@@ -108,7 +107,7 @@ class Data:
         )
 
     def on_host(self) -> Data:
-        """The same rows in arrays."""
+        """Return the rows with numpy arrays instead of tensors."""
         if not is_tensor(self.X):
             return self
         return replace(
@@ -120,12 +119,3 @@ class Data:
             control={k: a.on_host() for k, a in self.control.items()},
             weights=to_numpy(self.weights),
         )
-
-
-def _places(X: Any) -> Any:
-    """0, 1, 2, ...: one for each row."""
-    if not is_tensor(X):
-        return np.arange(len(X))
-    import torch  # there is a tensor, so it is installed
-
-    return torch.arange(len(X), device=home_of(X))

@@ -1,4 +1,8 @@
-"""Linear heads on the scores ``Pi(x) = E'(psi(x) - mu)``, from 2d x 2d moments (METHOD 7, 9)."""
+"""Linear heads on the scores ``Pi(x) = E'(psi(x) - mu)``, and the search on the dial (METHOD 7, 9).
+
+All models of a path lie in one space of 2d functions B. A model is given by coefficients C on B (its
+basis is E = BC) and a head, so everything here needs only the small moments of B.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ from fairspan.method.subspaces import PrincipalPair, blend, dial_angles
 __all__ = [
     "PathMoments",
     "correlation_dial",
+    "line_head",
+    "line_keep",
     "multiple_correlation",
     "on_basis",
     "ridge_head",
@@ -21,33 +27,34 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PathMoments:
-    """Everything a model on the path needs: all of them lie in ``span[P_F G, G]``, which B spans.
+    """Moments of the functions B, whose span ``span[P_F G, G]`` contains all models of the path.
 
-    With more than one code B has further columns, for separate limits. One small moment matrix, so a
-    whole path costs what one model costs. ``blocks`` are aligned with the certificate's blocks:
-    covariance of B in the cell, and of B with the codes.
+    B has 2d columns, and some more for separate limits if there are several codes. The moments are
+    small, so a whole path costs as much as one model. ``block_cov`` and ``block_delta`` have one entry
+    per block of the certificate.
     """
 
     gram: Array  # B'B: RKHS inner products
     cov: Array  # B'Sig B
     cov_target: Array  # B'Cov(psi, y), (2d, outputs)
-    first: Array  # B'(psi(first row) - mu)
-    block_cov: tuple[Array, ...]
-    block_delta: tuple[Array, ...]
+    first: Array  # B'(psi(first row) - mu), (2d,)
+    block_cov: tuple[Array, ...]  # covariance of B in the cell
+    block_delta: tuple[Array, ...]  # covariance of B with the codes in the cell
 
 
 def ridge_head(path: PathMoments, C: Array, eta_y: float) -> Array:
-    """``beta = (E'(Sig + eta_y I)E)^-1 E'Cov(psi, y)``: the penalised loss over the model space.
+    """Minimise the penalised squared error: ``beta = (E'(Sig + eta_y I)E)^-1 E'Cov(psi, y)``, E = BC.
 
-    Fairness 0 is kernel ridge regression in both geometries; fairness 1 is constrained kernel ridge
-    in the correlation geometry. ``eta_y = 0`` is least squares, the paper's head.
+    At fairness 0 this is kernel ridge regression in both geometries. At fairness 1 it is constrained
+    kernel ridge regression, in the correlation geometry. ``eta_y = 0`` is least squares, the paper's
+    head. C has shape (2d, k), beta (k, outputs).
     """
     if 0 in (C.shape[1], path.cov_target.shape[1]):
         return np.zeros((C.shape[1], path.cov_target.shape[1]))
     normal = C.T @ (path.cov + eta_y * path.gram) @ C
-    if len(normal) == 1:  # the usual case, met a hundred times along a path
+    if len(normal) == 1:  # the usual case, computed a hundred times along a path
         scale = normal[0, 0] if normal[0, 0] > 0.0 else np.inf
         return np.asarray(C.T @ path.cov_target / scale)
     beta, *_ = scipy.linalg.lstsq(normal, C.T @ path.cov_target, cond=1e-14)
@@ -55,9 +62,9 @@ def ridge_head(path: PathMoments, C: Array, eta_y: float) -> Array:
 
 
 def multiple_correlation(cov: Array, delta: Array, w: Array) -> float:
-    """Largest, over the columns of w, multiple correlation of a function with a block's codes.
+    """Compute the multiple correlation with the codes of a block: the largest over the columns of w.
 
-    ``R_cj = |Delta'w| / sqrt(w'Sig_c w)``; a function constant in the cell has none (0).
+    ``R_cj = |Delta'w| / sqrt(w'Sig_c w)``, and 0 if the function is constant in the cell.
     """
     variance = np.einsum("ij,ij->j", w, cov @ w)
     explained = ((delta.T @ w) ** 2).sum(axis=0)
@@ -68,7 +75,7 @@ def multiple_correlation(cov: Array, delta: Array, w: Array) -> float:
 
 
 def on_basis(path: PathMoments, C: Array) -> Array:
-    """Coefficients on [fair, removed] as coefficients on all of B, which may have more columns."""
+    """Pad coefficients on [fair, removed], (2d, k), with zeros for the further columns of B."""
     return np.pad(C, ((0, len(path.cov) - len(C)), (0, 0)))
 
 
@@ -79,10 +86,10 @@ def correlation_dial(
     blocks: list[int],
     limit: float,
 ) -> tuple[float, float]:
-    """Place on the angle scale whose score keeps ``limit``, and its ``R = max_{c,j} R_cj``.
+    """Find the smallest fairness at which ``R = max_{c,j} R_cj`` is at most ``limit``; return it and R.
 
-    ``head`` gives the fitted score's coefficients on the columns of C. (``sin a = v/rho`` is wrong:
-    asked .05, it gave .086.)
+    ``head`` computes the coefficients of the fitted score on the columns of C, and ``blocks`` are the
+    indices of the constrained blocks. The formula ``sin a = v/rho`` is wrong: for .05 it gave .086.
     """
 
     def worst(fairness: float) -> float:
@@ -97,10 +104,10 @@ def correlation_dial(
 
 
 def line_head(path: PathMoments, d: int, fairness: float) -> Array:
-    """Posterior mean under METHOD 9's prior on all of F: coefficients on B, (2d, outputs).
+    """Compute the posterior mean ``P_F g + (1-t)(I-P_F) g`` of METHOD 9's prior on all of F.
 
-    ``P_F g + (1-t)(I-P_F) g``, one t per output. B is orthonormal in the correlation geometry, so
-    ``B'Cov(psi, y)`` are the coordinates of g there.
+    There is one t per output. Since B is orthonormal in the correlation geometry, the coordinates of g
+    are ``B'Cov(psi, y)``. Returns coefficients on B, of shape (2d, outputs).
     """
     g = path.cov_target.copy()
     fair, removed = np.linalg.norm(g[:d], axis=0), np.linalg.norm(g[d:], axis=0)
@@ -109,25 +116,25 @@ def line_head(path: PathMoments, d: int, fairness: float) -> Array:
 
 
 def line_keep(fair: Array, removed: Array, fairness: float) -> Array:
-    """``1 - t = tan((1-fairness) theta)/tan(theta)``, theta the angle of functions to F.
+    """Compute ``1 - t = tan((1-fairness) theta)/tan(theta)``, with theta the angle of a function to F.
 
-    Given by the lengths of their fair and their removed parts.
+    ``fair`` and ``removed``, of shape (outputs,), are the lengths of its parts inside and outside F.
     """
     theta = np.arctan2(removed, fair)
     keep = np.full(len(theta), 1.0 - fairness)
     wide = theta >= 1e-8
     keep[wide] = np.tan((1.0 - fairness) * theta[wide]) / np.tan(theta[wide])
-    keep[np.cos(theta) <= 1e-7] = float(fairness == 0.0)  # no fair part: all or nothing
+    keep[np.cos(theta) <= 1e-7] = float(fairness == 0.0)  # without a fair part t is 0 or 1
     return keep
 
 
 def smallest_fairness(
     worst: Callable[[float], float], limit: float, n_scan: int = 201, tol: float = 1e-14
 ) -> tuple[float, float]:
-    """Smallest fairness that stays within ``limit`` on all of [fairness, 1]; and ``worst`` there.
+    """Find the smallest fairness f with ``worst <= limit`` on all of [f, 1]; return f and ``worst(f)``.
 
-    By scanning down from 1 to the first violation and bisecting that bracket. If even fairness 1
-    exceeds the limit, that is what comes back.
+    Scan ``n_scan`` values down from 1 to the first violation, then bisect. If ``worst(1)`` exceeds the
+    limit, f is 1.
     """
     at_one = worst(1.0)
     if at_one > limit:

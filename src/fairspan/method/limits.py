@@ -1,26 +1,27 @@
-"""A separate limit on the correlation with every protected attribute (METHOD 6): pure functions.
+"""Separate limits on the correlation with each protected attribute (METHOD 6).
 
-The coordinates make the metric R the identity, so that the penalised squared error of a function w is
-a constant plus ``|w - g|^2``, with g the unconstrained function. Block b (an attribute in a cell)
-limits the multiple correlation by v_b, ``|Delta_b'w| <= v_b sqrt(w'Sig_b w)``, which is
+In coordinates in which the metric R is the identity, the penalised squared error of a function w is a
+constant plus ``|w - g|^2``, where g is the unconstrained function. A block b (an attribute in a cell)
+limits the multiple correlation to v_b, ``|Delta_b'w| <= v_b sqrt(w'Sig_b w)``, which is
 
     w'Q_b w <= 0,   Q_b = Delta_b Delta_b' / v_b^2 - Sig_b.
 
-Q_b is indefinite, so the problem is not convex. Its dual is: for ``nu >= 0`` with
-``H = I + sum_b nu_b Q_b`` positive definite, every function within the limits has
+Q_b is indefinite, so the problem is not convex, but its dual is. For ``nu >= 0`` such that
+``H = I + sum_b nu_b Q_b`` is positive definite, every function w within the limits satisfies
 
     |w - g|^2 >= |w - g|^2 + sum_b nu_b w'Q_b w >= |g|^2 - g'H^-1 g.
 
-If ``w = H^-1 g`` keeps the limits and ``nu_b w'Q_b w = 0`` for all b, both sides are equal: no function
-within the limits has a lower error. Without a ridge penalty, in one cell, such nu exist whenever a part
-of g is uncorrelated with the limited attributes. With a ridge penalty or several cells they need not
-exist, but rarely do not (technical note, section 3).
+If ``w = H^-1 g`` is within the limits and ``nu_b w'Q_b w = 0`` for all b, both sides are equal, and no
+function within the limits has a lower error. Without a ridge penalty and in one cell, such nu exist if a
+part of g is uncorrelated with the limited attributes. With a ridge penalty or several cells they
+nearly always exist, but not always (technical note, section 3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.linalg
@@ -32,28 +33,29 @@ from fairspan.method.linalg import Array
 
 __all__ = ["Limited", "keep_limits"]
 
-# A limit up to this is treated as 0: Q_b would lose Sig_b to rounding.
+# A limit up to this is treated as 0, because rounding in Q_b would hide Sig_b.
 _ZERO_LIMIT = 1e-6
-# Largest excess over a limit, and largest gap (a share of |g|^2) that counts as none.
+# Largest excess over a limit, and largest gap (as a share of |g|^2), that is counted as rounding.
 _EXACT = 1e-9
-# A gap above this is worth a warning.
+# Warn of a gap above this.
 _WARN_GAP = 1e-6
-# A function this short, as a share of g, is rounding: only the zero function keeps the limits.
+# A function shorter than this share of |g| is rounding: only the zero function is within the limits.
 _NOTHING = 1e-7
-# Weights of log det H, as shares of |g|^2. They keep the first steps away from a singular H.
+# Weights of the barrier log det H, as shares of |g|^2. They keep the first steps away from a singular H.
 _BARRIERS = (1e-2, 1e-5, 0.0)
 _MAX_STEPS = 100
 _SMALLEST_STEP = 1e-6
 _RESIDUAL = 1e-14
 
 
-class Limited(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Limited:
     """The function within separate limits, in coordinates in which R is the identity."""
 
-    function: Array  # (m,); zero if only the zero function keeps the limits
-    multipliers: Array  # nu_b / v_b^2 of the lower bound; infinite for a limit of 0
-    correlations: Array  # multiple correlation of the function with every block
-    gap: float  # squared distance to g, at the best scale, above its lower bound; a share of |g|^2
+    function: Array  # (m,); zero if only the zero function is within the limits
+    multipliers: Array  # (blocks,): nu_b / v_b^2 of the lower bound; infinite for a limit of 0
+    correlations: Array  # (blocks,): multiple correlation of the function with each block
+    gap: float  # squared distance to g, at the best scale, minus its lower bound; a share of |g|^2
 
 
 def keep_limits(
@@ -62,8 +64,8 @@ def keep_limits(
     """Find the function nearest to g whose multiple correlation with every block is within its limit.
 
     ``gap`` is 0 up to rounding if the multipliers prove that no function within the limits is nearer
-    to g. Otherwise a local search gives the function, ``gap`` says how much nearer another one could
-    be, and a warning says so. The limits are kept in both cases.
+    to g. Otherwise the function is that of a local search, ``gap`` bounds how much nearer another one
+    could be, and a warning is given. The function is within the limits in both cases.
 
     Parameters
     ----------
@@ -74,11 +76,11 @@ def keep_limits(
     covs : sequence of ndarray of shape (m, m)
         Covariance of the basis in the cell of each block.
     limits : sequence of float
-        Largest multiple correlation with each block; 0 removes it, 1 is no limit.
+        Largest multiple correlation with each block: 0 removes the block, 1 is no limit.
     """
     v = np.asarray(limits, dtype=np.float64)
     multipliers = np.where(v <= _ZERO_LIMIT, np.inf, 0.0)
-    # A limit of 0 has no multiplier: leave out the functions that correlate with its block.
+    # For limits of 0, restrict the problem to functions that are uncorrelated with their blocks.
     Z = _uncorrelated(
         [d for d, limit in zip(deltas, v, strict=True) if limit <= _ZERO_LIMIT], len(g)
     )
@@ -87,10 +89,10 @@ def keep_limits(
     if np.linalg.norm(start) > _NOTHING * np.linalg.norm(g):
         codes = [Z.T @ deltas[b] / v[b] for b in bounded]
         inside = [Z.T @ covs[b] @ Z for b in bounded]
-        found, nu, gap = _nearest(start, codes, inside, v[bounded])
+        nearest, nu, gap = _nearest(start, codes, inside, v[bounded])
         gap *= float(start @ start) / float(g @ g)
         multipliers[bounded] = nu / v[bounded] ** 2
-        w = Z @ found
+        w = Z @ nearest
     if np.linalg.norm(w) <= _NOTHING * np.linalg.norm(g):
         w = np.zeros(len(g))
     if gap > _WARN_GAP:
@@ -102,11 +104,11 @@ def keep_limits(
         )
     pairs = zip(covs, deltas, strict=True)
     reached = np.array([multiple_correlation(cov, delta, w[:, None]) for cov, delta in pairs])
-    return Limited(w, multipliers, reached, gap)
+    return Limited(function=w, multipliers=multipliers, correlations=reached, gap=gap)
 
 
 def _uncorrelated(deltas: list[Array], m: int) -> Array:
-    """Orthonormal basis of the functions without covariance with the codes of some blocks."""
+    """Compute an orthonormal basis of the functions that are uncorrelated with the codes of some blocks."""
     if not deltas:
         return np.eye(m)
     codes = np.concatenate(deltas, axis=1)
@@ -116,21 +118,22 @@ def _uncorrelated(deltas: list[Array], m: int) -> Array:
 def _nearest(
     g: Array, codes: list[Array], covs: list[Array], limits: Array
 ) -> tuple[Array, Array, float]:
-    """Function, multipliers nu and gap for positive limits; ``codes`` are ``Delta_b / v_b``."""
+    """Compute function, multipliers nu and gap for positive limits; ``codes`` are ``Delta_b / v_b``."""
     if not codes:
         return g, np.zeros(0), 0.0
     Q = np.stack([code @ code.T - cov for code, cov in zip(codes, covs, strict=True)])
     spread = np.array([np.linalg.norm(cov, 2) for cov in covs])
-    # For small limits the multipliers are proportional to them. With these, H is positive definite.
+    # Start with multipliers proportional to the limits, as for small limits; H is positive definite.
     nu = 0.5 * limits / (len(Q) * np.where(spread > 0.0, spread, 1.0))
-    w, nu = _maximise_bound(g, Q, nu)
+    w, total = g, float(g @ g)
+    for barrier in _BARRIERS:  # maximise the lower bound |g|^2 - g'H^-1 g
+        w, nu = _newton(g, Q, nu, barrier * total)
     if np.linalg.norm(w) <= _NOTHING * np.linalg.norm(g):
         return w, nu, 0.0
-    total = float(g @ g)
     bound = total - float(g @ w)
 
     def gap(f: Array) -> float:
-        # A limit on a correlation does not depend on the scale, so take the best one.
+        # Correlations do not depend on the scale of f, so take the best scale.
         explained = float(g @ f) ** 2 / float(f @ f) if f.any() else 0.0
         return max(total - explained - bound, 0.0) / total
 
@@ -148,19 +151,20 @@ def _nearest(
     return best, nu, gap(best)
 
 
-class _Point(NamedTuple):
-    """Multipliers with what a Newton step needs."""
+@dataclass(frozen=True, kw_only=True)
+class _Point:
+    """The objective and its derivatives at multipliers nu."""
 
     nu: Array
     w: Array  # H^-1 g
     value: float  # g'H^-1 g - weight log det H, which is minimised
-    rows: Array  # (k, .): the second derivative of the value is rows @ rows.T
-    target: Array  # (.): the downward slope of the value is rows @ target
+    rows: Array  # (blocks, .): the second derivative of the value is rows @ rows.T
+    target: Array  # (.,): minus the gradient of the value is rows @ target
     residual: float  # largest violation of the conditions of optimality, as a share of |w|^2
 
 
 def _point(g: Array, Q: Array, nu: Array, weight: float) -> _Point | None:
-    """Evaluate multipliers; None if H is not positive definite."""
+    """Evaluate the objective at nu; None if H is not positive definite."""
     eye = np.eye(len(g))
     try:
         L = np.linalg.cholesky(eye + np.tensordot(nu, Q, 1))
@@ -178,15 +182,7 @@ def _point(g: Array, Q: Array, nu: Array, weight: float) -> _Point | None:
     down = rows @ target
     violation = np.where(nu > 0.0, np.abs(down), np.maximum(down, 0.0))
     residual = float(violation.max()) / max(float(w @ w), 1e-300)
-    return _Point(nu, w, value, rows, target, residual)
-
-
-def _maximise_bound(g: Array, Q: Array, nu: Array) -> tuple[Array, Array]:
-    """Maximise the lower bound ``|g|^2 - g'H^-1 g`` over ``nu >= 0``; return ``H^-1 g`` and nu."""
-    w = g
-    for barrier in _BARRIERS:
-        w, nu = _newton(g, Q, nu, barrier * float(g @ g))
-    return w, nu
+    return _Point(nu=nu, w=w, value=value, rows=rows, target=target, residual=residual)
 
 
 def _newton(g: Array, Q: Array, nu: Array, weight: float) -> tuple[Array, Array]:
@@ -225,7 +221,7 @@ def _line_search(
         new = _point(g, Q, point.nu + t * step, weight)
         if new is not None and new.value < point.value - 1e-4 * t * gain:
             return new
-        # Near the optimum the value changes by less than its rounding; the residual still tells.
+        # Near the optimum the value changes by less than its rounding, so compare residuals.
         if new is not None and t == 1.0 and new.residual < 0.5 * point.residual:
             return new
         t /= 2.0
@@ -233,20 +229,26 @@ def _line_search(
 
 
 def _local_searches(g: Array, Q: Array, w: Array, nu: Array) -> list[Array]:
-    """Search for functions within the limits if the multipliers do not give one.
+    """Search for functions within the limits if ``H^-1 g`` is not one of them.
 
-    ``H = I + M`` is then singular but for rounding. With its null vector z of unit length, ``w + l z``
-    has the Lagrangian of w for every l. At an optimum without a gap M gives 0; start near it, with
-    ``l^2 = w'M w``, on both sides.
+    ``H = I + M`` is then singular up to rounding. If z is its null vector of unit length, ``w + l z`` has
+    the same Lagrangian as w for every l. At an optimum without a gap its form in M is 0. So start where
+    that is nearly so, at ``l^2 = w'M w``, with both signs of l.
     """
     M = np.tensordot(nu, Q, 1)
     z = scipy.linalg.eigh(M, subset_by_index=(0, 0))[1][:, 0]
     z = z * np.sqrt(max(float(w @ M @ w), 0.0))
     limits = {"type": "ineq", "fun": lambda f: -(Q @ f @ f), "jac": lambda f: -2.0 * (Q @ f)}
-    return [
-        scipy.optimize.minimize(
-            lambda f: (float((f - g) @ (f - g)), 2.0 * (f - g)), start, jac=True,
-            method="SLSQP", constraints=[limits], options={"maxiter": 500, "ftol": 1e-14},
-        ).x
-        for start in (w + z, w - z)
-    ]  # fmt: skip
+
+    def distance(f: Array) -> tuple[float, Array]:
+        return float((f - g) @ (f - g)), 2.0 * (f - g)
+
+    search = partial(
+        scipy.optimize.minimize,
+        distance,
+        jac=True,
+        method="SLSQP",
+        constraints=[limits],
+        options={"maxiter": 500, "ftol": 1e-14},
+    )
+    return [search(start).x for start in (w + z, w - z)]

@@ -1,4 +1,4 @@
-"""Linear algebra on arrays, and conversions between numpy arrays and torch tensors."""
+"""Linear algebra on numpy arrays, conversions between arrays and torch tensors, and an integer hash."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ __all__ = [
     "cholesky_factor",
     "home_of",
     "is_tensor",
+    "mirror_upper",
     "mix",
     "orthonormal_columns",
     "psd_eigh",
+    "row_numbers",
     "take",
     "to_float64",
     "to_home",
@@ -30,35 +32,35 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-
-# A Cholesky pivot lost to rounding is at most about D * eps * trace / D; start there.
+# Rounding makes a Cholesky pivot smaller by at most about eps * trace, so start with a jitter of that size.
 _JITTER_START = 10.0 * np.finfo(np.float64).eps
 _JITTER_STOP = 1e-6
 
 
 def psd_eigh(matrix: Array) -> tuple[Array, Array]:
-    """Eigenvalues (descending) and eigenvectors of a symmetric matrix."""
+    """Compute the eigenvalues, in descending order, and eigenvectors of a symmetric matrix."""
     values, vectors = scipy.linalg.eigh(matrix, driver="evd", check_finite=False)
     return values[::-1].copy(), vectors[:, ::-1].copy()
 
 
-def cholesky_factor(matrix: Array, what: str) -> tuple[Array, float]:
-    """Lower factor of a positive definite matrix, and the jitter it needed (0.0 as a rule).
+def cholesky_factor(matrix: Array, name: str) -> tuple[Array, float]:
+    """Compute the lower Cholesky factor of a matrix, and the jitter added to its diagonal (usually 0.0).
 
-    ``what`` names the matrix in the warning: a rescue is never silent.
+    Jitter is added, with a warning, if the matrix is not positive definite in floating point. ``name``
+    is the name of the matrix in messages.
     """
     scale = float(np.trace(matrix)) / len(matrix)
     jitter = 0.0
     while True:
         shifted = matrix if jitter == 0.0 else matrix + jitter * np.eye(len(matrix))
         try:
-            # Symmetric, and LAPACK's order: the transpose needs no copy by columns.
+            # The matrix is symmetric, and its transpose has LAPACK's memory order, which saves a copy.
             factor = scipy.linalg.cholesky(shifted.T, lower=True, check_finite=False)
         except np.linalg.LinAlgError:
             jitter = max(_JITTER_START * scale, 10.0 * jitter)
             if not np.isfinite(jitter) or jitter > _JITTER_STOP * scale or scale <= 0.0:
                 msg = (
-                    f"{what} is not positive definite (mean diagonal {scale:.3g}) and stays so "
+                    f"{name} is not positive definite (mean diagonal {scale:.3g}) and stays so "
                     f"after adding {jitter:.3g}. Raise `alpha` or `eta`, or check X for extreme "
                     f"values."
                 )
@@ -66,7 +68,7 @@ def cholesky_factor(matrix: Array, what: str) -> tuple[Array, float]:
             continue
         if jitter > 0.0:
             warn_user(
-                f"{what} was not positive definite in floating point; added {jitter:.3g} to its "
+                f"{name} was not positive definite in floating point; added {jitter:.3g} to its "
                 f"diagonal ({jitter / scale:.1g} of its mean). Raise `alpha` or `eta` to avoid it.",
                 NumericalWarning,
             )
@@ -74,7 +76,7 @@ def cholesky_factor(matrix: Array, what: str) -> tuple[Array, float]:
 
 
 def mirror_upper(matrix: Array, size: int = 256) -> None:
-    """Write the upper triangle onto the lower one, in place, by tiles that stay in cache."""
+    """Copy the upper triangle to the lower one, in place, in tiles that fit in the processor's cache."""
     for start in range(0, len(matrix), size):
         stop = start + size
         tile = matrix[start:stop, start:stop]
@@ -84,7 +86,7 @@ def mirror_upper(matrix: Array, size: int = 256) -> None:
 
 
 def orthonormal_columns(columns: Array, tol: float = 1e-10) -> Array:
-    """Orthonormal basis of the column span; singular values below ``tol`` of the largest are cut."""
+    """Compute an orthonormal basis of the column span; drop singular values below ``tol`` of the largest."""
     if columns.shape[1] == 0:
         return columns
     left, singular, _ = scipy.linalg.svd(columns, full_matrices=False, check_finite=False)
@@ -95,35 +97,34 @@ def orthonormal_columns(columns: Array, tol: float = 1e-10) -> Array:
 
 @dataclass(frozen=True)
 class Tridiagonal:
-    """``M = Q T Q'`` with T tridiagonal: every shifted system ``(M + eta I) x = b`` in O(D).
+    """Tridiagonal form ``M = Q T Q'`` of a symmetric matrix, for many systems ``(M + eta I) x = b``.
 
-    One reduction costs 2.5 times less than the eigendecomposition and serves every ridge of a
-    grid: the solves below are tridiagonal, and the eigenvalues (for degrees of freedom) come from
-    T alone.
+    The reduction costs 2.5 times less than an eigendecomposition and serves every ridge of a grid: each
+    system then takes O(D), and the eigenvalues (for degrees of freedom) need only T.
     """
 
-    diagonal: Array
-    off_diagonal: Array
-    _reflectors: Array
-    _tau: Array
+    diagonal: Array  # of T, (D,)
+    off_diagonal: Array  # of T, (D - 1,)
+    _reflectors: Array  # Q as Householder vectors
+    _tau: Array  # and their factors
 
     @classmethod
     def of(cls, matrix: Array) -> Tridiagonal:
-        """Reduce a symmetric matrix (its lower triangle is read)."""
+        """Reduce a symmetric matrix; only its lower triangle is used."""
         size = len(matrix)
         if size == 1:
             return cls(matrix[0].copy(), np.empty(0), np.empty((0, 0)), np.empty(0))
         reflectors, diagonal, off_diagonal, tau, info = lapack.dsytrd(
             matrix, lower=1, lwork=64 * size
         )
-        if info != 0:  # pragma: no cover - of arguments it cannot take, which we do not give
+        if info != 0:  # pragma: no cover - only for invalid arguments
             msg = f"LAPACK dsytrd failed with info={info}"
             raise ValueError(msg)
-        # dsytrd keeps Q as Householder vectors below the subdiagonal: those of a QR on rows 1..D-1.
+        # dsytrd returns Q as Householder vectors below the subdiagonal, as a QR of rows 1..D-1 does.
         return cls(diagonal, off_diagonal, np.asfortranarray(reflectors[1:, :-1]), tau)
 
     def eigenvalues(self) -> Array:
-        """Eigenvalues of M, ascending; negative rounding is set to zero (M is a covariance)."""
+        """Compute the eigenvalues of a covariance M, ascending; negative rounding errors are set to zero."""
         if len(self.diagonal) == 1:
             return np.maximum(self.diagonal, 0.0)
         values = scipy.linalg.eigvalsh_tridiagonal(
@@ -132,20 +133,20 @@ class Tridiagonal:
         return np.asarray(np.maximum(values, 0.0))
 
     def rotate(self, columns: Array) -> Array:
-        """``Q' B``: the right-hand sides in the coordinates of T."""
+        """Compute ``Q' B``: right-hand sides in the coordinates of T."""
         return self._apply(columns, "T")
 
     def rotate_back(self, columns: Array) -> Array:
-        """``Q B``: from the coordinates of T to the original ones."""
+        """Compute ``Q B``: from the coordinates of T to the original ones."""
         return self._apply(columns, "N")
 
     def solve_rotated(self, rotated: Array, eta: float) -> Array:
-        """``(T + eta I)^-1 B`` for right-hand sides already in the coordinates of T."""
+        """Compute ``(T + eta I)^-1 B`` for right-hand sides in the coordinates of T."""
         if len(self.diagonal) == 1:
             return np.asarray(rotated / (self.diagonal + eta), dtype=np.float64)
         _, _, solution, info = lapack.dptsv(self.diagonal + eta, self.off_diagonal, rotated)
         if info != 0:
-            # The shift is below rounding: a pivot came out negative. Indefinite solver, same system.
+            # eta is below rounding and a pivot is negative: use a solver for indefinite systems.
             bands = np.zeros((3, len(self.diagonal)))
             bands[0, 1:] = self.off_diagonal
             bands[1] = self.diagonal + eta
@@ -161,38 +162,33 @@ class Tridiagonal:
         product, _, info = lapack.dormqr(
             "L", trans, self._reflectors, self._tau, tail, lwork=64 * max(1, tail.shape[1])
         )
-        if info != 0:  # pragma: no cover - of arguments it cannot take, which we do not give
+        if info != 0:  # pragma: no cover - only for invalid arguments
             msg = f"LAPACK dormqr failed with info={info}"
             raise ValueError(msg)
         out[1:] = product
         return out
 
 
-# Steele, Lea, Flood (2014): the finaliser of SplitMix64, in two's complement.
-_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
-_FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
-
-
-def is_tensor(obj: Any) -> bool:
-    """Is it a torch tensor? torch is not imported to find out."""
+def is_tensor(obj: object) -> bool:
+    """Return whether the object is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(obj, torch.Tensor)
 
 
 def to_numpy(obj: Any) -> Any:
-    """Tensors as arrays in host memory; everything else as it is."""
+    """Convert a tensor to a numpy array; return any other object unchanged."""
     return obj.detach().cpu().numpy() if is_tensor(obj) else obj
 
 
 def to_float64(tensor: Any) -> Any:
-    """A float64 array of its own, whatever the tensor computes in."""
+    """Convert a tensor of any precision to a new float64 array."""
     return np.array(tensor.detach().cpu().numpy(), dtype=np.float64)
 
 
 def home_of(X: Any) -> Any:
-    """The device on which the float64 numbers and codes beside a tensor live; None for arrays.
+    """Return the device for the float64 numbers and codes that belong to rows X; None if X is an array.
 
-    Its own, but for Apple's, which have no float64: beside those the processor keeps them.
+    This is the device of X, or the CPU if X is on an Apple GPU ("mps"), which has no float64.
     """
     if not is_tensor(X):
         return None
@@ -200,35 +196,49 @@ def home_of(X: Any) -> Any:
 
 
 def to_home(values: Any, home: Any) -> Any:
-    """Array or tensor as a tensor at home; as it is where there are no tensors (None)."""
+    """Convert an array or tensor to a tensor on the device ``home``; return it unchanged if that is None."""
     if home is None:
         return values
-    import torch  # there is a tensor, so it is installed
+    import torch  # a tensor was passed, so torch is installed
 
     if isinstance(values, np.ndarray) and not values.flags.writeable:
-        values = values.copy()  # torch would share the memory, and warns of what could come of it
+        values = values.copy()  # torch would share the memory and warn that it is read-only
     return torch.as_tensor(values, device=home)
 
 
+def row_numbers(X: Any) -> Any:
+    """Return 0, 1, ..., n - 1 for the n rows of X: an array, or a tensor on the device of :func:`home_of`."""
+    if not is_tensor(X):
+        return np.arange(len(X), dtype=np.int64)
+    import torch  # a tensor was passed, so torch is installed
+
+    return torch.arange(len(X), device=home_of(X))
+
+
 def take(values: Any, rows: Any) -> Any:
-    """Rows of an array or a tensor, by numbers or mask in an array or a tensor."""
+    """Select rows of an array or a tensor, by indices, a mask (either kind) or a slice."""
     if not is_tensor(values):
         return values[to_numpy(rows)]
     return values[rows if isinstance(rows, slice) else to_home(rows, values.device)]
 
 
-def mix(places: Any, seed: int = 0) -> Any:
-    """A hash of 64-bit integers with values from 0 to 2^63 - 1, for arrays and tensors alike.
+# Constants of SplitMix64 (Steele, Lea, Flood 2014) in two's complement.
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
 
-    It depends on nothing but the integer and the seed, so that folds and samples are the same however
-    rows are cut into blocks, and wherever they are computed.
+
+def mix(integers: Any, seed: int = 0) -> Any:
+    """Hash an array or a tensor of 64-bit integers to values from 0 to 2^63 - 1 (SplitMix64).
+
+    A hash depends only on the integer and the seed. So folds and samples do not depend on how rows are
+    divided into blocks, nor on the device.
     """
-    z = places + (((seed + 1) * _GOLDEN + 2**63) % 2**64 - 2**63)  # as a signed number
+    z = integers + (((seed + 1) * _GOLDEN + 2**63) % 2**64 - 2**63)  # as a signed integer
     z = (z ^ _shift(z, 30)) * _FIRST
     z = (z ^ _shift(z, 27)) * _SECOND
     return (z ^ _shift(z, 31)) & (2**63 - 1)
 
 
 def _shift(z: Any, bits: int) -> Any:
-    """Logical shift to the right, which signed integers do not have."""
+    """Shift bits to the right and fill with zeros; ``>>`` of signed integers fills with the sign."""
     return (z >> bits) & (2 ** (64 - bits) - 1)

@@ -1,10 +1,10 @@
-"""Moments: all the data the method needs, in a form that merges exactly (METHOD 2).
+"""Moments of the feature columns: sufficient statistics that merge exactly (METHOD 2).
 
-Rows fall into groups (cell, fold). Per group: weight, mean and centred second moment of the
-columns; per group and level of every coded variable its weight and mean; per group and numeric
-variable its centred square and its centred product with the columns. Blocks, files, workers, folds
-and ``partial_fit`` are one mechanism: everything centred is merged with the pairwise update
-``M = M_a + M_b + delta delta' T_a T_b / T`` (Chan, Golub, LeVeque 1983).
+A group is the set of rows in one cell and one fold. The moments are, per group: the weight, mean and
+centred second moment of the columns; for every level of a coded variable its weight and the mean of the
+columns; for every numeric variable its centred square and its centred product with the columns. All of
+them merge with ``M = M_a + M_b + delta delta' T_a T_b / T`` (Chan, Golub, LeVeque 1983), so blocks,
+files, workers, folds and ``partial_fit`` use the same code.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
 from fairspan.method.row_sketch import RowSketch
 
-__all__ = ["ColumnStats", "LevelStats", "Moments", "Pooled", "merge_mean"]
+__all__ = ["ColumnStats", "LevelStats", "Moments", "Pooled", "kish", "merge_mean"]
 
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LevelStats:
-    """One coded variable on pooled rows: per level weight, sum of squared weights, rows, mean."""
+    """Statistics of each level of one coded variable, on pooled rows."""
 
-    weight: Array
-    weight2: Array
-    rows: Integers
-    mean: Array  # (levels, D)
+    weight: Array  # (levels,): sum of weights
+    weight2: Array  # (levels,): sum of squared weights
+    rows: Integers  # (levels,): number of rows
+    mean: Array  # (levels, D): mean of the columns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ColumnStats:
-    """One numeric variable v on the pooled rows where it is present."""
+    """Statistics of one numeric variable v, on the pooled rows in which it is not missing."""
 
     weight: float
     weight2: float
@@ -48,114 +48,124 @@ class ColumnStats:
     cross: Array  # sum w (v - mean) (columns - mean), (D,)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pooled:
-    """Moments of a set of groups taken together."""
+    """Moments of several groups taken together."""
 
     weight: float
-    weight2: float
+    weight2: float  # sum of squared weights
     rows: int
-    mean: Array
-    scatter: Array  # sum w (x - mean)(x - mean)'
-
-    levels: tuple[LevelStats, ...]
-    columns: tuple[ColumnStats, ...]
+    mean: Array  # (D,)
+    scatter: Array  # (D, D): sum w (x - mean)(x - mean)'
+    levels: tuple[LevelStats, ...]  # one per coded variable
+    columns: tuple[ColumnStats, ...]  # one per numeric variable
 
     @property
     def cov(self) -> Array:
-        """Covariance; divides by the total weight, never n - 1."""
+        """Covariance of the columns, (D, D). It divides by the total weight, never by n - 1."""
         return self.scatter / self.weight
-
-    @property
-    def kish(self) -> float:
-        """Effective number of rows, ``(sum w)^2 / sum w^2``."""
-        return kish(self.weight, self.weight2)
 
 
 def kish(weight: float, weight2: float) -> float:
-    """Effective sample size; equals the row count for equal weights."""
+    """Compute Kish's effective sample size ``(sum w)^2 / sum w^2``: the row count if weights are equal."""
     return weight**2 / weight2 if weight2 > 0.0 else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Moments:
-    """Frozen sums over groups; ``a + b`` is the moments of both sets of rows.
+    """Moments per group of rows; ``a + b`` are the moments of both sets of rows.
 
-    Shapes: G groups = cells x folds (cell-major), H levels of all coded variables in one axis (cut
-    by ``level_sizes``), V numeric variables, D columns.
+    Shapes: G groups (cells x folds, all folds of a cell next to each other), H levels (those of all
+    coded variables in one axis, ``level_sizes`` has the number of each), V numeric variables, D columns.
     """
 
     fingerprint: str
     n_folds: int
     level_sizes: tuple[int, ...]
-    weight: Array  # (G,)
-    weight2: Array
-    rows: Integers
+    weight: Array  # (G,): sum of weights
+    weight2: Array  # (G,): sum of squared weights
+    rows: Integers  # (G,): number of rows
     mean: Array  # (G, D)
-    scatter: Array  # (G, D, D)
-    level_weight: Array  # (G, H)
+    scatter: Array  # (G, D, D): sum w (x - mean)(x - mean)'
+    level_weight: Array  # (G, H), and so on as above
     level_weight2: Array
     level_rows: Integers
-    level_mean: Array  # (G, H, D)
-    column_weight: Array  # (G, V)
+    level_mean: Array  # (G, H, D): mean of the columns in the level
+    column_weight: Array  # (G, V): of the rows in which the variable v is not missing
     column_weight2: Array
     column_rows: Integers
-    column_mean: Array
-    column_square: Array
-    column_centre: Array  # (G, V, D): mean of the columns where v is present
-    column_cross: Array  # (G, V, D)
+    column_mean: Array  # (G, V): mean of v
+    column_square: Array  # (G, V): sum w (v - mean)^2
+    column_centre: Array  # (G, V, D): mean of the columns over the same rows
+    column_cross: Array  # (G, V, D): sum w (v - mean)(x - mean)
     sum_log_weight: float
-    first_index: int  # global index of the first row seen, -1 if none
-    first_row: Array  # (D,): its columns; the paper's sign rule reads them
-    row_sketch: RowSketch | None = None  # to recognise these rows later; None if not known
+    first_index: int  # index of the first row in all the data, -1 without rows
+    first_row: Array  # (D,): columns of that row, for the paper's rule on signs
+    row_sketch: RowSketch | None = None  # with which an audit recognises these rows
 
     @classmethod
     def empty(
         cls,
         fingerprint: str,
+        *,
         n_cells: int,
         n_folds: int,
         level_sizes: tuple[int, ...],
         n_numeric: int,
         n_columns: int,
     ) -> Moments:
-        """Moments of no rows."""
+        """Return the moments of no rows."""
         G, H, V, D = n_cells * n_folds, sum(level_sizes), n_numeric, n_columns
-
-        def zeros(*shape: int) -> Array:
-            return np.zeros(shape)
 
         def counts(*shape: int) -> Integers:
             return np.zeros(shape, dtype=np.int64)
 
         return cls(
-            fingerprint, n_folds, level_sizes,
-            zeros(G), zeros(G), counts(G), zeros(G, D), zeros(G, D, D),
-            zeros(G, H), zeros(G, H), counts(G, H), zeros(G, H, D),
-            zeros(G, V), zeros(G, V), counts(G, V), zeros(G, V), zeros(G, V), zeros(G, V, D),
-            zeros(G, V, D), 0.0, -1, zeros(D), RowSketch.empty(fingerprint),
-        )  # fmt: skip
+            fingerprint=fingerprint,
+            n_folds=n_folds,
+            level_sizes=level_sizes,
+            weight=np.zeros(G),
+            weight2=np.zeros(G),
+            rows=counts(G),
+            mean=np.zeros((G, D)),
+            scatter=np.zeros((G, D, D)),
+            level_weight=np.zeros((G, H)),
+            level_weight2=np.zeros((G, H)),
+            level_rows=counts(G, H),
+            level_mean=np.zeros((G, H, D)),
+            column_weight=np.zeros((G, V)),
+            column_weight2=np.zeros((G, V)),
+            column_rows=counts(G, V),
+            column_mean=np.zeros((G, V)),
+            column_square=np.zeros((G, V)),
+            column_centre=np.zeros((G, V, D)),
+            column_cross=np.zeros((G, V, D)),
+            sum_log_weight=0.0,
+            first_index=-1,
+            first_row=np.zeros(D),
+            row_sketch=RowSketch.empty(fingerprint),
+        )
 
     @staticmethod
     def bytes_needed(
-        n_cells: int, n_folds: int, n_levels: int, n_numeric: int, n_columns: int
+        *, n_cells: int, n_folds: int, n_levels: int, n_numeric: int, n_columns: int
     ) -> int:
-        """Memory of one set of moments; fitting holds about two."""
+        """Estimate the memory of one set of moments; fitting holds about two."""
         groups = n_cells * n_folds
         return 8 * groups * n_columns * (n_columns + n_levels + 2 * n_numeric + 1)
 
     @property
     def n_columns(self) -> int:
-        """D."""
+        """Number of columns D."""
         return int(self.mean.shape[1])
 
     @property
     def n_rows(self) -> int:
-        """Rows seen so far."""
+        """Number of rows accumulated so far."""
         return int(self.rows.sum())
 
     def __add__(self, other: Moments) -> Moments:
-        """Moments of both sets of rows; refused unless both froze the same pilot."""
+        """Merge the moments of two sets of rows; raise if they do not belong to the same pilot."""
         if not isinstance(other, Moments):
             return NotImplemented
         if self.fingerprint != other.fingerprint:
@@ -180,7 +190,9 @@ class Moments:
         v_mean, v_gap, _ = merge_mean(
             self.column_weight, self.column_mean, other.column_weight, other.column_mean
         )
-        mine = other.first_index < 0 or 0 <= self.first_index <= other.first_index
+        cross = self.column_cross + other.column_cross + (factor * v_gap)[..., None] * kappa_gap
+        earlier = other.first_index < 0 or 0 <= self.first_index <= other.first_index
+        first = self if earlier else other
         return replace(
             self,
             weight=weight,
@@ -198,47 +210,45 @@ class Moments:
             column_mean=v_mean,
             column_square=self.column_square + other.column_square + factor * v_gap**2,
             column_centre=centre,
-            column_cross=self.column_cross
-            + other.column_cross
-            + (factor * v_gap)[..., None] * kappa_gap,
+            column_cross=cross,
             sum_log_weight=self.sum_log_weight + other.sum_log_weight,
-            first_index=self.first_index if mine else other.first_index,
-            first_row=self.first_row if mine else other.first_row,
-            row_sketch=_both(self.row_sketch, other.row_sketch),
+            first_index=first.first_index,
+            first_row=first.first_row,
+            row_sketch=_merged_sketches(self.row_sketch, other.row_sketch),
         )
 
     def over_cells(self) -> Moments:
-        """The same rows with all cells as one: moments per fold."""
+        """Merge all cells: moments per fold."""
         parts = [
             self._groups(slice(start, start + self.n_folds), self.n_folds)
             for start in range(0, len(self.weight), self.n_folds)
         ]
-        return self._together(parts)
+        return self._merged(parts)
 
     def over_folds(self) -> Moments:
-        """The same rows with all folds as one: moments per cell."""
+        """Merge all folds: moments per cell."""
         parts = [self._groups(slice(fold, None, self.n_folds), 1) for fold in range(self.n_folds)]
-        return self._together(parts)
+        return self._merged(parts)
 
-    def _together(self, parts: list[Moments]) -> Moments:
-        """Their sum, with what belongs to all rows counted once."""
+    def _merged(self, parts: list[Moments]) -> Moments:
+        """Add up parts of these moments; attributes of all rows together are counted once."""
         merged = parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
         return replace(merged, sum_log_weight=self.sum_log_weight, row_sketch=self.row_sketch)
 
     def _groups(self, groups: slice, n_folds: int) -> Moments:
-        """Some of the groups, as moments of their own."""
-        kept: dict[str, Any] = {
+        """Select some of the groups."""
+        selected: dict[str, Any] = {
             f.name: getattr(self, f.name)[groups]
             for f in fields(self)
             if isinstance(getattr(self, f.name), np.ndarray) and f.name != "first_row"
         }
-        return replace(self, n_folds=n_folds, row_sketch=None, **kept)
+        return replace(self, n_folds=n_folds, row_sketch=None, **selected)
 
     def project(self, basis: Array) -> Moments:
-        """Moments of ``columns @ basis``: whitening once, after the pass."""
+        """Compute the moments of ``columns @ basis``, for whitening after the pass; basis is (D, k)."""
         scatter = np.empty((len(self.scatter), basis.shape[1], basis.shape[1]))
-        for one, out in zip(self.scatter, scatter, strict=True):
-            np.matmul(basis.T, one @ basis, out=out)
+        for group, out in zip(self.scatter, scatter, strict=True):
+            np.matmul(basis.T, group @ basis, out=out)
         return replace(
             self,
             mean=self.mean @ basis,
@@ -250,7 +260,7 @@ class Moments:
         )
 
     def pool(self, cell: int | None = None, folds: NDArray[np.bool_] | None = None) -> Pooled:
-        """Rows of one cell (all cells if None), in the folds of a mask (all if None)."""
+        """Merge the groups of one cell (all cells if None) and of the folds in a mask (all folds if None)."""
         n_cells = len(self.weight) // self.n_folds
         chosen = np.ones((n_cells, self.n_folds), dtype=bool)
         if cell is not None:
@@ -263,25 +273,30 @@ class Moments:
         mean = (w / total) @ self.mean[g] if len(g) else np.zeros(self.n_columns)
         spread = (self.mean[g] - mean) * np.sqrt(w)[:, None]
         scatter = spread.T @ spread
-        for one in g:
-            scatter += self.scatter[one]
+        for group in g:
+            scatter += self.scatter[group]
         bounds = np.cumsum((0, *self.level_sizes))
         levels = tuple(self._pool_levels(g, slice(a, b)) for a, b in pairwise(bounds))
         columns = tuple(self._pool_column(g, v) for v in range(self.column_mean.shape[1]))
         return Pooled(
-            total, float(self.weight2[g].sum()), int(self.rows[g].sum()), mean, scatter,
-            levels, columns,
-        )  # fmt: skip
+            weight=total,
+            weight2=float(self.weight2[g].sum()),
+            rows=int(self.rows[g].sum()),
+            mean=mean,
+            scatter=scatter,
+            levels=levels,
+            columns=columns,
+        )
 
     def _pool_levels(self, g: Codes, part: slice) -> LevelStats:
         weight = self.level_weight[g, part]
         total = weight.sum(axis=0)
         share = weight / np.where(total > 0.0, total, 1.0)
         return LevelStats(
-            total,
-            self.level_weight2[g, part].sum(axis=0),
-            self.level_rows[g, part].sum(axis=0),
-            np.einsum("gh,ghd->hd", share, self.level_mean[g, part]),
+            weight=total,
+            weight2=self.level_weight2[g, part].sum(axis=0),
+            rows=self.level_rows[g, part].sum(axis=0),
+            mean=np.einsum("gh,ghd->hd", share, self.level_mean[g, part]),
         )
 
     def _pool_column(self, g: Codes, v: int) -> ColumnStats:
@@ -291,22 +306,26 @@ class Moments:
         mean = float(share @ self.column_mean[g, v])
         centre = share @ self.column_centre[g, v]
         gap = self.column_mean[g, v] - mean
+        cross = self.column_cross[g, v].sum(axis=0)
         return ColumnStats(
-            total,
-            float(self.column_weight2[g, v].sum()),
-            int(self.column_rows[g, v].sum()),
-            mean,
-            float(self.column_square[g, v].sum() + w @ gap**2),
-            self.column_cross[g, v].sum(axis=0) + (w * gap) @ (self.column_centre[g, v] - centre),
+            weight=total,
+            weight2=float(self.column_weight2[g, v].sum()),
+            rows=int(self.column_rows[g, v].sum()),
+            mean=mean,
+            square=float(self.column_square[g, v].sum() + w @ gap**2),
+            cross=cross + (w * gap) @ (self.column_centre[g, v] - centre),
         )
 
 
-def _both(a: RowSketch | None, b: RowSketch | None) -> RowSketch | None:
+def _merged_sketches(a: RowSketch | None, b: RowSketch | None) -> RowSketch | None:
     return b if a is None else a if b is None else a + b
 
 
 def merge_mean(wa: Array, a: Array, wb: Array, b: Array) -> tuple[Array, Array, Array]:
-    """Merged mean, difference b - a, and the factor ``T_a T_b / T`` (0 where a side is empty)."""
+    """Merge means a and b of weights wa and wb: merged mean, ``b - a``, and ``T_a T_b / T``.
+
+    The last one is 0 if one side has no weight. ``a`` may have more axes than ``wa``, after its own.
+    """
     total = wa + wb
     safe = np.where(total > 0.0, total, 1.0)
     extra = a.ndim - wa.ndim

@@ -122,11 +122,11 @@ class Pilot:
         """Moments of no rows under this pilot."""
         return Moments.empty(
             self.fingerprint,
-            self.cells.n_groups,
-            self.n_folds,
-            self.level_sizes,
-            len(self.numeric),
-            self.features.n_columns,
+            n_cells=self.cells.n_groups,
+            n_folds=self.n_folds,
+            level_sizes=self.level_sizes,
+            n_numeric=len(self.numeric),
+            n_columns=self.features.n_columns,
         )
 
     def counter(self) -> Counter:

@@ -1,34 +1,36 @@
-"""A keyed sketch of the rows of a fit: enough for an audit to recognise them, too little to rebuild them.
+"""A keyed sketch of the training rows, with which an audit recognises them but nobody can rebuild them.
 
-Hash. A row of p features is read as p words of 32 bits, its values rounded to float32 (so that float32
-copies and recomputed features agree). Its sum ``(b + sum a_j x_j) mod 2^64`` has random a, b, drawn from
-a key of the fit: two different rows have the same sum with a probability of at most 2^-33. SplitMix64
-then scatters neighbouring sums, since on a grid many pairs of rows have sums with one difference and
-would agree together. The first 32 bits are the hash, and are taken as independent and uniform.
+Hash. The p features of a row are rounded to float32 (so that float32 copies and recomputed features
+agree) and read as p words of 32 bits. The sum ``(b + sum a_j x_j) mod 2^64`` has random a and b, drawn
+from a key of the fit. Two different rows have the same sum with a probability of at most 2^-33. On a
+grid many pairs of rows have sums with the same difference and would agree together, so SplitMix64
+scatters the sums. The first 32 bits are the hash. They are treated as independent and uniform.
 
-Sample. Kept are the distinct hashes whose first ``level`` bits are zero, with the number of rows that
-share each. The level grows while there are more than ``SIZE``. An audited row is looked up only if its
-hash passes the same test, so every row that is looked up either was among the fitted rows and matches,
-or was not and matches by chance. Sketches of two sets of rows merge exactly, in any order.
+Sample. The sketch keeps the distinct hashes whose first ``level`` bits are zero, with the number of rows
+that have each. The level grows until there are at most ``SIZE``. An audited row is looked up only if its
+hash passes the same test. So every row that is looked up either is a training row and matches, or is
+not and matches only by chance. Sketches of two sets of rows merge exactly, in any order.
 
-Estimate. Of n rows looked up, a share r matches on the next ``BITS`` bits. With M different stored
-prefixes, a new row matches by chance with probability ``q = M / 2^BITS`` (6 % at most, if no bit was
-used up), so ``(r - q)/(1 - q)`` estimates the share of rows whose X is that of a fitted row.
+Estimate. Of n rows looked up, a share r matches in the next ``BITS`` bits. With M different stored
+prefixes, a new row matches by chance with probability ``q = M / 2^BITS`` (6 % at most, if all bits are
+stored). So ``(r - q)/(1 - q)`` estimates the share of rows whose X equals that of a training row.
 
-Copies. In discrete data, new people have the X of fitted ones. The probability of that is one minus the
-mass of unseen values, and Good and Turing's estimate of it is c, the share of fitted rows that have a
-copy among them (each such row, left out, would be found). If s of the audited rows were fitted on,
-``s + (1 - s) c`` of them match, which gives s.
+Copies. In discrete data a new person can have the X of a training row. The probability is one minus the
+mass of unseen values. Good and Turing's estimate of it is c, the share of training rows that have a copy
+among the others. If a share s of the audited rows are training rows, ``s + (1 - s) c`` of them match,
+which gives s.
 
-Test. Under the hypothesis that nothing was fitted on, and that c is twice its upper confidence limit,
-matches are binomial with probability ``2c + (1 - 2c) q``. Copies of one row among the audited rows match
-together, so n is replaced by Kish's effective number of distinct rows. No share is given unless this
-hypothesis is rejected at the level ``_ALPHA`` and the share is at least ``_SMALLEST``.
+Test. If no audited row is a training row, and the probability of copies is at most 2c with c at its
+upper confidence limit, the number of matches is binomial with probability ``2c + (1 - 2c) q``. Copies of
+a row among the audited rows match together, so n is replaced by Kish's effective number of distinct
+rows. A share is returned only if this hypothesis is rejected at the level ``_ALPHA`` and the share is at
+least ``_SMALLEST``.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,38 +38,39 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from fairspan.method.linalg import is_tensor, mix
+from fairspan.method.linalg import is_tensor, mix, to_numpy
 
 __all__ = ["BITS", "SIZE", "RowSketch"]
 
-SIZE = 4096  # distinct rows kept at most
-BITS = 16  # of a hash after the level: what is compared, and what a file keeps
+SIZE = 4096  # largest number of distinct rows in a sketch
+BITS = 16  # number of bits after the level that are compared, and stored in a file
 _HASH_BITS = 32
 _MIX_SHIFT = 63 - _HASH_BITS  # `mix` gives 63 bits
 _ALPHA = 1e-3
 _SMALLEST = 0.01
-_COPIES_LEVEL = 0.975  # of the upper confidence limit of the share of copies
-_BLOCK_VALUES = 2**20  # values of X that are hashed at once
+_COPIES_LEVEL = 0.975  # level of the upper confidence limit of the share of copies
+_BLOCK_VALUES = 2**20  # number of values of X that are hashed at once
 
 Hashes = NDArray[np.uint32]
 Counts = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RowSketch:
-    """Hashes of a sample of rows, and how many rows have each.
+    """Hashes of a sample of rows, and the number of rows that have each; see the module.
 
     Attributes
     ----------
     key : str
         Key of the hash.
     level : int
-        Leading bits that are zero in every hash.
+        Number of leading bits that are zero in every hash.
     known : int
-        Leading bits of a hash that are kept; the others are zero.
-    hashes : ndarray of uint32, sorted
+        Number of leading bits that are stored; the others are set to zero.
+    hashes : ndarray of uint32
+        Distinct hashes, sorted.
     counts : ndarray of int64
-        Rows that have each hash.
+        Number of rows that have each hash.
     """
 
     key: str
@@ -78,22 +81,20 @@ class RowSketch:
 
     @classmethod
     def empty(cls, key: str) -> RowSketch:
-        """The sketch of no rows."""
-        none = np.zeros(0, dtype=np.int64)
-        return cls(key, 0, _HASH_BITS, none.astype(np.uint32), none)
+        """Return the sketch of no rows."""
+        hashes, counts = np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.int64)
+        return cls(key=key, level=0, known=_HASH_BITS, hashes=hashes, counts=counts)
 
     @classmethod
     def checked(cls, key: str, level: Any, known: Any, hashes: Any, counts: Any) -> RowSketch:
-        """A sketch from a file; ValueError for parts that do not form one."""
-        whole = all(type(bits) is int and 0 <= bits <= _HASH_BITS for bits in (level, known))
-        arrays = all(
-            isinstance(array, np.ndarray) and array.ndim == 1 for array in (hashes, counts)
-        )
-        if not (whole and arrays and level <= known and len(hashes) == len(counts) <= SIZE):
+        """Build a sketch from the contents of a file; raise ValueError if they are not valid."""
+        bits = all(type(n) is int and 0 <= n <= _HASH_BITS for n in (level, known))
+        vectors = all(isinstance(a, np.ndarray) and a.ndim == 1 for a in (hashes, counts))
+        if not (bits and vectors and level <= known and len(hashes) == len(counts) <= SIZE):
             raise ValueError("its sketch of rows has parts that do not belong together")
         if hashes.dtype != np.uint32 or counts.dtype != np.int64 or (counts < 1).any():
             raise ValueError("its sketch of rows holds other numbers than hashes and counts")
-        return cls(key, level, known, hashes, counts)
+        return cls(key=key, level=level, known=known, hashes=hashes, counts=counts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RowSketch) and all(
@@ -103,36 +104,38 @@ class RowSketch:
     __hash__ = None  # type: ignore[assignment]
 
     def add(self, X: Any) -> RowSketch:
-        """The sketch with the rows of an array or tensor X (n, p) added."""
-        out, step = self, max(_BLOCK_VALUES // max(int(X.shape[1]), 1), 1)
-        for start in range(0, len(X), step):
-            hashes = _hash_rows(X[start : start + step], self.key, out.level)
-            values, counts = np.unique(hashes, return_counts=True)
-            out = out + RowSketch(self.key, out.level, _HASH_BITS, values, counts.astype(np.int64))
+        """Return the sketch with the rows of an array or tensor X (n, p) added."""
+        out = self
+        for block in _hash_blocks(X, self.key):
+            hashes, counts = np.unique(_sampled(block, out.level), return_counts=True)
+            added = replace(out, known=_HASH_BITS, hashes=hashes, counts=counts.astype(np.int64))
+            out = out + added
         return out
 
     def __add__(self, other: RowSketch) -> RowSketch:
-        """The sketch of both sets of rows; both have the same key."""
+        """Merge the sketches of two sets of rows, which have the same key."""
         level, known = max(self.level, other.level), min(self.known, other.known)
         both = np.concatenate([self.hashes, other.hashes])
-        hashes, place = np.unique(_leading(both, known), return_inverse=True)
+        hashes, inverse = np.unique(_leading(both, known), return_inverse=True)
         counts = np.zeros(len(hashes), dtype=np.int64)
-        np.add.at(counts, place.ravel(), np.concatenate([self.counts, other.counts]))
-        kept = _passes(hashes, level)
-        while kept.sum() > SIZE:
+        np.add.at(counts, inverse.ravel(), np.concatenate([self.counts, other.counts]))
+        passing = _passes(hashes, level)
+        while passing.sum() > SIZE:
             level += 1
-            kept = _passes(hashes, level)
-        return RowSketch(self.key, level, known, hashes[kept], counts[kept])
+            passing = _passes(hashes, level)
+        return replace(
+            self, level=level, known=known, hashes=hashes[passing], counts=counts[passing]
+        )
 
     def shortened(self) -> RowSketch:
-        """The sketch with ``BITS`` bits of each hash after the level, which is what a file keeps."""
+        """Return the sketch with only ``BITS`` bits of each hash after the level, as stored in files."""
         known = min(self.known, self.level + BITS)
         return replace(self, known=known, hashes=_leading(self.hashes, known))
 
     def share_of(self, X: Any) -> float | None:
-        """Share of the rows of X that are among those of the sketch.
+        """Estimate the share of the rows of X that are training rows.
 
-        None where the matches may be copies and chance, see the module.
+        None if copies and chance can explain the matches, see the module.
         """
         hashes = _hash_rows(X, self.key, self.level)
         bits = min(BITS, self.known - self.level)
@@ -156,48 +159,56 @@ class RowSketch:
 
 
 def _leading(hashes: Hashes, bits: int) -> Hashes:
-    """Hashes with all but their leading bits set to zero."""
+    """Set all but the leading bits of hashes to zero."""
     return hashes & np.uint32((2**bits - 1) << (_HASH_BITS - bits))
 
 
 def _passes(hashes: Any, level: int) -> Any:
-    """Whether the first ``level`` bits are zero, for an array or a tensor."""
+    """Return whether the first ``level`` bits are zero, for an array or a tensor of hashes."""
     return hashes < 2 ** (_HASH_BITS - level)
 
 
+def _sampled(hashes: Any, level: int) -> Hashes:
+    """Return those hashes of an array or a tensor that pass the level."""
+    return np.asarray(to_numpy(hashes[_passes(hashes, level)]), dtype=np.uint32)
+
+
 def _hash_rows(X: Any, key: str, level: int) -> Hashes:
-    """Hashes of those rows of X (n, p) that pass the level."""
+    """Compute the hashes of the rows of X (n, p), and return those that pass the level."""
+    blocks = [_sampled(block, level) for block in _hash_blocks(X, key)]
+    return np.concatenate([np.zeros(0, dtype=np.uint32), *blocks])
+
+
+def _hash_blocks(X: Any, key: str) -> Iterator[Any]:
+    """Compute the hashes of the rows of X (n, p), in blocks: arrays, or tensors on the device of X."""
     offset, factors = _multipliers(key, int(X.shape[1]))
-    if is_tensor(X):
-        return _hash_tensor(X, offset, factors, level)
-    out, step = [np.zeros(0, dtype=np.uint32)], max(_BLOCK_VALUES // max(X.shape[1], 1), 1)
+    step = max(_BLOCK_VALUES // max(int(X.shape[1]), 1), 1)
+    hash_block = _hash_tensor if is_tensor(X) else _hash_array
     for start in range(0, len(X), step):
-        with np.errstate(over="ignore"):  # beyond the range of float32 is infinity there
-            rounded = X[start : start + step].astype(np.float32, order="C")
-        words = (rounded + np.float32(0.0)).view(np.uint32)  # -0.0 is 0.0
-        sums = words.astype(np.uint64) @ factors + offset
-        hashes = (mix(sums.view(np.int64)) >> _MIX_SHIFT).astype(np.uint32)
-        out.append(hashes[_passes(hashes, level)])
-    return np.concatenate(out)
+        yield hash_block(X[start : start + step], offset, factors)
 
 
-def _hash_tensor(X: Any, offset: Any, factors: Any, level: int) -> Hashes:
-    """The same hashes, computed where the tensor is: int64 wraps around as uint64 does."""
-    import torch  # there is a tensor, so it is installed
+def _hash_array(X: NDArray[np.generic], offset: np.uint64, factors: NDArray[np.uint64]) -> Counts:
+    with np.errstate(over="ignore"):  # values beyond the range of float32 become infinity
+        rounded = X.astype(np.float32, order="C")
+    words = (rounded + np.float32(0.0)).view(np.uint32)  # turns -0.0 into 0.0
+    sums = words.astype(np.uint64) @ factors + offset
+    hashes: Counts = mix(sums.view(np.int64)) >> _MIX_SHIFT
+    return hashes
+
+
+def _hash_tensor(X: Any, offset: np.uint64, factors: NDArray[np.uint64]) -> Any:
+    """Compute the same hashes on the device of a tensor: int64 overflows as uint64 does."""
+    import torch  # X is a tensor, so torch is installed
 
     a = torch.from_numpy(factors.view(np.int64).copy()).to(X.device)
-    b = int(offset.view(np.int64))
-    out, step = [np.zeros(0, dtype=np.uint32)], max(_BLOCK_VALUES // max(X.shape[1], 1), 1)
-    for start in range(0, len(X), step):
-        rounded = X[start : start + step].to(torch.float32).contiguous() + 0.0
-        words = rounded.view(torch.int32).to(torch.int64).bitwise_and(2**32 - 1)
-        hashes = mix((words * a).sum(dim=1) + b) >> _MIX_SHIFT
-        out.append(hashes[_passes(hashes, level)].cpu().numpy().astype(np.uint32))
-    return np.concatenate(out)
+    rounded = X.to(torch.float32).contiguous() + 0.0
+    words = rounded.view(torch.int32).to(torch.int64).bitwise_and(2**32 - 1)
+    return mix((words * a).sum(dim=1) + int(offset.view(np.int64))) >> _MIX_SHIFT
 
 
-def _multipliers(key: str, n_features: int) -> tuple[Any, Any]:
-    """Offset b and factors a of the sum: 64 random bits each, drawn from the key."""
+def _multipliers(key: str, n_features: int) -> tuple[np.uint64, NDArray[np.uint64]]:
+    """Draw the offset b and the factors a of the sum from the key: 64 random bits each."""
     stream = hashlib.shake_256(b"fairspan rows " + key.encode()).digest(8 * (1 + n_features))
     drawn = np.frombuffer(stream, dtype="<u8").astype(np.uint64)
     return drawn[0], drawn[1:]

@@ -1,9 +1,9 @@
 """Sufficient dimension reduction from moments: directions, their number, their ridge (METHOD 4).
 
-The paper's unsymmetric n x n problem ``Gamma K A = tau (Delta + n eta I) A`` (eq. rkhs-eig) is, with
-w = Phi'A, the symmetric D x D pencil ``Sig_T w = tau (Sig_W + eta I) w``. The default pencil is
-kernel ridge regression of the whitened codes, whose squared canonical correlations lambda = 1 - 1/tau
-lie in [0, 1).
+The paper solves the unsymmetric n x n problem ``Gamma K A = tau (Delta + n eta I) A`` (eq. rkhs-eig).
+With w = Phi'A this is the symmetric D x D pencil ``Sig_T w = tau (Sig_W + eta I) w``, with the total and
+the within-level covariance. The default pencil is kernel ridge regression of the whitened codes. Its
+squared canonical correlations lambda = 1 - 1/tau lie in [0, 1).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ __all__ = [
     "usable_levels",
 ]
 
+# Levels with fewer rows in a cell are merged or left out, see `usable_levels`.
 MIN_ROWS = 5
 # Levels with a smaller share of the weight are left out. If the mean of a group with share p lies g
 # standard deviations off, the correlation is g sqrt(p). Certificates show correlations down to 1e-10,
@@ -49,19 +50,19 @@ _GRID_STEP = 0.25
 TEST_LEVEL = 0.05
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CodeBlock:
-    """Covariance of psi with the whitened codes of one attribute in one cell.
+    """Covariance of psi with the r whitened codes of one attribute in one cell.
 
-    ``delta`` is already multiplied by ``sqrt(T_b / T_c)`` when the block uses only weight T_b of
-    the cell's T_c (codes zero on the rows left out), so that multiple correlations stay in [0, 1].
+    If the block uses only weight T_b of the cell's weight T_c, ``delta`` contains the factor
+    ``sqrt(T_b / T_c)``: codes are 0 on the other rows. Multiple correlations then stay in [0, 1].
     """
 
     delta: Array  # (D, r)
     n_effective: float  # Kish size of the rows used
     n_rows: int
     left_out: tuple[int, ...] = ()  # categories with too few rows or too little weight
-    merged: int = 0  # slices merged into a neighbour
+    merged: int = 0  # number of slices merged with a neighbour
 
     @property
     def rank(self) -> int:
@@ -72,20 +73,20 @@ class CodeBlock:
 def usable_levels(
     rows: Sequence[int], weight: Sequence[float] | None = None, *, ordered: bool, min_rows: int
 ) -> list[list[int]]:
-    """Levels to use, as groups of level indices.
+    """Select the levels with enough data, as groups of level indices.
 
-    A level needs ``min_rows`` rows and more than ``MIN_SHARE`` of the weight. A *slice* with less is
-    merged with its smaller neighbour, never dropped (dropping lost 34 % of rows and left an in-cell
-    correlation of .46); a *category* with less is left out.
+    A level needs ``min_rows`` rows and more than ``MIN_SHARE`` of the weight. A *category* with less is
+    left out. A *slice* (``ordered``) with less is merged with its smaller neighbour: leaving slices out
+    lost 34 % of the rows and left an in-cell correlation of .46.
     """
     weight = rows if weight is None else weight
-    least = MIN_SHARE * sum(weight)
+    smallest = MIN_SHARE * sum(weight)
 
     def size(group: list[int]) -> int:
         return sum(rows[h] for h in group)
 
     def enough(group: list[int]) -> bool:
-        return size(group) >= min_rows and sum(weight[h] for h in group) > least
+        return size(group) >= min_rows and sum(weight[h] for h in group) > smallest
 
     groups = [[h] for h, n in enumerate(rows) if n > 0]
     if not ordered:
@@ -104,7 +105,7 @@ def usable_levels(
 def level_block(
     stats: LevelStats, cell_weight: float, *, ordered: bool, min_rows: int = MIN_ROWS
 ) -> CodeBlock | None:
-    """Block of a coded attribute; None when fewer than two levels have enough rows and weight."""
+    """Compute the block of level indicators; None if fewer than two levels have enough rows and weight."""
     groups = usable_levels(
         stats.rows.tolist(), stats.weight.tolist(), ordered=ordered, min_rows=min_rows
     )
@@ -117,63 +118,62 @@ def level_block(
     total = float(weight.sum())
     p = weight / total
     # Cov(psi, 1[level h]) is (mean_h - mean) p_h. The covariance of the indicators is Q (I - qq') Q with
-    # q = sqrt(p) and Q = diag(q), so Q^-1 B whitens them for any orthonormal basis B of the complement
-    # of q: k - 1 codes of k levels, without a cut between small eigenvalues and zero.
+    # q = sqrt(p) and Q = diag(q). So Q^-1 B whitens them, for any orthonormal basis B of the complement
+    # of q. This gives k - 1 codes for k levels, and no eigenvalue has to be declared zero.
     root = np.sqrt(p)
     codes = scipy.linalg.null_space(root[None])
     return CodeBlock(
-        ((mean - p @ mean) * root[:, None]).T @ codes * np.sqrt(total / cell_weight),
-        kish(total, float(stats.weight2[used].sum())),
-        int(stats.rows[used].sum()),
-        tuple(h for h in occurring if h not in used),
-        len(used) - len(groups),
+        delta=((mean - p @ mean) * root[:, None]).T @ codes * np.sqrt(total / cell_weight),
+        n_effective=kish(total, float(stats.weight2[used].sum())),
+        n_rows=int(stats.rows[used].sum()),
+        left_out=tuple(h for h in occurring if h not in used),
+        merged=len(used) - len(groups),
     )
 
 
 def column_block(
     stats: ColumnStats, cell_weight: float, min_rows: int = MIN_ROWS
 ) -> CodeBlock | None:
-    """Block of a numeric attribute used as it is; None when it is constant in the cell."""
-    if stats.rows < 2 * min_rows or stats.square <= 1e-20 * stats.weight * max(
-        stats.mean**2, 1e-300
-    ):
+    """Compute the block of a numeric attribute itself; None if it is constant or has too few rows."""
+    rounding = 1e-20 * stats.weight * max(stats.mean**2, 1e-300)
+    if stats.rows < 2 * min_rows or stats.square <= rounding:
         return None
     delta = stats.cross / np.sqrt(stats.square * stats.weight)
     return CodeBlock(
-        (delta * np.sqrt(stats.weight / cell_weight))[:, None],
-        kish(stats.weight, stats.weight2),
-        stats.rows,
+        delta=(delta * np.sqrt(stats.weight / cell_weight))[:, None],
+        n_effective=kish(stats.weight, stats.weight2),
+        n_rows=stats.rows,
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Directions:
     """Canonical directions of a block: ``(Sig+eta)^-1/2 Delta = U diag(lambda^1/2) A'``."""
 
-    lam: Array  # (r,), descending, in [0, 1)
-    codes: Array  # A, (r, r): which combination of codes each direction predicts
-    functions: Array  # W = (Sig+eta)^-1/2 U, (D, r)
+    lam: Array  # (min(r, D),): lambda, descending, in [0, 1)
+    codes: Array  # A, (r, min(r, D)): the combination of codes that each direction predicts
+    functions: Array  # W = (Sig+eta)^-1/2 U, (D, min(r, D))
     eta: float
 
 
 def canonical_directions(
     cov: Array, delta: Array, eta: float, factor: Array | None = None
 ) -> Directions:
-    """Kernel ridge regression of the codes, by one Cholesky factor.
+    """Compute the canonical directions of a block: kernel ridge regression of its codes.
 
     With ``Sig + eta I = L L'`` the singular values and right vectors of ``L^-1 Delta`` are those of
-    ``(Sig+eta)^-1/2 Delta``, and ``W = L^-T U``: no matrix square root is formed. A caller that has L
-    already passes it as ``factor``.
+    ``(Sig+eta)^-1/2 Delta``, and ``W = L^-T U``, so no matrix square root is needed. ``factor`` is L, if
+    the caller has it.
     """
     factor = ridge_factor(cov, eta) if factor is None else factor
     white = scipy.linalg.solve_triangular(factor, delta, lower=True, check_finite=False)
     U, singular, At = scipy.linalg.svd(white, full_matrices=False, check_finite=False)
     W = scipy.linalg.solve_triangular(factor, U, lower=True, trans="T", check_finite=False)
-    return Directions(singular**2, At.T, W, eta)
+    return Directions(lam=singular**2, codes=At.T, functions=W, eta=eta)
 
 
 def paper_directions(total: Array, within: Array, eta: float, m: int) -> tuple[Array, Array]:
-    """The paper's pencil (eq. rkhs-eig, Alg. 2 line 3): the m largest tau and their functions."""
+    """Solve the paper's pencil (eq. rkhs-eig, Alg. 2 line 3): the m largest tau, and W of shape (D, m)."""
     size = len(total)
     m = min(m, size)
     try:
@@ -182,32 +182,34 @@ def paper_directions(total: Array, within: Array, eta: float, m: int) -> tuple[A
         )
     except np.linalg.LinAlgError as error:
         msg = (
-            f"method='paper' needs a within-group covariance that is positive definite in floating "
-            f"point, which the ridge {eta:.3g} does not make it. Raise `eta`."
+            f"method='paper' needs a within-group covariance that is positive definite in floating point, "
+            f"but with the ridge eta={eta:.3g} it is not. Raise `eta`."
         )
         raise NumericalError(msg) from error
     return tau[::-1].copy(), W[:, ::-1].copy()
 
 
 def within_cov(pooled: Pooled, stats: LevelStats) -> Array:
-    """Within-level covariance ``Sig_T - Sig_B`` of the pooled rows."""
-    seen = stats.weight > 0.0
-    spread = (stats.mean[seen] - pooled.mean) * np.sqrt(stats.weight[seen] / pooled.weight)[:, None]
+    """Compute the within-level covariance ``Sig_T - Sig_B`` of the pooled rows."""
+    used = stats.weight > 0.0
+    share = stats.weight[used] / pooled.weight
+    spread = (stats.mean[used] - pooled.mean) * np.sqrt(share)[:, None]
     return np.asarray(pooled.cov - spread.T @ spread)
 
 
 def ridge_grid(trace: float, *, deeper: float = 0.0) -> Array:
-    """``tr(Sig) 10^-7 .. 10^0`` in quarter decades; ``deeper`` starts that many decades lower."""
+    """Return the ridges ``tr(Sig) 10^-7 .. 10^0`` in quarter decades; ``deeper`` adds decades below."""
     low, high = _GRID_DECADES
     low -= np.ceil(deeper / _GRID_STEP) * _GRID_STEP
     return trace * 10.0 ** np.arange(low, high + _GRID_STEP / 2, _GRID_STEP)
 
 
 def gcv_ridge(tri: Tridiagonal, spectrum: Array, block: CodeBlock) -> tuple[float, bool]:
-    """Eta by generalised cross-validation of the codes' regression; True if at an end of the grid.
+    """Choose eta by generalised cross-validation of the codes' regression; True if at an end of the grid.
 
-    ``[r - sum_i |v_i'Delta|^2 (mu_i+2eta)/(mu_i+eta)^2] / (1 - (1+sum_i mu_i/(mu_i+eta))/n)^2``,
-    where ``(mu+2eta)/(mu+eta)^2 = 1/(mu+eta) + eta/(mu+eta)^2`` needs only shifted solves.
+    It minimises ``[r - sum_i |v_i'Delta|^2 (mu_i+2eta)/(mu_i+eta)^2] / (1 - dof/n)^2`` with
+    ``dof = 1 + sum_i mu_i/(mu_i+eta)``, where mu_i, v_i are the eigenpairs of Sig_c. Since
+    ``(mu+2eta)/(mu+eta)^2 = 1/(mu+eta) + eta/(mu+eta)^2``, shifted systems suffice, without eigenvectors.
     """
     rotated = tri.rotate(block.delta)
     n = block.n_effective
@@ -231,7 +233,7 @@ def gcv_ridge(tri: Tridiagonal, spectrum: Array, block: CodeBlock) -> tuple[floa
 def target_covariance(
     pooled: Pooled, target: LevelStats | ColumnStats
 ) -> tuple[Array, Array, Array]:
-    """Cov(psi, y), mean and variance of y: one column if numeric, one-hot columns if classes."""
+    """Return Cov(psi, y) of shape (D, outputs), mean and variance of y; classes are one-hot columns."""
     if isinstance(target, ColumnStats):
         cross = target.cross[:, None] / target.weight
         return cross, np.array([target.mean]), np.array([target.square / target.weight])
@@ -241,9 +243,10 @@ def target_covariance(
 
 
 def kfold_errors(moments: Moments, target: tuple[str, int], grid: Array) -> Array:
-    """Held-out weighted squared error of kernel ridge at every eta of the grid, from moments alone.
+    """Compute the held-out squared error of kernel ridge for every eta of the grid, from moments alone.
 
-    ``target`` is ("levels" or "columns", index). Summed over one-hot columns for classes.
+    ``target`` is ("levels" or "columns", index). Errors are weighted by the rows' weights, and summed
+    over the one-hot columns of classes.
     """
     errors = np.zeros(len(grid))
     for fold in range(moments.n_folds):
@@ -267,17 +270,17 @@ def kfold_errors(moments: Moments, target: tuple[str, int], grid: Array) -> Arra
 
 
 def kfold_ridge(moments: Moments, target: tuple[str, int]) -> float:
-    """eta_y: the ridge of the smallest K-fold error over the grid of the total covariance."""
+    """Choose eta_y, the ridge of the smallest K-fold error over :func:`ridge_grid`; warn at its ends."""
     total = moments.pool()
     grid = ridge_grid(float(np.trace(total.cov)))
     errors = kfold_errors(moments, target, grid)
     best = int(np.argmin(errors))
     if best in (0, len(grid) - 1):
         end = "smallest" if best == 0 else "largest"
-        reason = "the labels look noise-free" if best == 0 else "X seems to say little about y"
+        reason = "y looks noise-free" if best == 0 else "X seems to predict little of y"
         warn_user(
             f"Cross-validation chose the {end} ridge of its grid (alpha="
-            f"{grid[best] * total.weight:.3g}): {reason}. Pass `alpha` to decide yourself.",
+            f"{grid[best] * total.weight:.3g}): {reason}. Pass `alpha` to set it yourself.",
             NumericalWarning,
         )
     return float(grid[best])
@@ -291,13 +294,34 @@ def n_directions_by_test(
     level: float = TEST_LEVEL,
     factor: Array | None = None,
 ) -> tuple[int, list[float]]:
-    """Raise k until ``T_k = n sum_{i>k} lambda_i`` is not rejected against ``a chi2_nu``.
+    """Test the number of directions: raise k until ``T_k = n sum_{i>k} lambda_i`` is not rejected.
 
-    Returns k and the p-values met on the way; a last NaN says that the test could not be made and
-    all directions are kept. It tests the rank of Cov(psi, codes), nothing more.
+    The reference distribution is ``a chi2_nu`` with the mean and variance of METHOD 4. It is a test of
+    the rank of Cov(psi, codes) only. Li's (1991) chi-square never rejects under regularisation.
+
+    Parameters
+    ----------
+    directions : Directions
+    cov : ndarray of shape (D, D)
+        Sig_c.
+    spectrum : ndarray of shape (D,)
+        Eigenvalues of Sig_c.
+    n : float
+        Effective number of rows.
+    level : float
+        Level of each test.
+    factor : ndarray of shape (D, D), optional
+        Cholesky factor of Sig_c + eta I, if the caller has it.
+
+    Returns
+    -------
+    k : int
+        Number of directions.
+    p_values : list of float
+        One per test. If the last one is NaN, there is no reference distribution, and k is the largest.
     """
     lam, W, eta = directions.lam, directions.functions, directions.eta
-    r = len(directions.codes)  # the codes' own number, also where D < r leaves fewer lambda
+    r = len(directions.codes)  # number of codes; there are fewer lambda if D < r
     ratio = spectrum / (spectrum + eta)
     tr_b, tr_b2 = float(ratio.sum()), float((ratio**2).sum())
     SW = cov @ W
@@ -310,9 +334,9 @@ def n_directions_by_test(
         d2 = tr_b2 - 2.0 * float(np.trace(WSSW[:k, :k])) + float((WSW[:k, :k] ** 2).sum())
         free, p = n - 1.0 - k, r - k
         if d1 <= 1e-10 * tr_b:
-            return k, p_values  # the k directions hold all the variance there is
+            return k, p_values  # the k directions explain all variance
         if free - p <= 0.0 or d2 <= d1**2 / free:
-            # More free directions than rows: no null distribution. Removing too much is the safe side.
+            # More free directions than rows: there is no null distribution. Remove all, the safe side.
             return len(lam), [*p_values, float("nan")]
         mean = n * p * d1 / free
         var = 2.0 * n**2 * p * (free - p) / ((free - 1.0) * free * (free + 2.0))
@@ -331,7 +355,7 @@ def _target_of(pooled: Pooled, target: tuple[str, int]) -> LevelStats | ColumnSt
 
 
 def ridge_factor(cov: Array, eta: float) -> Array:
-    """Cholesky factor of ``Sig + eta I``."""
+    """Compute the lower Cholesky factor of ``Sig + eta I``."""
     return cholesky_factor(_shifted(cov, eta), "the covariance of the features plus its ridge")[0]
 
 

@@ -1,7 +1,7 @@
-"""The fair subspace, the geometry, and the model space between fair and predictive (METHOD 5-7).
+"""The fair subspace F, the geometry, and the model space between F and the predictive space G (METHOD 5-7).
 
-One change of coordinates ``u = L'w`` (R = L L', the metric) makes both geometries Euclidean; after
-it the code below does not know which one it is in.
+The change of coordinates ``u = L'w``, where R = L L' is the metric, makes both geometries Euclidean. All
+functions below :class:`Metric` work in these coordinates, so one version serves both.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ __all__ = [
     "warn_lost_directions",
 ]
 
-# sin(theta) this small: the predictive direction is fair already, nothing to blend.
+# If sin(theta) is at most this, the predictive direction is fair already and is not blended.
 _SINE_TOL = 1e-12
-# cos(theta) this small: no fair direction is left of it (METHOD 7).
+# If cos(theta) is at most this, the predictive direction has no fair part (METHOD 7).
 _COSINE_TOL = 1e-7
 
 
 @dataclass(frozen=True)
 class Metric:
-    """Coordinates in which the chosen geometry is Euclidean; ``factor`` None means R = I."""
+    """The metric R = L L' of a geometry, and its coordinates ``u = L'w``, in which it is Euclidean."""
 
-    factor: Array | None
+    factor: Array | None  # L, (D, D); None for R = I
 
     @classmethod
     def rkhs(cls) -> Metric:
-        """Distance between functions: the paper's geometry."""
+        """Return R = I: distance between functions in the RKHS, the paper's geometry."""
         return cls(None)
 
     @classmethod
     def correlation(cls, cov: Array, eta_y: float) -> Metric:
-        """``R = Sig + eta_y I``: distance between predictions, the optimal geometry."""
+        """Return ``R = Sig + eta_y I``: distance between predictions, the optimal geometry."""
         return cls(ridge_factor(cov, eta_y))
 
     def solve(self, n: Array) -> Array:
-        """``R^-1 N``."""
+        """Compute ``R^-1 N``."""
         return self.back(self.covectors(n))
 
     def functions(self, w: Array) -> Array:
-        """``u = L'w`` for functions."""
+        """Compute the coordinates ``u = L'w`` of functions w."""
         return w if self.factor is None else np.asarray(self.factor.T @ w)
 
     def covectors(self, n: Array) -> Array:
-        """``L^-1 N`` for covectors (constraints ``N'w = 0``)."""
+        """Compute the coordinates ``L^-1 N`` of covectors N (of constraints ``N'w = 0``)."""
         if self.factor is None:
             return n
         return np.asarray(
@@ -68,7 +68,7 @@ class Metric:
         )
 
     def back(self, u: Array) -> Array:
-        """``w = L^-T u``."""
+        """Compute the functions ``w = L^-T u`` with coordinates u."""
         if self.factor is None:
             return u
         return np.asarray(
@@ -77,51 +77,57 @@ class Metric:
 
 
 def removed_basis(metric: Metric, covectors: list[Array]) -> Array:
-    """Orthonormal basis, in metric coordinates, of what ``F = {w : N'w = 0}`` leaves out."""
+    """Compute an orthonormal basis (D, q) of the complement of F = {w : N'w = 0}, in metric coordinates."""
     return orthonormal_columns(metric.covectors(np.concatenate(covectors, axis=1)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PrincipalPair:
-    """Principal vectors of the predictive space G against the fair space F, in metric coordinates.
+    """Principal vectors and angles between the predictive space G and F, in metric coordinates.
 
-    ``fair`` holds the directions u_i in F, ``removed`` the directions n_i orthogonal to F;
-    G V_i = cos(theta_i) u_i + sin(theta_i) n_i. Ordered by cosine, descending (the paper's sigma).
-    A zero column stands for a partner that does not exist.
+    The principal directions of G are ``G V_i = cos(theta_i) u_i + sin(theta_i) n_i`` with u_i in F and
+    n_i orthogonal to F, sorted by descending cosine. A column is zero if u_i or n_i does not exist.
     """
 
-    fair: Array  # (D, d)
-    removed: Array  # (D, d)
-    angles: Array  # theta_i
-    cosines: Array  # sigma_i
+    fair: Array  # u_i, (D, d)
+    removed: Array  # n_i, (D, d)
+    angles: Array  # theta_i, (d,)
+    cosines: Array  # the paper's sigma_i, (d,)
 
     @property
     def has_fair_partner(self) -> NDArray[np.bool_]:
-        """Directions that survive at any fairness above 0."""
+        """Whether each direction has a part in F, and so remains in the model at any fairness."""
         return self.cosines > _COSINE_TOL
 
 
 def principal_pair(removed: Array, predictive: Array) -> PrincipalPair:
-    """Angles between F and G without ever forming a basis of F (Theorem 1, METHOD 7).
+    """Compute the angles between F and G without a basis of F (Theorem 1, METHOD 7).
 
-    The paper takes an SVD against an orthonormal basis of F (n - m functions). F's complement has
-    only q, so the sines come from ``N'G = P diag(s) V'`` and the cosines are the lengths of what is
-    left of G V_i after projecting N out: no null space, no division by small eigenvalues.
+    The paper needs an SVD with an orthonormal basis of F, which has n - m functions. The complement of
+    F has only q. The sines are the singular values of ``N'G = P diag(s) V'``, and the cosines are the
+    lengths of G V_i after N is projected out. This needs no null space and no small divisors.
+
+    Parameters
+    ----------
+    removed : ndarray of shape (D, q)
+        N, orthonormal basis of the complement of F.
+    predictive : ndarray of shape (D, k)
+        Columns that span G.
     """
-    # Unit columns first: directions of very different length must not decide each other's rank.
+    # Normalise the columns, so that their lengths do not influence the rank.
     norms = np.linalg.norm(predictive, axis=0)
     unit = predictive[:, norms > 0.0] / norms[norms > 0.0]
     G = orthonormal_columns(unit)
     d, q = G.shape[1], removed.shape[1]
     if d == 0:
         empty = np.zeros((len(G), 0))
-        return PrincipalPair(empty, empty, np.zeros(0), np.zeros(0))
+        return PrincipalPair(fair=empty, removed=empty, angles=np.zeros(0), cosines=np.zeros(0))
     P, s, Vt = scipy.linalg.svd(removed.T @ G, full_matrices=True) if q else (None, [], np.eye(d))
     sines = np.zeros(d)
     sines[: len(s)] = s
     GV = G @ Vt.T
     rest = GV - removed @ (removed.T @ GV)
-    rest -= removed @ (removed.T @ rest)  # twice is enough (Kahan-Parlett)
+    rest -= removed @ (removed.T @ rest)  # projecting twice is enough (Kahan-Parlett)
     cosines = np.linalg.norm(rest, axis=0)
     fair = np.divide(rest, cosines, out=np.zeros_like(rest), where=cosines > _COSINE_TOL)
     paired = np.zeros_like(rest)
@@ -133,14 +139,19 @@ def principal_pair(removed: Array, predictive: Array) -> PrincipalPair:
     paired[:, fair_already] = 0.0
     angles = np.where(fair_already, 0.0, np.arctan2(sines, cosines))
     order = np.argsort(-cosines, kind="stable")
-    return PrincipalPair(fair[:, order], paired[:, order], angles[order], cosines[order])
+    return PrincipalPair(
+        fair=fair[:, order],
+        removed=paired[:, order],
+        angles=angles[order],
+        cosines=cosines[order],
+    )
 
 
 def dial_angles(pair: PrincipalPair, value: float, dial: str) -> Array:
-    """Angle a_i of the model's i-th direction to F, for a dial value.
+    """Compute the angles a_i of the model's directions to F, for a dial value.
 
-    "angle": fairness in [0, 1] (path objects go to 2: past zero correlation). "cosine": the
-    paper's epsilon, gamma_i = max(sigma_i, epsilon).
+    With ``dial="angle"`` the value is the fairness in [0, 1]; path objects accept up to 2, past zero
+    correlation. With ``dial="cosine"`` it is the paper's epsilon, gamma_i = max(sigma_i, epsilon).
     """
     if dial == "angle":
         return (1.0 - value) * pair.angles
@@ -151,30 +162,30 @@ def dial_angles(pair: PrincipalPair, value: float, dial: str) -> Array:
 
 
 def blend(pair: PrincipalPair, angles: Array) -> Array:
-    """Coefficients C, (2d, d'), of the model basis E = [fair, removed] C (eq. model-basis).
+    """Compute the coefficients C of the model basis ``E = [fair, removed] C`` (eq. model-basis).
 
-    ``e_i = cos(a_i) u_i + sin(a_i) n_i`` equals the paper's gamma_i = cos a_i,
-    rho_i = sin a_i / sin theta_i, without its division. A direction with no fair partner is in the
-    model only while a_i = theta_i.
+    ``e_i = cos(a_i) u_i + sin(a_i) n_i`` is the paper's basis with gamma_i = cos a_i and
+    rho_i = sin a_i / sin theta_i, without the division. A direction without a fair part is in the model
+    only if a_i = theta_i. C has shape (2d, k), with one column per direction in the model.
     """
     d = len(pair.angles)
     C = np.zeros((2 * d, d))
     C[np.arange(d), np.arange(d)] = np.cos(angles)
     C[d + np.arange(d), np.arange(d)] = np.sin(angles)
     lost = np.flatnonzero(~pair.has_fair_partner)
-    C[lost, lost] = 0.0  # e_i = n_i where u_i does not exist
+    C[lost, lost] = 0.0  # e_i = n_i if u_i does not exist
     C[d + lost, lost] = 1.0
     alive = alive_directions(pair, angles)
     return C[:, alive]
 
 
 def alive_directions(pair: PrincipalPair, angles: Array) -> NDArray[np.bool_]:
-    """Directions that the model at these angles contains."""
+    """Return which directions the model at these angles contains, as a mask of shape (d,)."""
     return np.asarray(pair.has_fair_partner | (angles == pair.angles))
 
 
 def warn_lost_directions(pair: PrincipalPair, angles: Array, left: int | None = None) -> None:
-    """Say how many predictive directions the dial value leaves."""
+    """Warn if the model at these angles lacks predictive directions; ``left`` replaces their number."""
     d = len(pair.angles)
     left = int(alive_directions(pair, angles).sum()) if left is None else left
     if left < d:
@@ -187,12 +198,12 @@ def warn_lost_directions(pair: PrincipalPair, angles: Array, left: int | None = 
 
 
 def containment_gap(angles: Array) -> float:
-    """``max |sin a_i|`` = |(I - P_F) P_M|: how far the model space reaches out of F."""
+    """Compute ``|(I - P_F) P_M| = max |sin a_i|``: how far the model space M reaches out of F."""
     return float(np.abs(np.sin(angles)).max(initial=0.0))
 
 
 def accuracy_gap(pair: PrincipalPair, angles: Array) -> float:
-    """``max |sin(theta_i - a_i)|`` = |(I - P_M) P_G|: how much of G the model space lost."""
+    """Compute ``|(I - P_M) P_G| = max |sin(theta_i - a_i)|``: how much of G the model space M lost."""
     if not alive_directions(pair, angles).all():
-        return 1.0  # a direction of G is not in the model at all
+        return 1.0  # a direction of G is orthogonal to the model space
     return float(np.abs(np.sin(pair.angles - angles)).max(initial=0.0))

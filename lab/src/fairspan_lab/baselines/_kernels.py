@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.method.features import (
+from fairspan.method.features import LandmarkMap, TransformerMap
+from fairspan.method.kernels import (
     GAMMA_KERNELS,
     WIDTH_KERNELS,
     Kernel,
-    LandmarkMap,
-    TransformerMap,
     kernel_names,
     median_distance,
     width_to_gamma,

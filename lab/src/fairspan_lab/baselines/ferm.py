@@ -198,7 +198,7 @@ class FERM(BaselineClassifier):
     intercept_ : float
         Intercept b. With ``solver="authors"`` the mean of ``y_i - f(x_i)`` over ``0 < alpha_i < C``
         (the published code averages over all support vectors).
-    kernel_ : fairspan.method.features.Kernel
+    kernel_ : fairspan.method.kernels.Kernel
         The kernel with its parameters.
     disparity_ : float
         ``<f, u>``: difference of mean scores, second group minus first, on the training positives.

@@ -14,7 +14,7 @@ import scipy.linalg
 
 from fairspan.inputs.alignment import align_rows
 from fairspan.method.data import Attribute
-from fairspan.method.features import Kernel
+from fairspan.method.kernels import Kernel
 from fairspan.method.linalg import Array, cholesky_factor
 from fairspan_lab.baselines._common import (
     Baseline,
