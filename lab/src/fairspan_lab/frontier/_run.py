@@ -15,7 +15,8 @@ from fairspan_lab.frontier import _problems
 from fairspan_lab.frontier._cells import Cell, finished, is_kept, plan, run
 from fairspan_lab.frontier._methods import CRITERIA, METHODS, QUICK_METHODS
 from fairspan_lab.frontier._problems import PROBLEMS, find_problem
-from fairspan_lab.frontier._report import write_csv, write_report
+from fairspan_lab.frontier._report import write_report
+from fairspan_lab.frontier._tables import write_csv
 
 __all__ = ["FailedCellsError", "frontier"]
 

@@ -105,9 +105,13 @@ def kept_rows(
     return [row for _, rows in found for row in rows]
 
 
-def write_table(path: Path, columns: Sequence[str], rows: Iterable[Row], ending: str) -> Path:
-    """Rows as CSV, in which no text is a formula to a spreadsheet."""
+def write_table(
+    path: Path, columns: Sequence[str], rows: Iterable[Row], ending: str, *, note: str = ""
+) -> Path:
+    """Write rows as CSV in which a spreadsheet finds no formula; `note` is a first ``#`` line."""
     text = io.StringIO(newline="")
+    if note:
+        text.write(f"# {note}{ending}")
     writer = csv.writer(text, lineterminator=ending)
     writer.writerow(map(_no_formula, columns))
     writer.writerows([_no_formula(row.get(name, "")) for name in columns] for row in rows)
