@@ -196,7 +196,7 @@ frontier: .venv-bench/.stamp ## error against parity, all methods: ARGS="--quick
 	@$(if $(wildcard ../shared/data),FAIRSPAN_DATA=$${FAIRSPAN_DATA:-../shared/data}) \
 		$(ONE_THREAD) .venv-bench/bin/python -m tools.frontier $(ARGS)
 
-acceptance-%: .venv/.stamp ## `name measured limit pass` for core, models, price, scale, audit, ...; fails on a miss
+acceptance-%: .venv/.stamp ## `name measured limit pass` for core, house, models, price, scale, ...; fails on a miss
 	@$(if $(wildcard ../shared/data),FAIRSPAN_DATA=$${FAIRSPAN_DATA:-../shared/data}) \
 		$(ONE_THREAD) $(ACCEPTANCE_BIN)/python -m tools.acceptance $*
 
