@@ -91,9 +91,12 @@ def law_rows() -> Iterator[Measurement]:
             ours = model.transform(new) @ model.score_coef_ + model.score_intercept_
             codes = [oracle.level_codes(v) for v in s.values()]
             fit = oracle.dense_optimal(
-                oracle.rbf(X, X, 0.1), y, oracle.code_blocks(codes, [np.ones(len(X), bool)]),
-                eta_y=0.5 / len(X), fairness=t,
-            )  # fmt: skip
+                oracle.rbf(X, X, 0.1),
+                y,
+                oracle.code_blocks(codes, [np.ones(len(X), bool)]),
+                eta_y=0.5 / len(X),
+                fairness=t,
+            )
             theirs = fit.predict(oracle.rbf(new, X, 0.1))
             dense = max(dense, float(np.abs(ours[:, 0] - theirs.ravel()).max()))
         scores = whole.transform(X)

@@ -46,8 +46,11 @@ def browser(name: str) -> Iterator[Measurement]:
     python = ROOT / ".venv-browser" / "bin" / "python"
     run = subprocess.run(
         [str(python), "-m", "pytest", "-q", "tests/browser/test_docs_pages.py"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     passed = re.search(r"(\d+) passed", run.stdout)
     yield at_most(f"{name}: tests failed", run.returncode, 0)
     yield at_least(f"{name}: tests passed", int(passed[1]) if passed else 0, 3)

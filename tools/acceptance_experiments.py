@@ -97,9 +97,10 @@ def fgp_rows() -> Iterator[Measurement]:
             worst = 0.0
             for epsilon in (0.0, 1.0):
                 row = next(
-                    r for r in golden
+                    r
+                    for r in golden
                     if r["criterion"] == criterion and abs(float(r["eps"]) - epsilon) < 1e-12
-                )  # fmt: skip
+                )
                 error, found = judge(problem, points[epsilon], y)
                 worst = max(worst, abs(error - float(row["err_test"])))
                 worst = max(worst, *(abs(found[m] - float(row[f"{m}_test"])) for m in found))
@@ -113,9 +114,10 @@ def figure_rows() -> Iterator[Measurement]:
         y = problem.y[problem.test]
         task = Task(problem, "sp", 0, quick=False)
         row = next(
-            r for r in baselines.table(SHARED, "ferm", dataset=file, s_in_x="0", select="acc")
+            r
+            for r in baselines.table(SHARED, "ferm", dataset=file, s_in_x="0", select="acc")
             if r["method"] == "Linear-FERM (orth. proj.)"
-        )  # fmt: skip
+        )
         ((_, scores),) = METHODS["linear-ferm"].run(task)
         error, found = judge(problem, scores, y)
         gap = max(abs(error - float(row["error"])), *(abs(found[m] - float(row[m])) for m in found))
@@ -135,10 +137,23 @@ def command_rows() -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory() as folder:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
-            [sys.executable, "-m", "fairspan", "reproduce", "all", "--quick", "--out", folder,
-             "--data-home", str(SHARED / "data")],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "fairspan",
+                "reproduce",
+                "all",
+                "--quick",
+                "--out",
+                folder,
+                "--data-home",
+                str(SHARED / "data"),
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         yield at_most("fairspan reproduce all --quick: exit code", done.returncode, 0)

@@ -34,8 +34,11 @@ def fuzz_rows() -> Iterator[Measurement]:
     """In a process of its own: hypothesis and the tally are global."""
     run = subprocess.run(
         [sys.executable, "-m", "tools.fuzz", "--cases", str(FUZZ_CASES)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     total = next(line for line in run.stdout.splitlines() if line.startswith("total"))
     cases, refused, answered, failures = map(int, total.split()[1:5])
     yield at_least("fuzz: inputs of the public surface", cases, FUZZ_CASES)
@@ -50,9 +53,12 @@ def fuzz_rows() -> Iterator[Measurement]:
 def mutant_rows() -> Iterator[Measurement]:
     """The core broken in many ways, one at a time."""
     run = subprocess.run(
-        [sys.executable, "-m", "tools.mutants"], cwd=ROOT, capture_output=True, text=True,
+        [sys.executable, "-m", "tools.mutants"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     killed = sum(line.startswith("killed") for line in run.stdout.splitlines())
     yield at_least("mutants of the core", len(mutants.MUTANTS), 40)
     yield at_least("mutants killed", killed, len(mutants.MUTANTS))

@@ -80,9 +80,11 @@ def _price_tables(rows: list[Row]) -> Iterable[str]:
 def _price_table(rows: list[Row], methods: list[tuple[str, str]]) -> Iterable[str]:
     limits = list(dict.fromkeys(row["limit"] for row in rows))
     by_key = {(row["method"], row["limit"]): row for row in rows}
-    yield "| method | own unconstrained error | " + " | ".join(
-        f"≤ {limit:g} | on test" for limit in limits
-    ) + " |"  # fmt: skip
+    yield (
+        "| method | own unconstrained error | "
+        + " | ".join(f"≤ {limit:g} | on test" for limit in limits)
+        + " |"
+    )
     yield "|---" * (2 + 2 * len(limits)) + "|"
     for method, name in methods:
         found = [by_key[method, limit] for limit in limits]
@@ -139,9 +141,10 @@ def _loss_list(rows: list[Row]) -> Iterable[str]:
         yield "- with fewer than three splits there is no telling who is worse"
         return
     for start, where in (
-        ("", "at the limit"), ("both_", "at the limit, where both keep it"),
+        ("", "at the limit"),
+        ("both_", "at the limit, where both keep it"),
         ("reached_", "at equal parity"),
-    ):  # fmt: skip
+    ):
         worse = [row for row in rows if row[f"{start}verdict"].startswith("worse")]
         yield f"- {where}: worse by more than one standard error in {len(worse)} cells"
         # A rival without a dial gives the same numbers at several limits: one line for them.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from fairspan_lab.cells import write_text
 from fairspan_lab.frontier._page import markdown
 from fairspan_lab.frontier._plot import draw_frontier, draw_prices
 from fairspan_lab.frontier._price import Row, Runs
 from fairspan_lab.frontier._tables import tabulate, write_csv
-from fairspan_lab.reproduce._kept import write_whole
 
 __all__ = ["write_report"]
 
@@ -54,5 +54,5 @@ def write_report(rows: Iterable[Row], out: Path, quick: bool) -> list[Path]:
     if any(runs.unconstrained(data) and runs.methods(data, "sp") for data in runs.sets):
         pictures.append(draw_prices(runs, out / f"prices{suffix}.png"))
     page = out / f"frontier{suffix}.md"
-    write_whole(page, markdown(tables, [path.name for path in pictures], quick))
+    write_text(page, markdown(tables, [path.name for path in pictures], quick))
     return [*written, page, *pictures]

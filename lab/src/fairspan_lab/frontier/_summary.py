@@ -76,11 +76,18 @@ def hypervolume_table(runs: Runs, limits: Sequence[float] = LIMITS) -> list[Row]
                 )
                 for curve in by_split.values()
             )
-            out.append({
-                "data": data, "method": method, "splits": len(by_split), "hypervolume": mean,
-                "se": se, "reference_parity": reference[0], "reference_error": reference[1],
-                "lowest_error": ideal[1],
-            })  # fmt: skip
+            out.append(
+                {
+                    "data": data,
+                    "method": method,
+                    "splits": len(by_split),
+                    "hypervolume": mean,
+                    "se": se,
+                    "reference_parity": reference[0],
+                    "reference_error": reference[1],
+                    "lowest_error": ideal[1],
+                }
+            )
     return out
 
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fairspan_lab.cells import write_table, write_text
 from fairspan_lab.frontier._paired import paired, paired_table
 from fairspan_lab.frontier._price import (
     AWARE,
@@ -30,7 +31,6 @@ from fairspan_lab.frontier._summary import (
     hypervolume_table,
     over_correction,
 )
-from fairspan_lab.reproduce._kept import write_table, write_whole
 
 __all__ = ["Tables", "read_tables", "tabulate", "write_csv", "write_tables"]
 
@@ -180,7 +180,7 @@ def write_csv(rows: Sequence[Row], path: Path, *, digits: int = 10, note: str = 
     """
     columns = list(dict.fromkeys(key for row in rows for key in row))
     if not rows and not note:
-        write_whole(path, "")
+        write_text(path, "")
         return path
     plain = ({name: _plain(value, digits) for name, value in row.items()} for row in rows)
     return write_table(path, columns, plain, "\n", note=note)
