@@ -119,7 +119,7 @@ $(SKLEARN_ENVS:%=%/.stamp): $(DEPS)
 # Routing and estimator checks under scikit-learn 1.6 to 1.9.
 .PHONY: test-versions
 test-versions: $(SKLEARN_ENVS:%=%/.stamp)
-	@$(ONE_THREAD) $(firstword $(SKLEARN_ENVS))/bin/python -m tools.robust_numerics \
+	@$(ONE_THREAD) $(firstword $(SKLEARN_ENVS))/bin/python -m tools.versions \
 		--python $(SKLEARN_ENVS:%=%/bin/python)
 
 .PHONY: test-slow
@@ -151,7 +151,7 @@ mutants: .venv/.stamp
 # What needs torch or fairlearn is run where they are, and all is put together.
 .PHONY: coverage
 coverage: .venv/.stamp .venv-torch/.stamp .venv-bench/.stamp ## lines and branches of src the suite runs; every gap explained
-	@$(ONE_THREAD) $(BIN)/python -m tools.covered $(ARGS)
+	@$(ONE_THREAD) $(BIN)/python -m tools.coverage_gaps $(ARGS)
 
 # --- documentation ------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ frontier: .venv-bench/.stamp ## error against parity, all methods: ARGS="--quick
 	@$(if $(wildcard ../shared/data),FAIRSPAN_DATA=$${FAIRSPAN_DATA:-../shared/data}) \
 		$(ONE_THREAD) .venv-bench/bin/python -m tools.frontier $(ARGS)
 
-acceptance-%: .venv/.stamp ## `name measured limit pass` for core, models, price, scale, audit, ...; fails on a miss
+acceptance-%: .venv/.stamp ## `name measured limit pass` for core, house, models, price, scale, ...; fails on a miss
 	@$(if $(wildcard ../shared/data),FAIRSPAN_DATA=$${FAIRSPAN_DATA:-../shared/data}) \
 		$(ONE_THREAD) $(ACCEPTANCE_BIN)/python -m tools.acceptance $*
 

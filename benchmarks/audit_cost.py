@@ -39,8 +39,13 @@ def measurements() -> Iterator[Measurement]:
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # What numba compiles, it compiles once per machine.
-        audit(y[:500] + 0.0, X[:500], y[:500], sensitive_features={"age": sensitive["age"][:500]},
-              parts=["scores"])  # fmt: skip
+        audit(
+            y[:500] + 0.0,
+            X[:500],
+            y[:500],
+            sensitive_features={"age": sensitive["age"][:500]},
+            parts=["scores"],
+        )
         model = FairGPClassifier(n_components=D, random_state=0)
         fit, _ = cpu(lambda: model.fit(X, y, sensitive_features=sensitive))
         found, _ = cpu(

@@ -81,9 +81,12 @@ def unfair_fit(
         rows = slice(start, start + BLOCK_ROWS)
         n = len(y[rows])
         accumulator.add(
-            columns(X[rows]), np.zeros(n, dtype=np.intp), np.empty((n, 0), dtype=np.intp),
-            y[rows, None], None,
-        )  # fmt: skip
+            columns(X[rows]),
+            np.zeros(n, dtype=np.intp),
+            np.empty((n, 0), dtype=np.intp),
+            y[rows, None],
+            None,
+        )
     pooled = accumulator.finish().project(features.whitening).pool()
     normal = pooled.scatter + ALPHA * np.eye(len(pooled.scatter))
     coef = scipy.linalg.solve(normal, pooled.columns[0].cross, assume_a="pos")

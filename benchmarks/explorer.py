@@ -46,14 +46,20 @@ def make_people(n: int, seed: int = 0) -> pd.DataFrame:
     sex = rng.choice(["f", "m"], n)
     shift = 0.8 * (region == "north") - 0.5 * (sex == "f")
     income = np.exp(10.0 + 0.5 * (rng.normal(size=n) + shift))
-    table = pd.DataFrame({
-        "income": income.round(), "debt": rng.gamma(2.0, 4000.0, n).round(),
-        "age": rng.integers(18, 80, n), "years": rng.integers(0, 40, n),
-        "job": rng.choice(["clerk", "driver", "nurse", "teacher", "other"], n),
-        "home": rng.choice(["rent", "own", "family"], n), "children": rng.integers(0, 5, n),
-        "score": (600.0 + 60.0 * rng.normal(size=n) + 20.0 * shift).round(),
-        "region": region, "sex": sex,
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "income": income.round(),
+            "debt": rng.gamma(2.0, 4000.0, n).round(),
+            "age": rng.integers(18, 80, n),
+            "years": rng.integers(0, 40, n),
+            "job": rng.choice(["clerk", "driver", "nurse", "teacher", "other"], n),
+            "home": rng.choice(["rent", "own", "family"], n),
+            "children": rng.integers(0, 5, n),
+            "score": (600.0 + 60.0 * rng.normal(size=n) + 20.0 * shift).round(),
+            "region": region,
+            "sex": sex,
+        }
+    )
     logit = np.log(income) - 10.0 + (table["score"] - 600.0) / 80.0 + 0.3 * shift
     table["repaid"] = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-logit)), "yes", "no")
     for name in ("income", "job", "score"):
@@ -78,9 +84,12 @@ def measure(rows: int = ROWS) -> Cost:
         make_people(rows).to_csv(table, index=False)
         start = time.process_time()
         report = explore(
-            pd.read_csv(table), target="repaid", sensitive_features=["region", "sex"],
-            pos_label="yes", name="people.csv",
-        )  # fmt: skip
+            pd.read_csv(table),
+            target="repaid",
+            sensitive_features=["region", "sex"],
+            pos_label="yes",
+            name="people.csv",
+        )
         report.to_html(page)
         whole = time.process_time() - start
         return Cost(report.seconds["fit"], report.seconds["audit"], whole, page.stat().st_size)

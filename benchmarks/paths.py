@@ -61,9 +61,13 @@ def path_over_fit(repeats: int = REPEATS) -> dict[str, float]:
             model = cls(n_components=N_COMPONENTS, random_state=0)
             fit = cpu(model.fit, X[train], target[train], sensitive_features=s[train])
             path = cpu(
-                FairnessPath.from_estimator, model, X[test], target[test],
-                sensitive_features=s[test], n_points=N_POINTS,
-            )  # fmt: skip
+                FairnessPath.from_estimator,
+                model,
+                X[test],
+                target[test],
+                sensitive_features=s[test],
+                n_points=N_POINTS,
+            )
             # The quickest of each: what others do on the machine only ever adds.
             fits[name], paths[name] = min(fits[name], fit), min(paths[name], path)
     return {name: 1.0 + paths[name] / fits[name] for name in heads}

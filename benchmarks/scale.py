@@ -198,9 +198,16 @@ def paper(problem: Problem, route: str) -> None:
 
     labels = np.where(problem.label > 0, 1.0, -1.0)
     oracle.paper_model(
-        rbf_kernel(problem.X, gamma=GAMMA), labels, problem.s[:, None].astype(float),
-        criterion="sp", m=1, d=1, eta=1e-4, eps_list=[1.0], route=route,
-    )  # fmt: skip
+        rbf_kernel(problem.X, gamma=GAMMA),
+        labels,
+        problem.s[:, None].astype(float),
+        criterion="sp",
+        m=1,
+        d=1,
+        eta=1e-4,
+        eps_list=[1.0],
+        route=route,
+    )
 
 
 @dataclass(frozen=True)
@@ -222,37 +229,59 @@ METHODS = {
     "fairspan-auto": Method(
         "fairspan, all automatic", ours_automatic, _ALL, "100 fair models", "#56B4E9"
     ),
-    "nystroem": Method(
-        "Nystroem + Ridge", nystroem_ridge, _ALL, "one model, not fair", "#6E6E6E"
-    ),
+    "nystroem": Method("Nystroem + Ridge", nystroem_ridge, _ALL, "one model, not fair", "#6E6E6E"),
     "kernel-ridge": Method(
-        "KernelRidge", kernel_ridge, (1_000, 3_000, 10_000, 15_000), "one model, not fair",
-        "#009E73", has_features=False,
+        "KernelRidge",
+        kernel_ridge,
+        (1_000, 3_000, 10_000, 15_000),
+        "one model, not fair",
+        "#009E73",
+        has_features=False,
     ),
     "sklearn-gp": Method(
-        "scikit-learn GP", sklearn_gp, (1_000, 3_000, 10_000), "one model, not fair",
-        "#000000", has_features=False,
+        "scikit-learn GP",
+        sklearn_gp,
+        (1_000, 3_000, 10_000),
+        "one model, not fair",
+        "#000000",
+        has_features=False,
     ),
     "gpytorch": Method(
-        "GPyTorch exact GP", gpytorch_gp, (1_000, 3_000, 6_000), "one model, not fair",
-        "#CC79A7", has_features=False,
+        "GPyTorch exact GP",
+        gpytorch_gp,
+        (1_000, 3_000, 6_000),
+        "one model, not fair",
+        "#CC79A7",
+        has_features=False,
     ),
     "fairlearn": Method(
-        "fairlearn EG, columns", fairlearn_columns, _ALL, "one fair model", "#E69F00",
+        "fairlearn EG, columns",
+        fairlearn_columns,
+        _ALL,
+        "one fair model",
+        "#E69F00",
         has_features=False,
     ),
     "fairlearn-psi": Method(
         "fairlearn EG, kernel", fairlearn_psi, _ALL[:4], "one fair model", "#B37400"
     ),
     "paper-printed": Method(
-        "paper, as printed", lambda p: paper(p, "literal"), (250, 500, 1_000), "one fair model",
-        "#D55E00", has_features=False,
+        "paper, as printed",
+        lambda p: paper(p, "literal"),
+        (250, 500, 1_000),
+        "one fair model",
+        "#D55E00",
+        has_features=False,
     ),
     "paper-dense": Method(
-        "paper, symmetric", lambda p: paper(p, "residual"), (500, 1_000, 3_000),
-        "one fair model", "#A34700", has_features=False,
+        "paper, symmetric",
+        lambda p: paper(p, "residual"),
+        (500, 1_000, 3_000),
+        "one fair model",
+        "#A34700",
+        has_features=False,
     ),
-}  # fmt: skip
+}
 
 
 def cases(*, quick: bool = False) -> list[Case]:
@@ -306,9 +335,12 @@ def measure(case: Case) -> dict[str, float] | None:
     one_thread = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.scale", "one", *case.key],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, **one_thread},
-    )  # fmt: skip
+    )
     if done.returncode != 0:
         print(f"  failed: {done.stderr.strip()[-200:]}", flush=True)
         return None
@@ -327,8 +359,15 @@ class Table:
     rows: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
 
     COLUMNS = (
-        "method", "n", "D", "attributes", "cells", "cpu_seconds", "peak_mib", "repeats",
-    )  # fmt: skip
+        "method",
+        "n",
+        "D",
+        "attributes",
+        "cells",
+        "cpu_seconds",
+        "peak_mib",
+        "repeats",
+    )
 
     @classmethod
     def read(cls, path: Path) -> Table:
@@ -535,14 +574,23 @@ def _label_ends(ax: Any, ends: list[tuple[float, float, Method]]) -> None:
     free, step = low, 0.045 * (high - low)
     for x, y, method in sorted(ends, key=lambda end: end[1]):
         look = {
-            "color": method.colour, "fontsize": 8.5, "annotation_clip": False,
-            "bbox": {"fc": "white", "ec": "none", "pad": 0.3}, "zorder": 1.9,
-        }  # fmt: skip
+            "color": method.colour,
+            "fontsize": 8.5,
+            "annotation_clip": False,
+            "bbox": {"fc": "white", "ec": "none", "pad": 0.3},
+            "zorder": 1.9,
+        }
         if x < _STEEP_BELOW:
             ax.annotate(
-                method.name, (x, y), (0, 5), textcoords="offset points", rotation=90,
-                ha="center", va="bottom", **look,
-            )  # fmt: skip
+                method.name,
+                (x, y),
+                (0, 5),
+                textcoords="offset points",
+                rotation=90,
+                ha="center",
+                va="bottom",
+                **look,
+            )
             continue
         height = max(float(np.log10(y)), free)
         free = height + step

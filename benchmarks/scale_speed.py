@@ -27,9 +27,14 @@ TURNS = 5
 def fixed_model(landmarks: np.ndarray, **params: Any) -> FairRidge:
     """Every choice made beforehand, so that a fit is one pass and one solve."""
     return FairRidge(
-        gamma=GAMMA, landmarks=landmarks, alpha=ALPHA, eta=ETA, n_sensitive_directions="all",
-        random_state=0, **params,
-    )  # fmt: skip
+        gamma=GAMMA,
+        landmarks=landmarks,
+        alpha=ALPHA,
+        eta=ETA,
+        n_sensitive_directions="all",
+        random_state=0,
+        **params,
+    )
 
 
 def some_rows(X: np.ndarray, D: int) -> np.ndarray:

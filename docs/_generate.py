@@ -34,7 +34,7 @@ def command_line() -> str:
     """The page of all commands."""
     import typer
 
-    from fairspan.cli import app
+    from fairspan.cli.main import app
 
     parts = [_HEAD]
     for name, command in _commands(typer.main.get_command(app), "fairspan"):

@@ -4,8 +4,8 @@ import importlib.metadata
 import re
 
 import pytest
+from tools import docs_compare as again
 from tools import docs_figures as figures
-from tools import docs_recheck as again
 
 ROOT = figures.ROOT
 

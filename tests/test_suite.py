@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import zipfile
 
 import pytest
 
@@ -27,6 +28,17 @@ def test_a_file_that_skips_as_a_whole_does_not_break_the_summary(pytester, check
 
 
 @pytest.mark.slow
+def test_the_wheel_contains_the_library_alone(tmp_path, checkout):
+    pytest.importorskip("build")
+    build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(checkout)]
+    subprocess.run(build, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(archive) as file:
+        folders = {name.partition("/")[0] for name in file.namelist()}
+    assert {name for name in folders if not name.endswith(".dist-info")} == {"fairspan"}
+
+
+@pytest.mark.slow
 @pytest.mark.regression("the sdist's own test suite cannot be collected")
 def test_the_source_distribution_collects_its_own_tests(tmp_path, checkout):
     pytest.importorskip("build")
@@ -36,7 +48,8 @@ def test_the_source_distribution_collects_its_own_tests(tmp_path, checkout):
     with tarfile.open(archive) as file:
         file.extractall(tmp_path, filter="data")
     (root,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    paths = os.pathsep.join([str(root / "src"), str(root / "lab" / "src")])
+    environment = {**os.environ, "PYTHONPATH": paths}
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
     ran = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-2000:]

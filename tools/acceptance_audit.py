@@ -27,8 +27,11 @@ def measurements() -> Iterator[Measurement]:
         for name in ("dependence", "attack", "proxy", "bound", "gaps")
     ]
     yield from suite("planted truths and laws of every part", units, 100)
-    yield from suite("the audit as a whole, and its commands",
-                     ["tests/test_audit.py", "tests/test_cli_audit.py"], 60)  # fmt: skip
+    yield from suite(
+        "the audit as a whole, and its commands",
+        ["tests/test_audit.py", "tests/test_cli_audit.py"],
+        60,
+    )
     proxy = ["tests/unit/test_auditing_proxy.py", "-k", "all_faces or fine_search or of_a_share"]
     yield from suite("proxy search equals brute force", proxy, 3)
     yield from suite("equal to fairlearn", ["tests/test_audit_fairlearn.py"], 5)
@@ -36,15 +39,15 @@ def measurements() -> Iterator[Measurement]:
     yield from suite("equal to dcor", dcor, 5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield from test_bars()
-        yield from attack_bars()
-        yield from bound_bars()
-        yield from gap_bars()
-        yield from leak_bars()
+        yield from test_rows()
+        yield from attack_rows()
+        yield from bound_rows()
+        yield from gap_rows()
+        yield from leak_rows()
     yield from audit_cost.measurements()
 
 
-def test_bars() -> Iterator[Measurement]:
+def test_rows() -> Iterator[Measurement]:
     """Level and power of the tests; 300 draws at 5 % are 2.6 to 7.5 % in 95 % of cases."""
     level, power = auditing_dependence.level, auditing_dependence.power
     for statistic in ("hsic", "dcor"):
@@ -62,7 +65,7 @@ def test_bars() -> Iterator[Measurement]:
             yield at_least(f"{statistic}, planted {what}: power", rate, 0.9)
 
 
-def attack_bars() -> Iterator[Measurement]:
+def attack_rows() -> Iterator[Measurement]:
     """Attackers that are blind where there is nothing, and see what there is."""
     yield at_least("attack: interval holds a known AUC", auditing_attack.auc_coverage(200), 0.9)
     for attacker in ("linear", "kernel", "boosted"):
@@ -77,7 +80,7 @@ def attack_bars() -> Iterator[Measurement]:
             yield at_least(f"attack, {attacker}: power on an interaction", rate, 0.9)
 
 
-def bound_bars() -> Iterator[Measurement]:
+def bound_rows() -> Iterator[Measurement]:
     """The held-out bound over 500 planted draws, and how far it is from the truth."""
     for kind in auditing_bounds.KINDS:
         found = auditing_bounds.coverage(kind, 500)
@@ -88,7 +91,7 @@ def bound_bars() -> Iterator[Measurement]:
     )
 
 
-def gap_bars() -> Iterator[Measurement]:
+def gap_rows() -> Iterator[Measurement]:
     """Intervals of gaps, correlations and rates: the worst of each population."""
     for kind in auditing_gaps.KINDS:
         worst = min(auditing_gaps.coverage(kind, DRAWS), key=lambda one: one.rate)
@@ -98,7 +101,7 @@ def gap_bars() -> Iterator[Measurement]:
         yield at_least(f"distance correlation, {kind}: interval holds it", found.rate, 0.93)
 
 
-def leak_bars() -> Iterator[Measurement]:
+def leak_rows() -> Iterator[Measurement]:
     """Attacks on our own representations, next to others': complete, whatever it says."""
     try:
         found = list(leakage.rows())

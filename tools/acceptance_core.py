@@ -25,15 +25,15 @@ def measurements() -> Iterator[Measurement]:
     """All rows, cheap ones first."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield from golden_bars()
-        yield from law_bars()
-        yield from check_bars()
-    yield from suite_bars()
-    yield from statistical_bars()
+        yield from golden_rows()
+        yield from law_rows()
+        yield from check_rows()
+    yield from suite_rows()
+    yield from statistical_rows()
     yield from core.measurements()
 
 
-def golden_bars() -> Iterator[Measurement]:
+def golden_rows() -> Iterator[Measurement]:
     """Largest deviation over its tolerance; 1 would be just inside."""
     for name, check in (
         ("golden reference: worst deviation / atol", compare.reference),
@@ -66,7 +66,7 @@ def _problem(seed: int, n: int = 150) -> tuple[np.ndarray, np.ndarray, dict[str,
     return X, y, {"group": group.astype(float), "sex": sex}
 
 
-def law_bars() -> Iterator[Measurement]:
+def law_rows() -> Iterator[Measurement]:
     """The laws with a stated number, on twenty random problems each; the suite has the rest."""
     merge = dense = covariance = attained = 0.0
     fixed = {"alpha": 0.5, "eta": 1e-2, "gamma": 0.1, "n_sensitive_directions": "all"}
@@ -91,9 +91,12 @@ def law_bars() -> Iterator[Measurement]:
             ours = model.transform(new) @ model.score_coef_ + model.score_intercept_
             codes = [oracle.level_codes(v) for v in s.values()]
             fit = oracle.dense_optimal(
-                oracle.rbf(X, X, 0.1), y, oracle.code_blocks(codes, [np.ones(len(X), bool)]),
-                eta_y=0.5 / len(X), fairness=t,
-            )  # fmt: skip
+                oracle.rbf(X, X, 0.1),
+                y,
+                oracle.code_blocks(codes, [np.ones(len(X), bool)]),
+                eta_y=0.5 / len(X),
+                fairness=t,
+            )
             theirs = fit.predict(oracle.rbf(new, X, 0.1))
             dense = max(dense, float(np.abs(ours[:, 0] - theirs.ravel()).max()))
         scores = whole.transform(X)
@@ -130,7 +133,7 @@ def _certificate_gap(model: FairRepresentation, X: np.ndarray, s: dict[str, np.n
     return gap
 
 
-def check_bars() -> Iterator[Measurement]:
+def check_rows() -> Iterator[Measurement]:
     """scikit-learn's own checks, on every variant of the test subclass; none is expected to fail."""
     variants = test_estimator_checks.VARIANTS.values()
     ran = [
@@ -142,7 +145,7 @@ def check_bars() -> Iterator[Measurement]:
     yield at_least("scikit-learn checks passed", sum(map(len, ran)) - troubled, 50 * len(ran))
 
 
-def suite_bars() -> Iterator[Measurement]:
+def suite_rows() -> Iterator[Measurement]:
     """Parts of the suite that are a promise by themselves: failures, and how many tests ran."""
     contract = ("routing", "frames", "persistence_pickle", "persistence", "kernels", "warnings")
     for name, paths, minimum in (
@@ -154,7 +157,7 @@ def suite_bars() -> Iterator[Measurement]:
         yield from suite(name, paths, minimum)
 
 
-def statistical_bars() -> Iterator[Measurement]:
+def statistical_rows() -> Iterator[Measurement]:
     """How often the test for the number of directions finds nothing where there is nothing."""
     for kind in KINDS:
         rate = null_rate(kind)

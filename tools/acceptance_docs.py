@@ -18,19 +18,19 @@ HOUR = ("quickstart", "explorer", "choosing-the-dial", "audit")
 
 def measurements() -> Iterator[Measurement]:
     """All rows; a quarter of an hour on two cores."""
-    yield from site_bars()
-    yield from gallery_bars()
+    yield from site_rows()
+    yield from gallery_rows()
     yield from suite("every snippet runs and prints what its page says", ["tests/test_docs.py"], 40)
     names = ["tests/test_docstrings.py", "tests/test_docs_pages.py"]
     yield from suite("docstrings against signatures, every name once", names, 200)
-    yield from hour_bars()
+    yield from hour_rows()
     yield from suite("displays, by image and by law", DISPLAYS, 20)
     yield from suite("notebooks: what objects show", ["tests/unit/test_repr_html.py"], 5)
     yield from suite("technical note: claims measured again", ["tests/test_technical_note.py"], 10)
-    yield from figure_bars()
+    yield from figure_rows()
 
 
-def site_bars() -> Iterator[Measurement]:
+def site_rows() -> Iterator[Measurement]:
     """`make docs`, in which a warning is an error, then links, anchors and resources."""
     run = subprocess.run(["make", "docs"], cwd=ROOT, capture_output=True, text=True, check=False)
     if run.returncode:
@@ -46,14 +46,17 @@ def browser(name: str) -> Iterator[Measurement]:
     python = ROOT / ".venv-browser" / "bin" / "python"
     run = subprocess.run(
         [str(python), "-m", "pytest", "-q", "tests/browser/test_docs_pages.py"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     passed = re.search(r"(\d+) passed", run.stdout)
     yield at_most(f"{name}: tests failed", run.returncode, 0)
     yield at_least(f"{name}: tests passed", int(passed[1]) if passed else 0, 3)
 
 
-def gallery_bars() -> Iterator[Measurement]:
+def gallery_rows() -> Iterator[Measurement]:
     """Examples that the build has executed, each with what it drew; and the laws they state."""
     shown = 0
     for example in sorted(EXAMPLES.glob("plot_*.py")):
@@ -69,7 +72,7 @@ def gallery_bars() -> Iterator[Measurement]:
     yield from suite("what the examples say is so", ["tests/test_gallery.py"], 8)
 
 
-def hour_bars() -> Iterator[Measurement]:
+def hour_rows() -> Iterator[Measurement]:
     """All commands of the pages as written, in a new environment."""
     pages = " or ".join(HOUR)
     tests = "tests/test_docs_commands.py"
@@ -78,7 +81,7 @@ def hour_bars() -> Iterator[Measurement]:
     yield from suite("a stranger's hour, in a new environment", slow, 1)
 
 
-def figure_bars() -> Iterator[Measurement]:
+def figure_rows() -> Iterator[Measurement]:
     """A command beside every figure and table; the cheap ones made again."""
     exhibits, _ = docs_figures.scan()
     yield at_least("figures and measured tables in the docs", len(exhibits), 20)

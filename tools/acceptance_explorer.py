@@ -25,10 +25,10 @@ ACCESS_TESTS = "tests/browser/test_explorer_access.py"
 
 def measurements() -> Iterator[Measurement]:
     """All rows; ten minutes on two cores, most of them for an environment and the browser's tests."""
-    yield from demo_bars()
-    yield from stranger_bars()
-    yield from cost_bars()
-    yield from access_bars()
+    yield from demo_rows()
+    yield from stranger_rows()
+    yield from cost_rows()
+    yield from access_rows()
 
 
 # ------------------------------------------------------------------ the demo, from nothing
@@ -45,7 +45,7 @@ class Seen:
     picture: str  # a fingerprint
 
 
-def demo_bars() -> Iterator[Measurement]:
+def demo_rows() -> Iterator[Measurement]:
     """A fresh clone of what is committed; `make demo`; the page it names; the slider moved."""
     with TemporaryDirectory() as folder:
         clone = Path(folder) / "fairspan"
@@ -122,7 +122,7 @@ def trained(snippet: str) -> tuple[float, np.ndarray]:
 # ------------------------------------------------------------------ the rest
 
 
-def stranger_bars() -> Iterator[Measurement]:
+def stranger_rows() -> Iterator[Measurement]:
     """Two commands from a CSV to predictions; wrong calls in one line."""
     tests = "tests/test_cli_explore.py"
     path = "from_a_csv or numbers_of_the_report or into_a_pipe"
@@ -130,7 +130,7 @@ def stranger_bars() -> Iterator[Measurement]:
     yield from suite("wrong invocations, one line and exit code 2", [tests, "-k", "wrong"], 12)
 
 
-def cost_bars() -> Iterator[Measurement]:
+def cost_rows() -> Iterator[Measurement]:
     """A table of 50,000 rows, from the CSV to the page."""
     cost = explorer.measure()
     print(f"    fit {cost.fit:.1f} s, audit {cost.audit:.1f} s, all {cost.whole:.1f} s of CPU")
@@ -138,7 +138,7 @@ def cost_bars() -> Iterator[Measurement]:
     yield at_most("50,000 rows: page, MB", cost.size / 1e6, 6.0)
 
 
-def access_bars() -> Iterator[Measurement]:
+def access_rows() -> Iterator[Measurement]:
     """Browser tests by what they show; none may skip."""
     yield from suite("axe-core, no serious violation", [ACCESS_TESTS, "-k", "axe"], 9)
     keys = "tab_reaches or keys_move or skip_link or focus"

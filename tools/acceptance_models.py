@@ -40,15 +40,15 @@ def measurements() -> Iterator[Measurement]:
     """All rows, cheap ones first."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield from golden_bars()
-        yield from law_bars()
-        yield from cost_bars()
-        yield from calibration_bars()
-    yield from suite_bars()
-    yield from coverage_bars()
+        yield from golden_rows()
+        yield from law_rows()
+        yield from cost_rows()
+        yield from calibration_rows()
+    yield from suite_rows()
+    yield from coverage_rows()
 
 
-def golden_bars() -> Iterator[Measurement]:
+def golden_rows() -> Iterator[Measurement]:
     """Noise, variances and posteriors of the authors' EM; 1 would be just inside."""
     worst = max(worst_ratio(test_em.by_estimator(load_case(c))) for c in test_em.BY_ESTIMATOR)
     yield at_most("golden em-paper, estimator: worst deviation / atol", worst, 1.0)
@@ -105,7 +105,7 @@ def _gap(a: Any, b: Any) -> float:
     return float(np.abs(np.asarray(a) - np.asarray(b)).max())
 
 
-def law_bars() -> Iterator[Measurement]:
+def law_rows() -> Iterator[Measurement]:
     """The laws with a stated number, on ten random problems each; the suite has the rest."""
     worst: dict[str, float] = {}
 
@@ -260,7 +260,7 @@ def _machines(seed: int, note: Any) -> None:
         )
 
 
-def cost_bars() -> Iterator[Measurement]:
+def cost_rows() -> Iterator[Measurement]:
     """Fit and 100 dial values on 5,000 held-out rows over the fit; n = 50k, D = 1000, CPU time."""
     limits = {"two classes": 1.2, "three classes": 1.5}
     for name, ratio in paths.path_over_fit().items():
@@ -270,7 +270,7 @@ def cost_bars() -> Iterator[Measurement]:
         yield at_most(f'predict with std, bytes a row, subspace="{subspace}"', size, 64)
 
 
-def calibration_bars() -> Iterator[Measurement]:
+def calibration_rows() -> Iterator[Measurement]:
     """Calibration error over that of LogisticRegression on the same columns, mean of 10 splits."""
     for name in calibration.SETS:
         try:
@@ -286,7 +286,7 @@ def calibration_bars() -> Iterator[Measurement]:
             )
 
 
-def suite_bars() -> Iterator[Measurement]:
+def suite_rows() -> Iterator[Measurement]:
     """The suite's own files on the models: failures, and how many tests ran."""
     for name, files, extra, minimum in (
         ("golden EM", ["tests/golden/test_em.py"], [], 30),
@@ -304,7 +304,7 @@ def suite_bars() -> Iterator[Measurement]:
         yield from suite(name, [*files, *extra], minimum)
 
 
-def coverage_bars() -> Iterator[Measurement]:
+def coverage_rows() -> Iterator[Measurement]:
     """90 % predictive intervals on new rows, where the model is the true one (200 rows)."""
     for subspace in SUBSPACES:
         for fairness in (0.0, 1.0):

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from tests.robust import hostile_files, test_faults
 
-from tools import covered, fuzz_bytes, mutants, robust_numerics
+from tools import coverage_gaps, fuzz_bytes, mutants, versions
 from tools.table import ROOT, Measurement, at_least, at_most, suite
 
 FUZZ_CASES, BYTE_CASES = 20_000, 1_000
@@ -20,22 +20,25 @@ LOWEST = ".venv-min"
 
 def measurements() -> Iterator[Measurement]:
     """All rows; an hour on two cores, most of it for coverage and the lowest versions."""
-    yield from fuzz_bars()
-    yield from mutant_bars()
-    yield from fault_bars()
-    yield from hostile_bars()
+    yield from fuzz_rows()
+    yield from mutant_rows()
+    yield from fault_rows()
+    yield from hostile_rows()
     numerics = ["tests/robust_numerics"]
     yield from suite("precision, extremes, threads, processes, upgrades", numerics, 100)
-    yield from version_bars()
-    yield from covered.measurements(covered.measure())
+    yield from version_rows()
+    yield from coverage_gaps.measurements(coverage_gaps.measure())
 
 
-def fuzz_bars() -> Iterator[Measurement]:
+def fuzz_rows() -> Iterator[Measurement]:
     """In a process of its own: hypothesis and the tally are global."""
     run = subprocess.run(
         [sys.executable, "-m", "tools.fuzz", "--cases", str(FUZZ_CASES)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     total = next(line for line in run.stdout.splitlines() if line.startswith("total"))
     cases, refused, answered, failures = map(int, total.split()[1:5])
     yield at_least("fuzz: inputs of the public surface", cases, FUZZ_CASES)
@@ -47,25 +50,28 @@ def fuzz_bars() -> Iterator[Measurement]:
         yield at_most(f"bytes, {name}: failures of {tally.cases}", len(tally.failures), 0)
 
 
-def mutant_bars() -> Iterator[Measurement]:
+def mutant_rows() -> Iterator[Measurement]:
     """The core broken in many ways, one at a time."""
     run = subprocess.run(
-        [sys.executable, "-m", "tools.mutants"], cwd=ROOT, capture_output=True, text=True,
+        [sys.executable, "-m", "tools.mutants"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     killed = sum(line.startswith("killed") for line in run.stdout.splitlines())
     yield at_least("mutants of the core", len(mutants.MUTANTS), 40)
     yield at_least("mutants killed", killed, len(mutants.MUTANTS))
 
 
-def fault_bars() -> Iterator[Measurement]:
+def fault_rows() -> Iterator[Measurement]:
     """One row for every fault."""
     good, bad = test_faults.survived()
     for name in (*good, *bad):
         yield at_least(f"fault survived: {name}", float(name in good), 1)
 
 
-def hostile_bars() -> Iterator[Measurement]:
+def hostile_rows() -> Iterator[Measurement]:
     """One row for every reader; what was not refused, and what was, by name."""
     refused: dict[str, list[str]] = {}
     for one in hostile_files.HOSTILE:
@@ -83,16 +89,16 @@ def hostile_bars() -> Iterator[Measurement]:
             print(f"    NOT refused: {name}")
 
 
-def version_bars() -> Iterator[Measurement]:
+def version_rows() -> Iterator[Measurement]:
     """Routing and scikit-learn's checks under each of its versions; the unit tests under the lowest."""
     for version in SKLEARNS:
         python = str(ROOT / f".venv-sklearn-{version}" / "bin" / "python")
-        found = [robust_numerics.run_suite(python, one) for one in robust_numerics.SUITES]
+        found = [versions.run_suite(python, one) for one in versions.SUITES]
         print(f"    {found[0].versions}")
         name = f"scikit-learn {version}: {sum(one.passed for one in found)} tests; failed"
         yield at_most(name, sum(one.failed for one in found), 0)
     python = str(ROOT / LOWEST / "bin" / "python")
-    one = robust_numerics.run_suite(python, "tests", "-n", "2")
+    one = versions.run_suite(python, "tests", "-n", "2")
     print(f"    {one.versions}")
     yield at_most(f"lowest versions: {one.passed} tests; failed", one.failed, 0)
     yield at_least("lowest versions: tests passed", one.passed, 5000)

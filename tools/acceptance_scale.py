@@ -28,8 +28,8 @@ def measurements() -> Iterator[Measurement]:
     """All rows, cheap ones first."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield from partition_bars(alpha=1.0)
-        for bar in partition_bars(alpha="auto"):  # raised by a tiny ridge: see docs/scaling.md
+        yield from partition_rows(alpha=1.0)
+        for bar in partition_rows(alpha="auto"):  # raised by a tiny ridge: see docs/scaling.md
             print(f"  alpha='auto', {bar.name}: {bar.measured:.2g} (information)", flush=True)
     streams = [f"tests/test_stream{name}.py" for name in ("s", "_sources", "_review")]
     yield from suite("streams, checkpoints", streams, 200)
@@ -37,7 +37,7 @@ def measurements() -> Iterator[Measurement]:
     yield from suite("Dask, a worker killed", ["tests/test_stream_dask.py"], 5)
     yield from scale_speed.measurements()
     yield from scale_stream.measurements()
-    yield from gpu_bars()
+    yield from gpu_rows()
 
 
 # ------------------------------------------------------------------ any partition
@@ -70,7 +70,7 @@ def _merged(prepared: Any, frame: Any) -> Any:
     return first.solve()
 
 
-def partition_bars(alpha: Any) -> Iterator[Measurement]:
+def partition_rows(alpha: Any) -> Iterator[Measurement]:
     """Largest difference of predictions from one pass in memory, relative to the largest one."""
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
@@ -139,7 +139,7 @@ def _sample(pattern: str, est: FairRidge) -> Any:
 # ------------------------------------------------------------------ a GPU
 
 
-def gpu_bars() -> Iterator[Measurement]:
+def gpu_rows() -> Iterator[Measurement]:
     """Rows of the committed log: the machine and the command are its first lines."""
     lines = LOG.read_text(encoding="utf-8").splitlines()
     print(f"(from {LOG.relative_to(LOG.parents[2])}: {lines[0]}; {lines[1]})")

@@ -15,7 +15,7 @@ command that makes it, and the command must exist. What counts:
 A command is named *beside* an exhibit if it is in the same section, as code; or at the head of a page
 that is all written by it ("Written by ..."). The gallery is not looked at: its pages are the scripts.
 
-The cheap exhibits are made again and compared with the page (:mod:`tools.docs_recheck`).
+The cheap exhibits are made again and compared with the page (:mod:`tools.docs_compare`).
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ def figures_without_command() -> list[str]:
 
 def recheck() -> list[tuple[str, bool]]:
     """Make the cheap exhibits again; what each is, and whether the page has it so."""
-    from tools.docs_recheck import recheck as again
+    from tools.docs_compare import recheck as again
 
     return again()
 

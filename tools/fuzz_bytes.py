@@ -40,10 +40,30 @@ __all__ = ["READERS", "Reader", "Tally", "fuzz", "main", "mutate"]
 
 # Bytes that mean something to zip, npy, JSON or CSV.
 _WORDS = (
-    b"\x00", b"\xff", b"\n", b"\r", b'"', b",", b"{", b"}", b"[", b"]", b"PK\x01\x02", b"PK\x03\x04",
-    b"PK\x05\x06", b"\x93NUMPY", b"nan", b"inf", b"-1", b"1e400", b"null", b"\xef\xbb\xbf", b"\xf0\x9f",
-    b"\x7f\xff\xff\xff", b"0" * 40,
-)  # fmt: skip
+    b"\x00",
+    b"\xff",
+    b"\n",
+    b"\r",
+    b'"',
+    b",",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"PK\x01\x02",
+    b"PK\x03\x04",
+    b"PK\x05\x06",
+    b"\x93NUMPY",
+    b"nan",
+    b"inf",
+    b"-1",
+    b"1e400",
+    b"null",
+    b"\xef\xbb\xbf",
+    b"\xf0\x9f",
+    b"\x7f\xff\xff\xff",
+    b"0" * 40,
+)
 
 
 def mutate(content: bytes, rng: np.random.Generator, most: int = 4) -> bytes:
@@ -176,14 +196,16 @@ READERS = {
     "model, repacked": Reader(model_bytes, _read_repacked, (ValueError,), mutate=_in_one_part),
     "checkpoint": Reader(checkpoint_bytes, _read_checkpoint, (CheckpointError,)),
     "checkpoint, repacked": Reader(
-        checkpoint_bytes, _read_checkpoint, (CheckpointError,),
+        checkpoint_bytes,
+        _read_checkpoint,
+        (CheckpointError,),
         mutate=lambda content, rng: archive_of(
             {name: mutate(part, rng, 1) for name, part in parts_of(content).items()}
         ),
     ),
     "CSV, fit_stream": Reader(_csv, _read_csv, _TABLE_ERRORS, ".csv"),
     "CSV, command line": Reader(_csv, _read_command_line, (ValueError,), ".csv"),
-}  # fmt: skip
+}
 
 
 # --------------------------------------------------------------------------- cases
@@ -249,10 +271,17 @@ def line(name: str, tally: Tally) -> str:
 
 # Whose branches guide atheris: all that is installed would take minutes to prepare.
 _GUIDED = (
-    "fairspan._system", "fairspan.persistence", "fairspan.streaming.checkpoint",
-    "fairspan.streaming.arrow", "fairspan.cli.read", "zipfile", "json.decoder",
-    "skops.io._audit", "skops.io._numpy", "skops.io._general",
-)  # fmt: skip
+    "fairspan._system",
+    "fairspan.persistence",
+    "fairspan.streaming.checkpoint",
+    "fairspan.streaming.arrow",
+    "fairspan.cli.read",
+    "zipfile",
+    "json.decoder",
+    "skops.io._audit",
+    "skops.io._numpy",
+    "skops.io._general",
+)
 
 
 def functions_of(module: ModuleType) -> Iterator[FunctionType]:

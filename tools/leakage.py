@@ -136,15 +136,18 @@ def rows(
             fitted = time.process_time()
             for attribute, values in test.S.items():
                 found = attack(
-                    Z, protected(attribute, values), weight=np.ones(len(Z)),
+                    Z,
+                    protected(attribute, values),
+                    weight=np.ones(len(Z)),
                     rng=np.random.default_rng(SEED),
-                )  # fmt: skip
+                )
                 yield Row(data, attribute, name, Z.shape[1], {a.attacker: a for a in found})
             print(
                 f"{data}, {name}: {Z.shape[1]} columns, learnt from {len(train):,} rows in "
                 f"{fitted - began:.1f} s, {len(Z):,} attacked in {time.process_time() - fitted:.1f} s",
-                file=sys.stderr, flush=True,
-            )  # fmt: skip
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 # --- the page -----------------------------------------------------------------------------------

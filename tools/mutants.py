@@ -96,8 +96,12 @@ class Copy:
         env.setdefault("FAIRSPAN_SHARED", str(ROOT.parent / "shared"))
         self._server = subprocess.Popen(
             [sys.executable, "-m", "tools.mutants", "--serve"],
-            cwd=folder, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            cwd=folder,
+            env=env,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     def test(self, tests: Sequence[str], timeout: float) -> tuple[int, str]:
         """Status of pytest, negative if it was killed, and what it said."""

@@ -194,9 +194,15 @@ def numbers(curve: list[tuple[dict, dict]]) -> list[float]:
     # Only a line goes on past the fair end.
     decided = chosen(curve, "dp", 0.02, 0) if on_line else {"error": np.nan, "dp": np.nan}
     return [
-        curve[0][1]["error"], at["error"], at["sp[sex]"], best["error"],
-        curve[end][1]["error"], curve[end][1]["sp[sex]"], decided["error"], decided["dp"],
-    ]  # fmt: skip
+        curve[0][1]["error"],
+        at["error"],
+        at["sp[sex]"],
+        best["error"],
+        curve[end][1]["error"],
+        curve[end][1]["sp[sex]"],
+        decided["error"],
+        decided["dp"],
+    ]
 
 
 def lines(name: str, seed: int) -> list[list[float]]:

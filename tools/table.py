@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Measurement:
-    """A measured number, its limit, and whether it keeps it."""
+    """A measured number, its limit, and whether the number keeps the limit."""
 
     name: str
     measured: float
@@ -24,21 +24,22 @@ class Measurement:
     def line(self) -> str:
         """``name  measured  limit  pass``, aligned."""
         verdict = "pass" if self.passed else "MISS"
-        return f"{self.name:<64} {self.measured:>11.4g}  {self.limit:<12} {verdict}"
+        measured = str(self.measured) if isinstance(self.measured, int) else f"{self.measured:.4g}"
+        return f"{self.name:<64} {measured:>11}  {self.limit:<12} {verdict}"
 
 
 def at_most(name: str, measured: float, limit: float) -> Measurement:
-    """A number with an upper limit."""
+    """Compare a number with an upper limit."""
     return Measurement(name, measured, f"<= {limit:g}", bool(measured <= limit))
 
 
 def at_least(name: str, measured: float, limit: float) -> Measurement:
-    """A number with a lower limit."""
+    """Compare a number with a lower limit."""
     return Measurement(name, measured, f">= {limit:g}", bool(measured >= limit))
 
 
 def between(name: str, measured: float, low: float, high: float) -> Measurement:
-    """A number with a lower and an upper limit."""
+    """Compare a number with a lower and an upper limit."""
     return Measurement(name, measured, f"{low:g} to {high:g}", bool(low <= measured <= high))
 
 
@@ -52,11 +53,19 @@ def show(measurements: Iterable[Measurement]) -> int:
 
 
 def suite(name: str, arguments: list[str], at_least_passed: int) -> Iterator[Measurement]:
-    """A part of the test suite as two rows: nothing failed, and enough tests ran."""
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *arguments],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    """Run a part of the test suite; two rows: no test failed, and enough tests ran."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "-p",
+        "no:cacheprovider",
+        *arguments,
+    ]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     last = run.stdout.strip().splitlines()[-1] if run.stdout.strip() else ""
     counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", last)}
     failed = counts.get("failed", 0) + counts.get("error", 0) + (run.returncode not in (0, 1))

@@ -1,4 +1,4 @@
-"""Prices of parity from rows made by hand: choice, pairing, areas, the page, the bars."""
+"""Prices of parity from rows made by hand: choice, pairing, areas, the page, the limits."""
 
 import csv
 import math
@@ -26,6 +26,7 @@ from fairspan_lab.frontier._summary import (
     hypervolume_table,
     over_correction,
 )
+from fairspan_lab.frontier._tables import read_tables, tabulate, write_tables
 
 CLASSES = ("Adult", "COMPAS", "COMPAS (paper's columns)")
 NUMBERS = {
@@ -460,7 +461,60 @@ def test_a_run_of_one_split_without_ours_has_a_report(tmp_path):
         write_report([], tmp_path, True)
 
 
-# --- the bars -----------------------------------------------------------------------------------
+def test_a_run_without_statistical_parity_has_a_report(tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("pandas")
+    from fairspan_lab.frontier._report import write_report
+
+    rows = make_curve([0.3, 0.1], [0.2, 0.3], criterion="eop")
+    assert "frontier_eop-quick.png" in {p.name for p in write_report(rows, tmp_path, True)}
+
+
+def test_tables_are_read_as_they_were_written(tmp_path):
+    pytest.importorskip("matplotlib")
+    from fairspan_lab.frontier._page import markdown
+
+    tables = tabulate(Runs(every_row(sets=("Adult", "NLSY79"))))
+    files = write_tables(tables, tmp_path, "Written by a test")
+    assert all(path.read_text("utf-8").startswith("# Written by a test\n") for path in files)
+    again, note = read_tables(tmp_path)
+    assert note == "Written by a test"
+    for name in ("price", "paired", "other_pairs", "hypervolume", "ends", "times"):
+        for old, new in zip(getattr(tables, name), getattr(again, name), strict=True):
+            texts = {key: value for key, value in old.items() if isinstance(value, str)}
+            assert {key: new[key] for key in texts} == texts
+            numbers = [key for key in old if key not in texts]
+            assert [new[k] for k in numbers] == pytest.approx(
+                [old[k] for k in numbers], rel=1e-5, nan_ok=True
+            )
+    pages = [markdown(part, [], quick=False).splitlines() for part in (tables, again)]
+    assert len(pages[0]) == len(pages[1])
+
+
+def test_committed_tables_are_small_and_name_their_origin():
+    from tools.frontier_tables import COMMITTED, committed_tables
+
+    assert committed_tables() is not None
+    files = list(COMMITTED.glob("*.csv"))
+    assert len(files) == 6
+    for path in files:
+        assert path.stat().st_size < 200_000
+        first = path.read_text("utf-8").partition("\n")[0]
+        assert re.match(r"# Written by `python -m tools\.frontier_tables` .*commit \w{7,}", first)
+
+
+def test_tables_of_another_version_of_the_benchmark_are_not_used(tmp_path):
+    from tools.frontier_tables import benchmark_version, committed_tables
+
+    tables = tabulate(Runs(make_curve([0.3, 0.1], [0.2, 0.3])))
+    assert committed_tables(tmp_path) is None
+    write_tables(tables, tmp_path, f"version {benchmark_version()}")
+    assert committed_tables(tmp_path) is not None
+    write_tables(tables, tmp_path, f"version {benchmark_version()}1")
+    assert committed_tables(tmp_path) is None
+
+
+# --- the limits ---------------------------------------------------------------------------------
 
 CHEAP = {"fairspan": 0.002, "fairspan-correlation": 0.002}
 
@@ -473,10 +527,10 @@ def cheap():
 def missed(rows):
     from tools.acceptance_price import judge
 
-    return [bar.name for bar in judge(rows) if not bar.passed]
+    return [row.name for row in judge(tabulate(Runs(rows))) if not row.passed]
 
 
-def test_bars_pass_where_they_should(cheap):
+def test_limits_are_kept_where_they_should_be(cheap):
     assert missed(cheap) == []
 
 
@@ -495,7 +549,7 @@ def test_bars_pass_where_they_should(cheap):
          if r["data"] == "Communities" else None, "at the fair end"),
     ],
 )  # fmt: skip
-def test_a_bar_that_must_fail_fails(cheap, change, named):
+def test_a_limit_that_must_be_missed_is_missed(cheap, change, named):
     rows = [row | (change(row) or {}) for row in cheap]
     assert any(named in name for name in missed(rows)), missed(rows)
 
@@ -509,7 +563,7 @@ def test_what_was_not_run_is_missed(cheap, capsys):
     from tools.acceptance_price import judge
     from tools.table import show
 
-    assert show(judge([])) == 1
+    assert show(judge(tabulate(Runs([])))) == 1
 
 
 def test_cells_that_fail_are_a_miss(monkeypatch, tmp_path, capsys):
@@ -522,7 +576,7 @@ def test_cells_that_fail_are_a_miss(monkeypatch, tmp_path, capsys):
 
     monkeypatch.setattr(acceptance_price, "frontier", fails)
     monkeypatch.setattr(acceptance_price, "OUT", tmp_path)
-    monkeypatch.setattr(acceptance_price, "KEPT", tmp_path / "none")
+    monkeypatch.setattr(acceptance_price, "COMMITTED", tmp_path / "none")
     first = next(acceptance_price.measurements())
     assert (first.name, first.measured, first.passed) == ("cells that failed", 1, False)
     assert "gp: ValueError: no" in capsys.readouterr().out

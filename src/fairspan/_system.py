@@ -21,6 +21,8 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
+# Ends an error about a part of the project that fairspan-lab brings.
+INSTALL_LAB = "It is not published yet; in a checkout of fairspan run: pip install -e . -e lab"
 # Memory limits of a Linux container (cgroup version 2, then 1). "max" means no limit.
 _CONTAINER_LIMITS = (
     "/sys/fs/cgroup/memory.max",

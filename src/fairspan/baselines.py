@@ -1,6 +1,6 @@
-"""Published rivals of the fair kernel models, from the package fairspan-lab.
+"""Published rivals of the fair kernel models: the names of ``fairspan_lab.baselines``.
 
-The names below are available once fairspan-lab is installed.
+Importing this module without fairspan-lab raises ImportError with the command that installs it.
 """
 
 from __future__ import annotations
@@ -8,24 +8,23 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-INSTALL_LAB = "It is not published yet; in a checkout of fairspan run: pip install -e . -e lab"
+from fairspan._system import INSTALL_LAB
+
+try:
+    _baselines = importlib.import_module("fairspan_lab.baselines")
+except ModuleNotFoundError as error:
+    if error.name not in ("fairspan_lab", "fairspan_lab.baselines"):
+        raise
+    msg = f"fairspan.baselines is part of fairspan-lab. {INSTALL_LAB}"
+    raise ImportError(msg) from error
+
+__all__ = list(_baselines.__all__)
 
 
-def _lab() -> Any:
-    try:
-        return importlib.import_module("fairspan_lab.baselines")
-    except ModuleNotFoundError as error:
-        if error.name not in ("fairspan_lab", "fairspan_lab.baselines"):
-            raise
-        msg = f"fairspan.baselines is part of fairspan-lab. {INSTALL_LAB}"
-        raise ImportError(msg) from error
-
-
+# Names are looked up on demand: LAFTR needs torch.
 def __getattr__(name: str) -> Any:
-    if name.startswith("__") and name != "__all__":
-        raise AttributeError(name)
-    return getattr(_lab(), name)
+    return getattr(_baselines, name)
 
 
 def __dir__() -> list[str]:
-    return dir(_lab())
+    return dir(_baselines)

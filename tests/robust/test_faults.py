@@ -43,7 +43,7 @@ from fairspan import (
 )
 from fairspan.datasets import _files as data_files
 from fairspan.streaming import Checkpoint
-from fairspan_lab.reproduce._kept import write_table, write_whole
+from fairspan_lab.cells import write_table, write_text
 from tests import stream_data
 from tests.small import FIXED, table
 
@@ -296,7 +296,7 @@ WRITERS = {
     "plot": lambda path, all_: draw(path, all_.found),
     "predict_stream": lambda path, all_: predict_to(path, all_.model),
     "table": lambda path, _: write_table(path, ["a"], [{"a": "x" * 99}] * 99, "\n"),
-    "page": lambda path, _: write_whole(path, "x" * 9999),
+    "page": lambda path, _: write_text(path, "x" * 9999),
 }
 
 

@@ -19,7 +19,7 @@ import pandas as pd
 from fairspan import FairRidge, FairRidgeClassifier, audit, load_model, save_model
 from fairspan._system import inert
 from fairspan.plotting import TradeoffDisplay, plain_label
-from fairspan_lab.reproduce import _kept
+from fairspan_lab.cells import write_table
 from fairspan_lab.reproduce._cells import Cell, finished
 from tests.small import FIXED, table
 
@@ -184,7 +184,7 @@ def test_labels_of_an_audits_plot_are_names():
 @each_name
 def test_no_text_in_a_table_is_a_formula(name, tmp_path):
     rows = [{"data": name, "error": -0.5, name: 1}, {"data": "=1", "error": None, name: name}]
-    path = _kept.write_table(tmp_path / "table.csv", ["data", "error", name], rows, "\n")
+    path = write_table(tmp_path / "table.csv", ["data", "error", name], rows, "\n")
     with path.open(encoding="utf-8", newline="") as file:
         found = list(csv.reader(file))
     assert len(found) == 3
@@ -200,13 +200,13 @@ def test_no_text_in_a_table_is_a_formula(name, tmp_path):
 def test_a_kept_cell_with_a_text_that_is_not_ours_is_not_used(name, tmp_path):
     cell = Cell("figure1", "Adult", "gp", "none", None, True)
     row = {"figure": "figure1", "data": "Adult", "method": "gp", "measure": "SP"}
-    cell.keep(tmp_path, [row])
+    cell.store(tmp_path, [row])
     assert finished(tmp_path, quick=True) == [row]
-    cell.keep(tmp_path, [{**row, "measure": name}])
+    cell.store(tmp_path, [{**row, "measure": name}])
     used = finished(tmp_path, quick=True)
     harmless = re.fullmatch(r"[\w .,'()-]{0,200}", name)
     assert used == ([{**row, "measure": name}] if harmless else [])
-    cell.keep(tmp_path, [{**row, name: 1.0}])
+    cell.store(tmp_path, [{**row, name: 1.0}])
     assert bool(finished(tmp_path, quick=True)) == bool(harmless)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tools.robust_numerics import FIXTURES, answers, fixture_models, fixture_rows
+from tools.versions import FIXTURES, answers, fixture_models, fixture_rows
 
 import fairspan
 from fairspan import load_model
@@ -39,7 +39,7 @@ def loaded(version, name, folder):
 def test_a_fixture_of_this_minor_version_is_kept():
     minor = fairspan.__version__.rsplit(".", 1)[0]
     assert any(version.rsplit(".", 1)[0] == minor for version in KEPT), (
-        "python -m tools.robust_numerics --write-fixture"
+        "python -m tools.versions --write-fixture"
     )
     assert sum(path.stat().st_size for path in FIXTURES.iterdir()) < 300_000
 

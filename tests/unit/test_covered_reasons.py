@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("coverage")
 
-from tools.covered import (
+from tools.coverage_gaps import (
     ROOT,
     File,
     Reason,
@@ -82,7 +82,7 @@ def test_percentages_are_of_all_files_together():
     assert (found.line, found.branch) == (99.0, 90.0)
     assert found.both == pytest.approx(100 * 117 / 120)
     assert found.missing == found.unexplained == {"src/fairspan/method/codes.py": (1, 2)}
-    assert found.stale == ("old", "src/fairspan/method/sdr.py is not there")
+    assert found.stale == ("old", "src/fairspan/method/sdr.py does not exist")
 
 
 def test_a_reason_for_a_line_that_is_gone_is_out_of_date():

@@ -9,9 +9,20 @@ from collections.abc import Sequence
 from tools.technical_note._page import PAGE, claim_rows, put
 
 CHEAP = (
-    "symmetric", "leak", "cells", "optimum", "several", "price", "decision", "attributes", "gaps",
-    "certificate", "bound", "dial", "defects",
-)  # fmt: skip
+    "symmetric",
+    "leak",
+    "cells",
+    "optimum",
+    "several",
+    "price",
+    "decision",
+    "attributes",
+    "gaps",
+    "certificate",
+    "bound",
+    "dial",
+    "defects",
+)
 REAL = ("splits", "ridges")  # these read data that are not part of the library
 
 

@@ -36,9 +36,12 @@ def slsqp(
     best = np.inf
     for start in starts:
         found = scipy.optimize.minimize(
-            objective, start, method="SLSQP", constraints=constraints,
+            objective,
+            start,
+            method="SLSQP",
+            constraints=constraints,
             options={"ftol": 1e-14, "maxiter": 500},
-        )  # fmt: skip
+        )
         kept = all(limit(found.x) >= -1e-9 for limit in limits)
         if kept and (equal is None or abs(equal(found.x)) <= 1e-9):
             best = min(best, float(found.fun))

@@ -17,8 +17,15 @@ from tools.technical_note._page import below
 from tools.technical_note._rows import Array, golden, supremum, worst_in
 
 CASES = (
-    "clf_sp", "clf_eop", "clf_eo", "multi_sp", "multi_eop", "multi_eo", "multi_wide_eo", "reg_sp_m2_d2",
-)  # fmt: skip
+    "clf_sp",
+    "clf_eop",
+    "clf_eo",
+    "multi_sp",
+    "multi_eop",
+    "multi_eo",
+    "multi_wide_eo",
+    "reg_sp_m2_d2",
+)
 
 
 @dataclass(frozen=True)

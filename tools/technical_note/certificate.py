@@ -63,6 +63,7 @@ def claims() -> Iterator[Measurement]:
     yield at_most("theorem 8: certificate less its maximiser", apart, 1e-8)
     yield at_most(
         "theorem 8: excess of a random function",
-        max(x.random - x.certificate for x in found), 1e-9,
-    )  # fmt: skip
+        max(x.random - x.certificate for x in found),
+        1e-9,
+    )
     yield at_most("theorems 2 and 8: certificate at fairness 1", found[-1].certificate, 1e-9)

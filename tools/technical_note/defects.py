@@ -66,9 +66,11 @@ def extra_directions() -> dict[int, Extra]:
         w = W[:, m - 1]
         leading = values[-m:] * (vectors[:, -m:].T @ w) ** 2
         out[m] = Extra(
-            float(est.blocks_[0].eigenvalues[-1]), moments.correlation(w),
-            float(leading.sum() / (w @ cov @ w)), error,
-        )  # fmt: skip
+            float(est.blocks_[0].eigenvalues[-1]),
+            moments.correlation(w),
+            float(leading.sum() / (w @ cov @ w)),
+            error,
+        )
     return out
 
 
@@ -85,10 +87,16 @@ def em_variance() -> dict[int, float]:
     case = load_case("reg_sp_m1_d2")
     settings = case.settings
     model = FairGPRegressor(
-        method="paper", inference="em-paper", gamma=case.gamma, n_components="all",
-        n_slices="distinct", n_sensitive_directions=settings["m"],
-        n_predictive_directions=settings["d"], dial="cosine", eta=settings["eta"],
-    ).fit(case.X_train, case.y_train, sensitive_features=case.S_train)  # fmt: skip
+        method="paper",
+        inference="em-paper",
+        gamma=case.gamma,
+        n_components="all",
+        n_slices="distinct",
+        n_sensitive_directions=settings["m"],
+        n_predictive_directions=settings["d"],
+        dial="cosine",
+        eta=settings["eta"],
+    ).fit(case.X_train, case.y_train, sensitive_features=case.S_train)
     Pi = model._scores(case.X_test)
     stats, mean = model._evidence(), float(case.y_train.mean())
     out = {}

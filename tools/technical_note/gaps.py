@@ -86,12 +86,15 @@ def places() -> tuple[Place, ...]:
         limit = np.outer(np.linalg.norm(rows, axis=0), np.linalg.norm(h, axis=0))
         deviation = np.abs(rows.T @ (h - found.fair @ h)) / limit
         place = Place(
-            fairness, certificate.containment_gap, certificate.accuracy_gap,
+            fairness,
+            certificate.containment_gap,
+            certificate.accuracy_gap,
             norm(model - found.fair @ model),
-            norm(found.predictive - model @ found.predictive), norm(found.fair - model),
+            norm(found.predictive - model @ found.predictive),
+            norm(found.fair - model),
             float(np.sin(est.angles_.max() - certificate.angles.max())),
             float(deviation.max() - certificate.containment_gap),
-        )  # fmt: skip
+        )
         out.append(place)
     return tuple(out)
 

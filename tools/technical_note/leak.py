@@ -44,11 +44,15 @@ def leak(eta: float, name: str = "clf_sp") -> Leak:
     v = G - removed * (removed @ G) / (removed @ removed)
     f, h = m.psi @ v, m.psi @ w
     return Leak(
-        eta, float(tau[0]), float(canonical_directions(m.cov, m.delta, eta).lam[0]),
-        abs(float(np.mean(f * h)) / f.std() / h.std()), m.correlation(v),
+        eta,
+        float(tau[0]),
+        float(canonical_directions(m.cov, m.delta, eta).lam[0]),
+        abs(float(np.mean(f * h)) / f.std() / h.std()),
+        m.correlation(v),
         abs(eta * float(v @ w) / float(delta @ w) / f.std()),
-        worst_in(m, removed[:, None]), worst_in(m, m.delta),
-    )  # fmt: skip
+        worst_in(m, removed[:, None]),
+        worst_in(m, m.delta),
+    )
 
 
 def table() -> list[str]:

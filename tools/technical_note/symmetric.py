@@ -55,10 +55,15 @@ def pencil(name: str, column: int, eta: float = ETA) -> Pencil:
     cosine /= np.linalg.norm(ours, axis=0)
     spread = np.einsum("ij,ij->j", W, (total - inside) @ W) / np.einsum("ij,ij->j", W, total @ W)
     return Pencil(
-        n, len(np.unique(s)), np.linalg.eigvalsh(total)[::-1], tau, values[order],
-        float(np.abs(cosine).min()), np.linalg.eigvalsh(total - inside)[::-1],
+        n,
+        len(np.unique(s)),
+        np.linalg.eigvalsh(total)[::-1],
+        tau,
+        values[order],
+        float(np.abs(cosine).min()),
+        np.linalg.eigvalsh(total - inside)[::-1],
         np.sqrt(np.maximum(spread, 0.0)),
-    )  # fmt: skip
+    )
 
 
 def table() -> list[str]:

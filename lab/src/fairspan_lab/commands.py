@@ -1,4 +1,7 @@
-"""Commands that fairspan-lab adds to the command line: `fairspan reproduce` and `fairspan bench`."""
+"""Commands that fairspan-lab adds to the command line: `fairspan reproduce` and `fairspan bench`.
+
+Imports from `fairspan.cli` are inside the functions: importing that package loads this module.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +19,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from fairspan.cli.output import STDOUT, bring_json, check_json, show
-from fairspan.cli.tables import listed as _listed
-
 __all__ = ["add_commands"]
 
 METHOD_NAMES = ("fairspan", "fgp", "gp", "linear-ferm", "ferm", "laftr-gp", "ncfr")
 FRONTIER_SETS = ("adult", "compas", "compas-paper", "communities", "nlsy79", "law-school")
 FRONTIER_METHODS = (
-    *(
-        "fairspan",
-        "fairspan-correlation",
-        "fairspan-limits",
-        "fairspan-past",
-        "fairspan-decisions",
-        "fairspan-leaves",
-        "fairspan-aware",
-        "fairspan-aware-correlation",
-    ),
+    *("fairspan", "fairspan-correlation", "fairspan-limits", "fairspan-past"),
+    *("fairspan-decisions", "fairspan-leaves", "fairspan-aware", "fairspan-aware-correlation"),
     *("fgp", "gp", "linear-ferm", "ferm", "hsic", "fair-pca", "boosting"),
     *("eg-logistic", "eg-psi", "eg-boosting", "ncfr", "ncfr-rff", "laftr-gp", "threshold"),
     "correlation-remover",
@@ -45,7 +37,7 @@ DataHome = Annotated[
     typer.Option(help="Folder of the data files; $FAIRSPAN_DATA or the cache if absent."),
 ]
 Json = Annotated[
-    Path | None, typer.Option("--json", help="The same for machines; - is standard output.")
+    Path | None, typer.Option("--json", help="Write the result as JSON; - is standard output.")
 ]
 
 
@@ -64,15 +56,21 @@ def reproduce_command(
     json_file: Json = None,
 ) -> None:
     """Reproduce the paper's figures; a stopped run goes on where it was."""
-    check_json(json_file)
+    from fairspan.cli.output import check_json
     from fairspan_lab.reproduce import reproduce
 
+    check_json(json_file)
     written = reproduce(
-        figure, splits=splits, methods=methods, out=out, data_home=data_home, quick=quick,
+        figure,
+        splits=splits,
+        methods=methods,
+        out=out,
+        data_home=data_home,
+        quick=quick,
         track=_track,
-        say=_say,
-    )  # fmt: skip
-    _bring_files(written, json_file)
+        say=_print_status,
+    )
+    _print_files(written, json_file)
 
 
 def frontier_command(
@@ -99,26 +97,38 @@ def frontier_command(
     json_file: Json = None,
 ) -> None:
     """Error against parity, for fairspan and its rivals; a stopped run goes on where it was."""
-    check_json(json_file)
+    from fairspan.cli.output import check_json
+    from fairspan.cli.tables import listed
     from fairspan_lab.frontier import FailedCellsError, frontier
 
+    check_json(json_file)
     try:
         written = frontier(
-            _listed(data), _listed(methods), splits, out, data_home=data_home, quick=quick,
-            jobs=jobs, criteria=_listed(criteria), track=_track, say=_say,
-        )  # fmt: skip
+            listed(data),
+            listed(methods),
+            splits,
+            out,
+            data_home=data_home,
+            quick=quick,
+            jobs=jobs,
+            criteria=listed(criteria),
+            track=_track,
+            say=_print_status,
+        )
     except FailedCellsError as error:
-        _bring_files(error.written, json_file, error.failures)
+        _print_files(error.written, json_file, error.failures)
         for line in error.failures:
-            _say(f"Failed: {line}")
+            _print_status(f"Failed: {line}")
         raise typer.Exit(1) from error
-    _bring_files(written, json_file)
+    _print_files(written, json_file)
 
 
-def _bring_files(
+def _print_files(
     written: Iterable[Path], json_file: Path | None, failures: Iterable[str] = ()
 ) -> None:
-    """Files that a run has left, one to a line."""
+    """Print the names of the files that a run wrote, one per line, and write them as JSON."""
+    from fairspan.cli.output import STDOUT, bring_json, show
+
     files = [str(path) for path in written]
     if json_file is not None:
         bring_json(json_file, {"files": files, "failures": list(failures)})
@@ -128,11 +138,13 @@ def _bring_files(
 
 
 def _track(cells: Sequence[Any]) -> Iterable[Any]:
-    """A bar that names the cell at work; nothing where there is no terminal."""
+    """Show a progress bar that names the current cell; nothing without a terminal."""
     columns = (
-        BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
         TextColumn("{task.description}", markup=False),
-    )  # fmt: skip
+    )
     with Progress(*columns, console=_errors, disable=not _errors.is_terminal) as progress:
         task = progress.add_task("", total=len(cells))
         for cell in cells:
@@ -141,7 +153,7 @@ def _track(cells: Sequence[Any]) -> Iterable[Any]:
             progress.advance(task)
 
 
-def _say(text: str) -> None:
+def _print_status(text: str) -> None:
     _errors.print(text, highlight=False, soft_wrap=True, markup=False)
 
 

@@ -22,8 +22,7 @@ except ImportError as error:  # pragma: no cover - the message is all there is
     msg = 'The command line needs typer and rich: pip install "fairspan[cli]".'
     raise SystemExit(msg) from error
 
-from fairspan._system import printable
-from fairspan.baselines import INSTALL_LAB
+from fairspan._system import INSTALL_LAB, printable
 from fairspan.cli.data import OFFLINE, SETS, load_set
 from fairspan.cli.explore import explore_command, predict_command
 from fairspan.cli.models import audit_command, fit_command

@@ -1,4 +1,4 @@
-"""Cells of the frontier: one method on one split for one criterion, run once and kept in a file."""
+"""Cells of the frontier: one method on one split for one criterion, computed once and stored."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from fairspan_lab.cells import StoredCell, read_cell, stored_rows
 from fairspan_lab.frontier import _problems, _task
 from fairspan_lab.frontier._measures import measure
 from fairspan_lab.frontier._methods import METHODS
 from fairspan_lab.frontier._problems import PROBLEMS, Problem, Split
 from fairspan_lab.frontier._task import Point, Task
-from fairspan_lab.reproduce._kept import Kept, kept_rows, read_kept
 
-__all__ = ["Cell", "Row", "finished", "is_kept", "plan", "run"]
+__all__ = ["Cell", "Row", "finished", "is_stored", "plan", "run"]
 
-# Raise when a method, a measure or the splits change: kept cells of another version are run again.
+# Increase when a method, a measure or the splits change; cells of other versions run again.
 VERSION = 1
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Cell(Kept):
+class Cell(StoredCell):
     """One method on one split of one data set, for one criterion."""
 
     data: str
@@ -40,18 +40,18 @@ class Cell(Kept):
 
     @property
     def title(self) -> str:
-        """For a progress bar, and for messages."""
-        what = "" if self.criterion == "none" else f", {self.criterion}"
-        return f"{self.data}, split {self.split}, {self.method}{what}"
+        """Name for progress bars and messages."""
+        suffix = "" if self.criterion == "none" else f", {self.criterion}"
+        return f"{self.data}, split {self.split}, {self.method}{suffix}"
 
     @property
-    def place(self) -> tuple[int, int, int, str]:
-        """Its place among the rows of the table."""
+    def order(self) -> tuple[int, int, int, str]:
+        """Sort key among the rows of a table."""
         order = list(PROBLEMS).index(self.data), list(METHODS).index(self.method)
         return order[0], self.split, order[1], self.criterion
 
     def made_by(self) -> str:
-        """What its rows depend on besides its own fields."""
+        """Text that names everything its rows depend on besides its fields."""
         if self.quick:
             size: tuple[int, ...] = (
                 _problems.QUICK_ROWS,
@@ -64,32 +64,40 @@ class Cell(Kept):
 
 
 def plan(
-    problems: Iterable[Problem], seeds: Sequence[int], methods: Sequence[str],
-    criteria: Sequence[str], *, quick: bool,
-) -> Iterator[Cell]:  # fmt: skip
+    problems: Iterable[Problem],
+    seeds: Sequence[int],
+    methods: Sequence[str],
+    criteria: Sequence[str],
+    *,
+    quick: bool,
+) -> Iterator[Cell]:
     """Every cell, data set by data set and split by split."""
     for problem in problems:
         all_binary = len(problem.binary) == len(problem.S)
         for seed in seeds:
             for key in methods:
-                own = METHODS[key].cells(classifies=problem.classifies, all_binary=all_binary)
+                own_criteria = METHODS[key].cells(
+                    classifies=problem.classifies, all_binary=all_binary
+                )
                 yield from (
-                    Cell(problem.name, seed, key, c, quick) for c in own if c in (*criteria, "none")
+                    Cell(problem.name, seed, key, c, quick)
+                    for c in own_criteria
+                    if c in (*criteria, "none")
                 )
 
 
 def run(cell: Cell, data_home: Any, folder: Path) -> None:
-    """Compute a cell and keep it; one thread, so that times mean something."""
+    """Compute a cell and store it; one thread makes times comparable."""
     start = time.process_time()
     with threadpool_limits(limits=1), warnings.catch_warnings():
-        # The published settings ask for what warns: m beyond the levels, slices of one row.
+        # The published settings cause warnings: more directions than levels, slices of one row.
         warnings.simplefilter("ignore")
         rows = compute(cell, _split(cell.data, cell.split, cell.quick, data_home))
-    seconds = time.process_time() - start  # of the whole cell, for planning a run
-    cell.keep(folder, rows, seconds=seconds)
+    seconds = time.process_time() - start  # for planning a run
+    cell.store(folder, rows, seconds=seconds)
 
 
-# Cells of one split follow each other, so the last one is all that is worth keeping.
+# Cells of one split are consecutive, so caching one split suffices.
 @lru_cache(maxsize=1)
 def _split(data: str, seed: int, quick: bool, data_home: Any) -> Split:
     return _problems.split(_problems.load(data, data_home), seed, quick=quick)
@@ -104,26 +112,34 @@ def compute(cell: Cell, split: Split) -> list[Row]:
 
 def _row(cell: Cell, split: Split, index: int, point: Point) -> Row:
     row: Row = {
-        "data": cell.data, "split": cell.split, "method": cell.method, "criterion": cell.criterion,
-        "index": index, "value": point.value, "fit_seconds": point.seconds,
-        "n_fit": len(split.fit), "n_validation": len(split.validation), "n_test": len(split.test),
-    }  # fmt: skip
+        "data": cell.data,
+        "split": cell.split,
+        "method": cell.method,
+        "criterion": cell.criterion,
+        "index": index,
+        "value": point.value,
+        "fit_seconds": point.seconds,
+        "n_fit": len(split.fit),
+        "n_validation": len(split.validation),
+        "n_test": len(split.test),
+    }
     for name, part, scores in (
-        ("validation", split.validation, point.validation), ("test", split.test, point.test)
-    ):  # fmt: skip
-        found = measure(scores, part.y, part.S, classifies=split.classifies, random=point.random)
-        row |= {f"{name}_{key}": value for key, value in found.items()}
+        ("validation", split.validation, point.validation),
+        ("test", split.test, point.test),
+    ):
+        measures = measure(scores, part.y, part.S, classifies=split.classifies, random=point.random)
+        row |= {f"{name}_{key}": value for key, value in measures.items()}
     return row
 
 
-def is_kept(cell: Cell, folder: Path) -> bool:
-    """Whether its rows are in the folder."""
-    return read_kept(cell.file(folder), _is_known) is not None
+def is_stored(cell: Cell, folder: Path) -> bool:
+    """Whether the folder has the rows of a cell."""
+    return read_cell(cell.file(folder), _is_known) is not None
 
 
 def finished(folder: Path, *, quick: bool) -> list[Row]:
-    """Rows of every cell in the folder that this version would compute alike."""
-    return kept_rows(folder, Cell, _is_known, quick=quick)
+    """Rows of every cell in the folder that has the version of this code."""
+    return stored_rows(folder, Cell, _is_known, quick=quick)
 
 
 def _is_known(cell: Row) -> bool:

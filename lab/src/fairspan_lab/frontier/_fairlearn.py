@@ -1,4 +1,4 @@
-"""The methods of fairlearn: reductions, thresholds by group, removal of correlations."""
+"""Methods of fairlearn: reductions, thresholds by group, removal of correlations."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from fairspan_lab.frontier._task import Point, Task, timed
 # Names of fairlearn's moments and of ThresholdOptimizer's constraints.
 _MOMENTS = {"sp": "DemographicParity", "eop": "TruePositiveRateParity", "eo": "EqualizedOdds"}
 _CONSTRAINTS = {
-    "sp": "demographic_parity", "eop": "true_positive_rate_parity", "eo": "equalized_odds",
-}  # fmt: skip
+    "sp": "demographic_parity",
+    "eop": "true_positive_rate_parity",
+    "eo": "equalized_odds",
+}
 # Principal axes of psi below this share of the total variance are dropped: 140 to 330 are left. With
 # twice as many the error of a plain logistic regression is the same within its noise, and one
 # reduction takes three times as long.
@@ -64,9 +66,12 @@ def eg_boosting(task: Task) -> Iterator[Point]:
 
     def trees(n_leaves: int) -> Any:
         return HistGradientBoostingClassifier(
-            max_iter=40, max_leaf_nodes=n_leaves, learning_rate=0.2, early_stopping=False,
+            max_iter=40,
+            max_leaf_nodes=n_leaves,
+            learning_rate=0.2,
+            early_stopping=False,
             random_state=0,
-        )  # fmt: skip
+        )
 
     def accuracy(n_leaves: int) -> float:
         model = trees(n_leaves).fit(task.fit.X, task.fit.y)
@@ -100,9 +105,10 @@ def threshold(task: Task) -> Iterator[Point]:
 
     def make() -> Any:
         return ThresholdOptimizer(
-            estimator=logistic(C), constraints=_CONSTRAINTS[task.criterion],
+            estimator=logistic(C),
+            constraints=_CONSTRAINTS[task.criterion],
             predict_method="predict_proba",
-        ).fit(X, y, sensitive_features=task.s)  # fmt: skip
+        ).fit(X, y, sensitive_features=task.s)
 
     fitted, seconds = timed(make)
     (s,) = task.new.S.values()

@@ -1,4 +1,4 @@
-"""Plain models that stand behind a transformation, or are what a reduction reweighs."""
+"""Plain models, fitted on transformed features or reweighted by a reduction."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _RIDGES = np.logspace(-3, 4, 15)
 
 
 def three_folds() -> StratifiedKFold:
-    """The folds that choose penalties of logistic regressions and support vector machines."""
+    """Folds for the penalties of logistic regressions and support vector machines."""
     return StratifiedKFold(3, shuffle=True, random_state=0)
 
 
 def logistic(C: float) -> LogisticRegression:
-    """Logistic regression; Newton's method, as columns are always fewer than rows here."""
+    """Logistic regression by Newton's method, since there are fewer columns than rows."""
     return LogisticRegression(C=C, solver="newton-cholesky", max_iter=200)
 
 
 def best_c(X: Array, y: Array) -> float:
-    """Penalty of a logistic regression, by the accuracy of three folds."""
+    """Inverse penalty of a logistic regression, by three-fold accuracy."""
 
     def accuracy(C: float) -> float:
         return float(cross_val_score(logistic(C), X, y, cv=three_folds()).mean())
@@ -37,7 +37,7 @@ def best_c(X: Array, y: Array) -> float:
 
 
 def head(X: Array, y: Array, C: float | None) -> Any:
-    """A fitted head: ridge regression, its penalty left out one by one, or logistic with penalty C."""
+    """Fit a ridge regression with leave-one-out penalty, or a logistic regression if C is given."""
     if C is None:
         return RidgeCV(alphas=_RIDGES).fit(X, y)
     return logistic(C).fit(X, y)

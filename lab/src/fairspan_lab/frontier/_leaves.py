@@ -1,4 +1,4 @@
-"""Leaves of boosted trees as coordinates of a kernel."""
+"""Feature map from the leaves of boosted trees."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 class BoostedLeaves(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Indicators of the leaves that a row falls into, over the trees of a boosted ensemble.
+    """Indicators of the leaf of each row, for all trees of a boosted ensemble.
 
-    Their inner product is the share of trees in which two rows share a leaf, so that a linear model on
-    them is a kernel machine whose kernel was learnt from y.
+    Their inner product is the share of trees in which two rows are in the same leaf. A linear model on
+    them is thus a kernel machine with a kernel learnt from y.
 
     Parameters
     ----------
     classes : bool
-        Trees for labels or for numbers.
+        Whether the target is a class label.
     n_trees : int, default=80
         Trees of at most 8 leaves (depth 3).
     subsample : float, default=0.5
@@ -35,13 +35,18 @@ class BoostedLeaves(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     learning_rate : float, default=0.1
         Shrinkage of each tree.
     random_state : int, default=0
-        Of the rows that trees are grown on.
+        Seed of the subsamples.
     """
 
     def __init__(
-        self, classes: bool, *, n_trees: int = 80, subsample: float = 0.5,
-        learning_rate: float = 0.1, random_state: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        classes: bool,
+        *,
+        n_trees: int = 80,
+        subsample: float = 0.5,
+        learning_rate: float = 0.1,
+        random_state: int = 0,
+    ) -> None:
         self.classes = classes
         self.n_trees = n_trees
         self.subsample = subsample
@@ -52,9 +57,12 @@ class BoostedLeaves(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Grow the trees."""
         cls = GradientBoostingClassifier if self.classes else GradientBoostingRegressor
         self.model_ = cls(
-            n_estimators=self.n_trees, max_depth=3, subsample=self.subsample,
-            learning_rate=self.learning_rate, random_state=self.random_state,
-        ).fit(X, y)  # fmt: skip
+            n_estimators=self.n_trees,
+            max_depth=3,
+            subsample=self.subsample,
+            learning_rate=self.learning_rate,
+            random_state=self.random_state,
+        ).fit(X, y)
         self.encoder_ = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
         self.encoder_.fit(self._leaves(X))
         return self
@@ -68,9 +76,9 @@ class BoostedLeaves(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def best_alpha(trees: BoostedLeaves, X: Array, y: Array) -> float:
-    """Ridge on the leaves by the squared error of three folds, with trees grown anew in each.
+    """Ridge penalty on the leaves by three-fold squared error, with new trees in each fold.
 
-    The estimator's own folds would see leaves that have seen every y, and choose too small a ridge.
+    The estimator's own folds would use leaves grown from all of y and choose too small a penalty.
     """
     loss = np.zeros(len(_ALPHAS))
     for train, held_out in KFold(3, shuffle=True, random_state=0).split(X):
@@ -81,6 +89,6 @@ def best_alpha(trees: BoostedLeaves, X: Array, y: Array) -> float:
         cross = vectors.T @ ((Z - centre).T @ (y[train] - mean))
         rotated = (Z_new - centre) @ vectors
         for i, alpha in enumerate(_ALPHAS):
-            found = mean + rotated @ (cross / (np.maximum(values, 0.0) + alpha))
-            loss[i] += float(np.sum((found - y[held_out]) ** 2))
+            predicted = mean + rotated @ (cross / (np.maximum(values, 0.0) + alpha))
+            loss[i] += float(np.sum((predicted - y[held_out]) ** 2))
     return _ALPHAS[int(np.argmin(loss))]

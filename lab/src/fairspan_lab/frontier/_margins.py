@@ -22,7 +22,7 @@ _KERNEL_C, _KERNEL_GAMMA = (0.1, 1.0, 10.0), (0.01, 0.1)
 
 
 def linear_ferm(task: Task) -> Iterator[Point]:
-    """The constrained linear machine; it has no dial."""
+    """Constrained linear machine, without a dial."""
     fit = task.fit
     folds = list(three_folds().split(fit.X, fit.y))
 
@@ -40,11 +40,11 @@ def linear_ferm(task: Task) -> Iterator[Point]:
 
 
 def ferm(task: Task) -> Iterator[Point]:
-    """The constrained kernel machine for 31 tolerances.
+    """Constrained kernel machine for 31 tolerances.
 
-    :class:`fairspan_lab.baselines.FERM` finds the share theta of ``u`` to take out of the kernel for a given
-    tolerance, ten machines a search. The machines along theta are the same family, so theta is moved
-    instead, and the tolerance that each one keeps is reported as its dial value.
+    For a given tolerance, :class:`fairspan_lab.baselines.FERM` searches the share theta of ``u`` to
+    remove from the kernel, with ten machines. The machines along theta are the same family, so this
+    varies theta instead and reports the tolerance of each machine as its dial value.
     """
     fit, new = task.fit, task.new
     C, gamma = _best_machine(fit.X, fit.y)
@@ -68,7 +68,7 @@ def ferm(task: Task) -> Iterator[Point]:
 
 
 def _shares(n: int) -> list[float]:
-    """Shares of u taken out, from none to all; most are near all, where the constraint begins to act."""
+    """Shares of u to remove, from 0 to 1; most are near 1, where the constraint takes effect."""
     return [0.0, *(1.0 - np.geomspace(0.5, 1e-4, n - 2)), 1.0]
 
 
@@ -77,7 +77,7 @@ def _machine(C: float) -> Any:
 
 
 def _best_machine(X: Array, y: Array) -> tuple[float, float]:
-    """C and gamma by the accuracy of three folds, without the constraint."""
+    """C and gamma by three-fold accuracy, without the constraint."""
 
     def accuracy(pair: tuple[float, float]) -> float:
         C, gamma = pair

@@ -1,4 +1,4 @@
-"""Error and parity of scores, for the rows of the table."""
+"""Error and parity of scores."""
 
 from __future__ import annotations
 
@@ -80,8 +80,9 @@ def measure(
     }
     if classifies:
         for name, metric in (
-            ("eop", equal_opportunity_correlation), ("eo", equalized_odds_correlation)
-        ):  # fmt: skip
+            ("eop", equal_opportunity_correlation),
+            ("eo", equalized_odds_correlation),
+        ):
             each[name] = by_attribute(metric, y, scores, sensitive_features=S, sensitive_kind=kinds)
     for name, values in each.items():
         found |= {f"{name}[{attribute}]": value for attribute, value in values.items()}

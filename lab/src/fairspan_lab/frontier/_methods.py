@@ -1,13 +1,13 @@
-"""The methods of the frontier: what each is called, where it applies, what it reads."""
+"""The methods of the frontier: names, data sets they apply to, and requirements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from fairspan_lab.cells import MethodLabel
 from fairspan_lab.frontier import _fairlearn, _margins, _ours, _rivals
 from fairspan_lab.frontier._task import Point, Task
-from fairspan_lab.reproduce._kept import Labelled
 
 __all__ = ["CRITERIA", "METHODS", "QUICK_METHODS", "Method"]
 
@@ -16,20 +16,20 @@ QUICK_METHODS = ("fairspan", "fgp", "hsic", "ncfr")
 
 
 @dataclass(frozen=True)
-class Method(Labelled):
-    """One curve: points along a dial, least constrained first."""
+class Method(MethodLabel):
+    """A method; `run` yields points along its dial, the least constrained first."""
 
     label: str
     run: Callable[[Task], Iterator[Point]]
-    parameter: str = ""  # name of the dial value; empty: there is no dial
-    criteria: tuple[str, ...] = ()  # empty: it is not fitted by criterion
+    parameter: str = ""  # name of the dial; empty: the method has none
+    criteria: tuple[str, ...] = ()  # empty: the method takes no criterion
     classes_only: bool = False
     numbers_only: bool = False  # some protected attribute must have many values
     reads_sensitive: bool = False  # at prediction time
     needs: str | None = None  # package beyond the core
 
     def cells(self, *, classifies: bool, all_binary: bool) -> tuple[str, ...]:
-        """Criteria it is to be fitted for on such a data set; "none": once for all of them."""
+        """Criteria to fit for on such a data set; "none": one fit serves all of them."""
         if (self.classes_only and not classifies) or (self.numbers_only and all_binary):
             return ()
         if not self.criteria:
@@ -59,10 +59,10 @@ METHODS = {
     ),
     "fgp": Method("FGP (as published)", _ours.fgp, "epsilon", CRITERIA),
     "gp": Method("GP", _rivals.gp),
-    # Both bind equal opportunity, whichever criterion they are judged by.
+    # Both constrain equal opportunity, whatever criterion they are evaluated for.
     "linear-ferm": Method("Linear-FERM", _margins.linear_ferm, classes_only=True),
     "ferm": Method("FERM", _margins.ferm, "tolerance", classes_only=True),
-    # Statistical parity is all it knows.
+    # It supports statistical parity only.
     "hsic": Method("HSIC ridge", _rivals.hsic, "mu"),
     "fair-pca": Method("Fair kernel PCA", _rivals.fair_pca, "components", ("sp", "eop")),
     "boosting": Method("Boosting", _rivals.boosting),
@@ -78,7 +78,7 @@ METHODS = {
         "EG, boosting", _fairlearn.eg_boosting, "bound", CRITERIA, classes_only=True,
         needs="fairlearn",
     ),
-    # Statistical parity is all that the two know.
+    # Both support statistical parity only.
     "ncfr": Method("NCFR", _rivals.ncfr, "eta", reads_sensitive=True),
     "ncfr-rff": Method("NCFR, random features", _rivals.ncfr_rff, "eta", reads_sensitive=True),
     "laftr-gp": Method(

@@ -1,4 +1,4 @@
-"""Our own estimators along their dial, and the paper's preset."""
+"""Our estimators along their dial, and the paper's preset."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _Regressor: Any = FairGPRegressor
 
 
 def fairspan(task: Task) -> Iterator[Point]:
-    """The defaults."""
+    """The default model."""
     return _along_the_dial(task, _estimator(task))
 
 
 def correlation(task: Task) -> Iterator[Point]:
-    """Only correlations with the attributes are bound, not the mean in every slice of them."""
+    """Limit correlations with the attributes only, not the mean in every slice."""
     return _along_the_dial(task, _estimator(task, dependence="correlation"))
 
 
 def past(task: Task) -> Iterator[Point]:
-    """Beyond the fair end, for what overfitting leaves of S on rows not learnt from."""
+    """Continue past the fair end, against the dependence on S that remains on new rows."""
     return _along_the_dial(task, _estimator(task), max_fairness=1.5)
 
 
 def limits(task: Task) -> Iterator[Point]:
-    """Correlations bound by one limit for each attribute, the same for all: off the line."""
+    """Limit each correlation by the same value; such models are off the line of the dial."""
     model, fit, new = _estimator(task, dependence="correlation"), task.fit, task.new
     fitted, seconds = timed(lambda: model.fit(fit.X, fit.y, sensitive_features=fit.S))
     free = fitted.at(0.0).certificate_
@@ -48,24 +48,24 @@ def limits(task: Task) -> Iterator[Point]:
 
 
 def decisions(task: Task) -> Iterator[Point]:
-    """Past the fair end of scores, where the rates of decisions meet."""
+    """Continue past the fair end of scores, to where selection rates are equal."""
     return _along_the_dial(task, _estimator(task, curvature="constant"), max_fairness=2.0)
 
 
 def leaves(task: Task) -> Iterator[Point]:
-    """Coordinates from the leaves of boosted trees instead of a Gaussian kernel's."""
+    """Use a feature map of boosted leaves instead of a Gaussian kernel."""
     trees = BoostedLeaves(task.classifies, n_trees=40 if task.quick else 80)
     alpha, before = timed(best_alpha, trees, task.fit.X, task.fit.y)
     return _along_the_dial(task, _estimator(task, feature_map=trees, alpha=alpha), before=before)
 
 
 def aware(task: Task) -> Iterator[Point]:
-    """The protected attributes stand among the features: S is read at prediction."""
+    """Add the protected attributes to the features, so S is read at prediction."""
     return _along_the_dial(task, _estimator(task), with_s=True)
 
 
 def aware_correlation(task: Task) -> Iterator[Point]:
-    """The same, with correlations bound alone."""
+    """As `aware`, limiting correlations only."""
     return _along_the_dial(task, _estimator(task, dependence="correlation"), with_s=True)
 
 
@@ -79,19 +79,23 @@ def _estimator(task: Task, **params: Any) -> Any:
 def _along_the_dial(
     task: Task, model: Any, *, max_fairness: float = 1.0, with_s: bool = False, before: float = 0.0
 ) -> Iterator[Point]:
-    """One fit, and one pass over the new rows for all dial values."""
+    """Fit once, and predict all dial values in one pass over the new rows."""
     fit, new = (_with_s(task, part) if with_s else part for part in (task.fit, task.new))
     fitted, seconds = timed(model.fit, fit.X, fit.y, sensitive_features=fit.S)
     path = FairnessPath.from_estimator(
-        fitted, new.X, new.y, sensitive_features=new.S, n_points=task.points,
+        fitted,
+        new.X,
+        new.y,
+        sensitive_features=new.S,
+        n_points=task.points,
         max_fairness=max_fairness,
-    )  # fmt: skip
+    )
     for i, value in enumerate(path.fairness):
         yield Point(float(value), before + seconds, *task.halves(path.outputs(i)[:, 0]))
 
 
 def _with_s(task: Task, part: Part) -> Part:
-    """Rows with the attributes as further columns: two values as 0 and 1, others standardised."""
+    """Append the attributes as columns: two values as 0 and 1, others standardised."""
 
     def column(name: str) -> Array:
         if name in task.split.binary:
@@ -103,7 +107,7 @@ def _with_s(task: Task, part: Part) -> Part:
 
 
 def fgp(task: Task) -> Iterator[Point]:
-    """Algorithms 1 and 2 as printed, settings as in the reproduction, epsilon where it acts."""
+    """Algorithms 1 and 2 as printed, with the settings of the reproduction."""
     directions = 1 if task.classifies else 4
     params: dict[str, Any] = {
         "gamma": task.gamma,

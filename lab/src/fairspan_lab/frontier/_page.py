@@ -1,19 +1,16 @@
-"""The page of the frontier benchmark: its tables in markdown, and what they say."""
+"""The page of the frontier benchmark: its tables in Markdown, with a summary of the losses."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from fairspan_lab.frontier._methods import METHODS
-from fairspan_lab.frontier._price import AWARE, BLIND, LIMITS, TABLES, Runs
-from fairspan_lab.frontier._summary import fit_time, over_correction
+from fairspan_lab.frontier._price import AWARE, BLIND, LIMITS, TABLES, Row
+from fairspan_lab.frontier._tables import Tables
 
 __all__ = ["markdown"]
-
-Row = dict[str, Any]
 
 _MEASURES = {
     "sp": "statistical parity, |corr(score, S)|",
@@ -38,33 +35,31 @@ _LAW = (
 )
 
 
-def markdown(
-    runs: Runs, price: list[Row], paired: list[Row], areas: list[Row], pictures: list[Path],
-    quick: bool,
-) -> str:  # fmt: skip
-    """The page `frontier.md` that goes with the tables and pictures."""
+def markdown(tables: Tables, pictures: Iterable[str], quick: bool) -> str:
+    """Text of `frontier.md`; `pictures` are the file names of the pictures next to it."""
     out = ["# What parity costs", "", "Written by `fairspan bench frontier`."]
     if quick:
         out[-1] += " With `--quick`: few rows, splits and dial values, so rough."
     out += ["", _HOW_TO_READ, ""]
-    out += [line for path in pictures for line in (f"![{path.stem}]({path.name})", "")]
-    out += ["## Where ours is worse", "", *_losses(paired), ""]
-    for data in runs.sets:
+    for name in pictures:
+        out += [f"![{name.removesuffix('.png')}]({name})", ""]
+    out += ["## Where ours is worse", "", *_losses(tables.paired), ""]
+    for data in tables.sets:
         out += [f"## {data}", ""]
-        free = list(runs.unconstrained(data).values())
-        if free:
-            mean = sum(free) / len(free)
-            out += [f"Unconstrained error of fairspan: {mean:.4f} over {len(free)} splits.", ""]
+        if free := tables.unconstrained(data):
+            out += [f"Unconstrained error of fairspan: {free[0]:.4f} over {free[1]} splits.", ""]
         else:
             out += ["fairspan was not run, so there are no prices.", ""]
-        for key in dict.fromkeys(
-            (r["criterion"], r["measure"]) for r in price if r["data"] == data
-        ):
-            own = [r for r in price if (r["data"], r["criterion"], r["measure"]) == (data, *key)]
-            out += [f"### {data}: {_MEASURES[key[1]]}", "", *_price_tables(own)]
-    out += ["## Dominated area", "", *_areas(runs, areas), ""]
-    out += ["## Limits not met", "", *_not_met(price), ""]
-    for title, lines in (("Past the noise", _over(runs)), ("Time of a fit", _times(runs))):
+        price = [row for row in tables.price if row["data"] == data]
+        for key in dict.fromkeys((row["criterion"], row["measure"]) for row in price):
+            rows = [row for row in price if (row["criterion"], row["measure"]) == key]
+            out += [f"### {data}: {_MEASURES[key[1]]}", "", *_price_tables(rows)]
+    out += ["## Dominated area", "", *_areas(tables), ""]
+    out += ["## Limits not met", "", *_not_met(tables.price), ""]
+    for title, lines in (
+        ("Past the noise", _over(tables.ends)),
+        ("Time of a fit", _times(tables.times)),
+    ):
         if lines:
             out += [f"## {title}", "", *lines, ""]
     return "\n".join(out)
@@ -85,9 +80,11 @@ def _price_tables(rows: list[Row]) -> Iterable[str]:
 def _price_table(rows: list[Row], methods: list[tuple[str, str]]) -> Iterable[str]:
     limits = list(dict.fromkeys(row["limit"] for row in rows))
     by_key = {(row["method"], row["limit"]): row for row in rows}
-    yield "| method | own unconstrained error | " + " | ".join(
-        f"≤ {limit:g} | on test" for limit in limits
-    ) + " |"  # fmt: skip
+    yield (
+        "| method | own unconstrained error | "
+        + " | ".join(f"≤ {limit:g} | on test" for limit in limits)
+        + " |"
+    )
     yield "|---" * (2 + 2 * len(limits)) + "|"
     for method, name in methods:
         found = [by_key[method, limit] for limit in limits]
@@ -144,9 +141,10 @@ def _loss_list(rows: list[Row]) -> Iterable[str]:
         yield "- with fewer than three splits there is no telling who is worse"
         return
     for start, where in (
-        ("", "at the limit"), ("both_", "at the limit, where both keep it"),
+        ("", "at the limit"),
+        ("both_", "at the limit, where both keep it"),
         ("reached_", "at equal parity"),
-    ):  # fmt: skip
+    ):
         worse = [row for row in rows if row[f"{start}verdict"].startswith("worse")]
         yield f"- {where}: worse by more than one standard error in {len(worse)} cells"
         # A rival without a dial gives the same numbers at several limits: one line for them.
@@ -169,19 +167,19 @@ def _merged(rows: list[Row], start: str) -> Iterable[tuple[Row, str]]:
         yield found[0], ", ".join(f"{r['limit']:g}" for r in found)
 
 
-def _areas(runs: Runs, areas: list[Row]) -> Iterable[str]:
+def _areas(tables: Tables) -> Iterable[str]:
     yield (
         "Share of the rectangle of (worst |corr| with S, error) that a method's models dominate on the test "
         "rows, ± standard error over the splits; larger is better. The rectangle goes from |corr| 0 and "
         "the lowest error of all to the largest unconstrained |corr| and the largest error chosen."
     )
     yield ""
-    by_key = {(row["data"], row["method"]): row for row in areas}
-    yield "| method | " + " | ".join(runs.sets) + " |"
-    yield "|---" * (1 + len(runs.sets)) + "|"
-    for method in (m for m in METHODS if any((data, m) in by_key for data in runs.sets)):
+    by_key = {(row["data"], row["method"]): row for row in tables.hypervolume}
+    yield "| method | " + " | ".join(tables.sets) + " |"
+    yield "|---" * (1 + len(tables.sets)) + "|"
+    for method in (m for m in METHODS if any((data, m) in by_key for data in tables.sets)):
         cells = []
-        for data in runs.sets:
+        for data in tables.sets:
             row = by_key.get((data, method))
             spread = "" if row is None or math.isnan(row["se"]) else f" ± {row['se']:.3f}"
             cells.append("" if row is None else f"{row['hypervolume']:.3f}{spread}")
@@ -206,7 +204,7 @@ def _not_met(price: list[Row]) -> Iterable[str]:
         yield f"| {METHODS[method].name} | " + " | ".join(cells) + " |"
 
 
-def _over(runs: Runs) -> list[str]:
+def _over(ends: list[Row]) -> list[str]:
     head = [
         "fairspan at fairness 1: |corr(score, S)| on test rows, mean over the splits, against "
         "2/sqrt(test rows) + 2/sqrt(fit rows). More would be dependence that was left, or put in by "
@@ -215,26 +213,23 @@ def _over(runs: Runs) -> list[str]:
         "| data | attribute | mean | allowed | of it |",
         "|---|---|---|---|---|",
     ]
-    found = [
+    lines = [
         f"| {r['data']} | {r['attribute']} | {r['parity']:.4f} | {r['allowed']:.4f} | {r['ratio']:.2f} |"
-        for r in over_correction(runs)
+        for r in ends
+        if r["method"] == "fairspan"
     ]
-    return [*head, *found] if found else []
+    return [*head, *lines] if lines else []
 
 
-def _times(runs: Runs) -> list[str]:
-    """One fit of ours, which serves the whole dial, against the reductions, fitted for each value."""
-    out = []
-    for data in runs.sets:
-        for rival in (m for m in BLIND if m.startswith("eg-")):
-            ratio, one = (
-                fit_time(runs, data, "sp", "fairspan", rival, dial=dial) for dial in (True, False)
-            )
-            if not math.isnan(ratio):
-                out.append(f"| {data} | {METHODS[rival].name} | {ratio:.3f} | {one:.2f} |")
+def _times(times: list[Row]) -> list[str]:
+    """One fit of ours, for all dial values, against the reductions, fitted for each value."""
+    lines = [
+        f"| {r['data']} | {METHODS[r['rival']].name} | {r['whole_dial']:.3f} | {r['one_value']:.2f} |"
+        for r in times
+    ]
     head = (
         "CPU seconds of fairspan's one fit, which serves all values of the dial, over those of EG: for all "
         "values, since one is chosen among them, and for one alone."
     )
     table = ["| data | against | whole dial | one value |", "|---|---|---|---|"]
-    return [head, "", *table, *out] if out else []
+    return [head, "", *table, *lines] if lines else []

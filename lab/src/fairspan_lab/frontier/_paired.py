@@ -1,4 +1,4 @@
-"""Ours against a rival, split by split, at the same limit or at equal parity."""
+"""Our models against a rival, split by split, at the same limit or at equal parity."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from fairspan_lab.frontier._price import (
 __all__ = ["draw", "paired", "paired_table", "partner"]
 
 _OF_DECISIONS = ("dp", "eod")
-# Rivals that know of an attribute with many values its covariance alone.
+# Rivals that limit only the covariance with an attribute of many values.
 _BIND_CORRELATIONS = ("hsic", "fair-pca", "ncfr", "ncfr-rff", "correlation-remover")
-# Fewer splits than this have no standard error worth the name.
+# Smallest number of splits for a useful standard error.
 _FEWEST = 3
-# Below this, two errors are the same number computed in another order.
-_DUST = 1e-12
+# Smaller differences of two errors are rounding.
+_ROUNDING = 1e-12
 
 
 def partner(rival: str, measure: str, *, many_valued: bool = False) -> str:
-    """Which of our models a rival is compared with: the one built on the same ground.
+    """Name the model of ours that a rival is compared with: the one with the same prerequisites.
 
-    That is the boosted trees, the reading of S, the parity of decisions; and where an attribute has many
-    values, whether its correlation is bound or, as by default, the mean in every slice of it.
+    Rivals differ in whether they use boosted trees, read S, or equalize decisions. For an attribute
+    with many values, some limit its correlation only; our default limits the mean in every slice.
     """
     only_correlations = many_valued and rival in _BIND_CORRELATIONS
     if rival in AWARE:
@@ -53,54 +53,68 @@ def paired(
     """Test error of ours less the rival's, split by split; None where they share no split.
 
     `mean` and `se` are over the splits on which the rival kept the limit on validation rows. A rival
-    that cannot would win by not being fair: with fewer than three such splits the verdict is "not
+    that exceeds it would win by being unfair: with fewer than three such splits the verdict is "not
     reached". `both_*` are over the splits on which ours kept it too. `reached_*` are over all splits,
     with both chosen at the limit or at the validation measure of the rival's choice, if that is larger:
-    equal parity on validation rows, whatever was reached. For decisions both are then a :func:`draw`.
-    `ours_measure` and `rival_measure` are what that comes to on test rows.
+    equal parity on validation rows. For decisions both are then a :func:`draw`. `ours_measure` and
+    `rival_measure` are the measures of that comparison on test rows.
     """
-    mine, theirs = runs.of(data, ours, criterion), runs.of(data, rival, criterion)
-    splits = [split for split in mine if split in theirs]
+    our_curves, rival_curves = runs.of(data, ours, criterion), runs.of(data, rival, criterion)
+    splits = [split for split in our_curves if split in rival_curves]
     if not splits:
         return None
     met, both, everywhere, equal_met, measures = [], [], [], 0, []
     for split in splits:
-        their = choose(theirs[split], measure, limit)
-        own = choose(mine[split], measure, limit)
-        limit_here = max(limit, their.measure)
-        equal, own_measure, kept = _at_parity(mine[split], measure, limit_here)
-        rival_error, rival_measure, _ = _at_parity(theirs[split], measure, limit_here)
-        if their.met:
-            met.append(_difference(own, their))
-            if own.met:
+        rival_choice = choose(rival_curves[split], measure, limit)
+        our_choice = choose(our_curves[split], measure, limit)
+        equal_limit = max(limit, rival_choice.measure)
+        our_error, our_measure, kept = _at_parity(our_curves[split], measure, equal_limit)
+        rival_error, rival_measure, _ = _at_parity(rival_curves[split], measure, equal_limit)
+        if rival_choice.met:
+            met.append(_difference(our_choice, rival_choice))
+            if our_choice.met:
                 both.append(met[-1])
-        everywhere.append(_clean(equal - rival_error))
-        measures.append((own_measure, rival_measure))
+        everywhere.append(_clean(our_error - rival_error))
+        measures.append((our_measure, rival_measure))
         equal_met += kept
     mean, se = mean_se(met)
     both_mean, both_se = mean_se(both)
     reached, reached_se = mean_se(everywhere)
     ours_measure, theirs_measure = np.mean(measures, axis=0)
     return {
-        "data": data, "criterion": criterion, "measure": measure, "limit": limit, "ours": ours,
-        "rival": rival, "splits": len(splits), "met": len(met), "ours_met": len(both),
-        "mean": mean, "se": se, "z": _z(mean, se),
+        "data": data,
+        "criterion": criterion,
+        "measure": measure,
+        "limit": limit,
+        "ours": ours,
+        "rival": rival,
+        "splits": len(splits),
+        "met": len(met),
+        "ours_met": len(both),
+        "mean": mean,
+        "se": se,
+        "z": _z(mean, se),
         "verdict": _verdict(mean, se, len(met), "not reached"),
-        "reached_mean": reached, "reached_se": reached_se, "reached_z": _z(reached, reached_se),
+        "reached_mean": reached,
+        "reached_se": reached_se,
+        "reached_z": _z(reached, reached_se),
         "reached_verdict": _verdict(reached, reached_se, len(everywhere), "too few splits"),
         "reached_ours_met": equal_met,
-        "both_mean": both_mean, "both_se": both_se, "both_z": _z(both_mean, both_se),
+        "both_mean": both_mean,
+        "both_se": both_se,
+        "both_z": _z(both_mean, both_se),
         "both_verdict": _verdict(both_mean, both_se, len(both), "too few splits"),
-        "ours_measure": float(ours_measure), "rival_measure": float(theirs_measure),
-    }  # fmt: skip
+        "ours_measure": float(ours_measure),
+        "rival_measure": float(theirs_measure),
+    }
 
 
 def _at_parity(curve: Curve, measure: str, limit: float) -> tuple[float, float, bool]:
     """Test error and measure at a limit, and whether it is kept on validation rows."""
     if measure in _OF_DECISIONS:
         return draw(curve, measure, limit)
-    found = choose(curve, measure, limit)
-    return float(found.row["test_error"]), worst(found.row, measure), found.met
+    choice = choose(curve, measure, limit)
+    return float(choice.row["test_error"]), worst(choice.row, measure), choice.met
 
 
 def _difference(ours: Choice, theirs: Choice) -> float:
@@ -108,7 +122,7 @@ def _difference(ours: Choice, theirs: Choice) -> float:
 
 
 def _clean(gap: float) -> float:
-    return gap if abs(gap) >= _DUST else 0.0
+    return gap if abs(gap) >= _ROUNDING else 0.0
 
 
 def _z(mean: float, se: float) -> float:
@@ -120,7 +134,7 @@ def _z(mean: float, se: float) -> float:
 def _verdict(mean: float, se: float, n: int, too_few: str) -> str:
     if n < _FEWEST:
         return too_few
-    # One after the other, so that a difference without any spread counts in full.
+    # The larger multiple first: a positive difference with zero spread exceeds both.
     for times in (2, 1):
         if mean > times * se:
             return f"worse > {times} SE"
@@ -128,28 +142,38 @@ def _verdict(mean: float, se: float, n: int, too_few: str) -> str:
 
 
 def paired_table(
-    runs: Runs, data: str, criterion: str, measure: str, rivals: Sequence[str] = BLIND,
+    runs: Runs,
+    data: str,
+    criterion: str,
+    measure: str,
+    rivals: Sequence[str] = BLIND,
     limits: Sequence[float] = LIMITS,
-) -> list[Row]:  # fmt: skip
-    """Every rival against its partner among ours, at every limit."""
+) -> list[Row]:
+    """Compare every rival with its partner among our models, at every limit."""
     many_valued = bool(runs.of(data, "fairspan-correlation", criterion))  # else it is not run
     found = (
         paired(
-            runs, data, criterion, measure, limit,
-            partner(rival, measure, many_valued=many_valued), rival,
+            runs,
+            data,
+            criterion,
+            measure,
+            limit,
+            partner(rival, measure, many_valued=many_valued),
+            rival,
         )
-        for rival in rivals for limit in limits
-    )  # fmt: skip
+        for rival in rivals
+        for limit in limits
+    )
     return [row for row in found if row is not None]
 
 
 def draw(curve: Curve, measure: str, limit: float) -> tuple[float, float, bool]:
-    """Test error and measure of the cheapest draw between two models that is just within the limit.
+    """Test error and measure of the cheapest random draw between two models within the limit.
 
     Both models and the odds are chosen on validation rows. Rates of decisions are linear in the odds,
-    so the gap of a draw is at most the mean of the two gaps, which is what is given. It meets any limit
-    exactly, where the values of a dial stay below it by part of a step. Also whether any model keeps
-    the limit.
+    so the gap of a draw is at most the weighted mean of the two gaps, which is returned. A draw uses
+    the limit fully, where the values of a dial stay below it by part of a step. The third value is
+    whether any single model keeps the limit.
     """
 
     def numbers(row: Row) -> Array:

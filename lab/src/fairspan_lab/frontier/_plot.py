@@ -13,6 +13,7 @@ from fairspan.method.linalg import Array
 from fairspan.plotting import require_pyplot
 from fairspan_lab.frontier._methods import METHODS
 from fairspan_lab.frontier._price import (
+    Row,
     Runs,
     has_measure,
     mean_se,
@@ -22,8 +23,6 @@ from fairspan_lab.frontier._price import (
 from fairspan_lab.frontier._styles import STYLES, compared_at
 
 __all__ = ["draw_frontier", "draw_prices"]
-
-Row = dict[str, Any]
 
 _CORRELATION = {
     "sp": "|corr(score, S)|",
@@ -51,12 +50,17 @@ def draw_frontier(runs: Runs, criterion: str, path: Path) -> Path:
         "noise": "within sampling noise of a correlation",
     }
     fig.legend(
-        [handles[key] for key in order], [names[key] for key in order],
-        loc="outside lower center", ncols=6, frameon=False, fontsize=10, title_fontsize=10,
+        [handles[key] for key in order],
+        [names[key] for key in order],
+        loc="outside lower center",
+        ncols=6,
+        frameon=False,
+        fontsize=10,
+        title_fontsize=10,
         title="mean over the splits at each dial value;  band: one standard error of the distance to "
         "unconstrained fairspan;\ndashed and †: reads S at prediction time;  "
         "curves may leave a panel at the top",
-    )  # fmt: skip
+    )
     return _save(plt, fig, path)
 
 
@@ -90,11 +94,11 @@ def _frontier_panel(
 def _points(curves: list[list[Row]], measure: str, free: dict[int, float]) -> Array:
     """(dial, 4): parity, error and the standard error of each, over the splits.
 
-    The error's is that of its distance to the unconstrained one: some splits are harder than others
-    for everybody, which says nothing about the distance between two curves.
+    The standard error of the error is that of its distance to the unconstrained error: some splits
+    are harder for all methods, which does not affect the distance between two curves.
     """
     out = []
-    # A split that gave fewer dial values than the others counts where it has one.
+    # A split with fewer dial values than the others counts only where it has a value.
     for k in range(max(len(curve) for curve in curves)):
         rows = [curve[k] for curve in curves if k < len(curve)]
         parity, parity_se = mean_se(worst(row, measure) for row in rows)
@@ -110,30 +114,45 @@ def _curve(ax: Any, points: Array, method: str) -> Any:
     parity, error, parity_se, price_se = points.T
     main = method == "fairspan"
     look = {
-        "color": colour, "marker": marker, "ms": 6.5 if main else 5.0,
-        "lw": 3.0 if main else 1.4, "ls": "--" if reads else "-",
-        "zorder": 5 if main else 3, "markevery": max(1, len(points) // 6),
-    }  # fmt: skip
+        "color": colour,
+        "marker": marker,
+        "ms": 6.5 if main else 5.0,
+        "lw": 3.0 if main else 1.4,
+        "ls": "--" if reads else "-",
+        "zorder": 5 if main else 3,
+        "markevery": max(1, len(points) // 6),
+    }
     if reads:
         look["mfc"] = "white"
     if len(points) == 1:
         look |= {"ls": "none", "ms": 12 if marker == "*" else 8, "zorder": 6}
         ax.errorbar(
-            parity, error, xerr=parity_se, yerr=price_se, fmt="none", ecolor=colour,
-            elinewidth=1.0, zorder=4,
-        )  # fmt: skip
+            parity,
+            error,
+            xerr=parity_se,
+            yerr=price_se,
+            fmt="none",
+            ecolor=colour,
+            elinewidth=1.0,
+            zorder=4,
+        )
     elif np.isfinite(price_se).all():
         ax.fill_between(
-            parity, error - price_se, error + price_se, color=colour, alpha=0.13, lw=0,
+            parity,
+            error - price_se,
+            error + price_se,
+            color=colour,
+            alpha=0.13,
+            lw=0,
             zorder=2,
-        )  # fmt: skip
+        )
     return ax.plot(parity, error, **look)[0]
 
 
 def _window(shown: dict[str, Array], noise: float) -> tuple[float, float, float]:
     """Right end, bottom and top of a panel: all of fairspan's curve and most of the others.
 
-    A method whose dial runs to a constant prediction would otherwise squeeze the rest into a line.
+    A method whose dial ends at a constant prediction would otherwise compress the other curves.
     """
     every = np.concatenate([points[:, :2] for points in shown.values()])
     ours = shown.get("fairspan", every)
@@ -148,9 +167,9 @@ def _window(shown: dict[str, Array], noise: float) -> tuple[float, float, float]
 def draw_prices(runs: Runs, path: Path) -> Path:
     """Price of |corr| within the limit by method: one panel per data set."""
     plt = require_pyplot()
-    # Without fairspan there is nothing that a price could be counted from.
-    found = ([d for d in sets if runs.unconstrained(d)] for sets in _groups(runs, "sp"))
-    groups = [sets for sets in found if sets]
+    # Prices are relative to unconstrained fairspan.
+    candidates = ([d for d in sets if runs.unconstrained(d)] for sets in _groups(runs, "sp"))
+    groups = [sets for sets in candidates if sets]
     tables = {
         data: {r["method"]: r for r in price_table(runs, data, "sp", "sp", [compared_at(data)])}
         for sets in groups
@@ -158,9 +177,13 @@ def draw_prices(runs: Runs, path: Path) -> Path:
     }
     lines = [[m for m in METHODS if any(m in tables[data] for data in sets)] for sets in groups]
     fig, axes = _panels(
-        plt, groups, height=1.0, legend=0.5, rows=[0.26 * len(methods) for methods in lines],
+        plt,
+        groups,
+        height=1.0,
+        legend=0.5,
+        rows=[0.26 * len(methods) for methods in lines],
         sharey="row",
-    )  # fmt: skip
+    )
     for axis_row, sets, methods in zip(axes, groups, lines, strict=True):
         for ax, data in zip(axis_row, sets, strict=False):
             _price_panel(ax, tables[data], methods, data)
@@ -180,7 +203,7 @@ def _price_panel(ax: Any, table: dict[str, Row], methods: list[str], data: str) 
     ends = {m: _end(row) for m, row in table.items() if np.isfinite(row["price"])}
     starts = (table[m]["price"] - _or_zero(table[m]["price_se"]) for m in ends)
     low = min(0.0, *starts)
-    # A bar several times as long as most would make the others unreadable: it is cut and says so.
+    # Cut bars that are several times as long as most, with an arrow, to keep the others readable.
     usual = max(float(np.quantile(list(ends.values()), 0.75)), ends.get("fgp", 0.0), -low, 1e-6)
     right = 1.25 * min(max(ends.values()), 2.0 * usual) if max(ends.values()) > 0.0 else -0.3 * low
     pad = 0.012 * (right - low)
@@ -190,22 +213,40 @@ def _price_panel(ax: Any, table: dict[str, Row], methods: list[str], data: str) 
             text = "no rows" if row is None else "unconstrained error missing"
             ax.text(pad, at, text, va="center", fontsize=8.5, color="0.6")
             continue
-        kept = 2 * row["met"] >= row["splits"]
+        within_limit = 2 * row["met"] >= row["splits"]
         ax.barh(
-            at, row["price"], height=0.72, color=STYLES[method][0], alpha=1.0 if kept else 0.3, lw=0.5,
-            edgecolor="white", hatch="////" if METHODS[method].reads_sensitive else None, zorder=2,
-        )  # fmt: skip
+            at,
+            row["price"],
+            height=0.72,
+            color=STYLES[method][0],
+            alpha=1.0 if within_limit else 0.3,
+            lw=0.5,
+            edgecolor="white",
+            hatch="////" if METHODS[method].reads_sensitive else None,
+            zorder=2,
+        )
         ax.errorbar(
-            row["price"], at, xerr=_or_zero(row["price_se"]), fmt="none", ecolor="0.2",
-            elinewidth=1.0, zorder=3,
-        )  # fmt: skip
+            row["price"],
+            at,
+            xerr=_or_zero(row["price_se"]),
+            fmt="none",
+            ecolor="0.2",
+            elinewidth=1.0,
+            zorder=3,
+        )
         note, cut = f"{row['met']}/{row['splits']}", ends[method] > 0.9 * right
         where = right - pad if cut else max(ends[method], 0.0) + pad
         ax.text(
-            where, at, f"{note}, {row['price']:.3g} →" if cut else note, va="center",
-            fontsize=8.5, color="0.15", ha="right" if cut else "left", zorder=4,
+            where,
+            at,
+            f"{note}, {row['price']:.3g} →" if cut else note,
+            va="center",
+            fontsize=8.5,
+            color="0.15",
+            ha="right" if cut else "left",
+            zorder=4,
             bbox={"fc": "white", "ec": "none", "pad": 1.5} if cut else None,
-        )  # fmt: skip
+        )
     ax.axvline(0.0, color="0.3", lw=0.8, zorder=1)
     ax.set_xlim(1.08 * low, right)
     ax.set_ylim(len(methods) - 0.4, -0.6)
@@ -218,7 +259,7 @@ def _price_panel(ax: Any, table: dict[str, Row], methods: list[str], data: str) 
 
 
 def _end(row: Row) -> float:
-    """Where a bar and its whisker end."""
+    """Right end of a bar and its whisker."""
     return float(row["price"] + _or_zero(row["price_se"]))
 
 
@@ -227,7 +268,7 @@ def _or_zero(se: float) -> float:
 
 
 def _groups(runs: Runs, criterion: str) -> list[list[str]]:
-    """Data sets in lines of panels: by kind, classes then numbers, or one line if they are few."""
+    """Data sets by row of panels: classes, then numbers; one row if they are few."""
     kinds: dict[bool, list[str]] = {True: [], False: []}
     for data in runs.sets:
         methods = runs.methods(data, criterion)
@@ -241,16 +282,25 @@ def _groups(runs: Runs, criterion: str) -> list[list[str]]:
 
 
 def _panels(
-    plt: Any, groups: list[list[str]], *, height: float, legend: float,
-    rows: Iterable[float] | None = None, sharey: str | bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
+    plt: Any,
+    groups: list[list[str]],
+    *,
+    height: float,
+    legend: float,
+    rows: Iterable[float] | None = None,
+    sharey: str | bool = False,
+) -> tuple[Any, Any]:
     extra = [0.0] * len(groups) if rows is None else list(rows)
     heights = [height + more for more in extra]
     fig, axes = plt.subplots(
-        len(groups), max(len(sets) for sets in groups), squeeze=False, sharey=sharey,
-        figsize=(16.0, sum(heights) + legend), layout="constrained",
+        len(groups),
+        max(len(sets) for sets in groups),
+        squeeze=False,
+        sharey=sharey,
+        figsize=(16.0, sum(heights) + legend),
+        layout="constrained",
         height_ratios=heights,
-    )  # fmt: skip
+    )
     return fig, axes
 
 

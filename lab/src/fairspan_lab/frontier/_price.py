@@ -1,7 +1,7 @@
-"""What parity costs, from the rows of the frontier benchmark: choice of a model, prices, comparisons.
+"""The price of parity from the rows of the frontier benchmark.
 
-A row is one model: data set, split, method, criterion, place on the dial, and its error and parity
-measures on validation and test rows. Models are chosen on validation rows and judged on test rows.
+A row is one model: data set, split, method, criterion, index on the dial, and its error and parity
+measures on validation and test rows. Models are chosen on validation rows and evaluated on test rows.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = [
     "mean_se",
     "price_table",
     "worst",
-]  # fmt: skip
+]
 
 Row = dict[str, Any]
 Curve = Sequence[Row]
 
-# The order of tables and pictures.
+# In the order of tables and pictures.
 SETS = ("Adult", "COMPAS", "COMPAS (paper's columns)", "Communities", "NLSY79", "Law school")
 OURS = (
     "fairspan",
@@ -54,7 +54,7 @@ BLIND = (
 )
 AWARE = ("ncfr", "ncfr-rff", "laftr-gp", "threshold", "correlation-remover")
 LIMITS = (0.02, 0.03, 0.05, 0.1)
-# What the models were fitted for, and the measure the limit is put on.
+# Criterion that models are fitted for, and the measure with a limit.
 TABLES = (("sp", "sp"), ("eop", "eop"), ("eo", "eo"), ("sp", "dp"), ("eo", "eod"))
 _BY_ATTRIBUTE = ("sp", "eop", "eo", "ratio")
 
@@ -71,8 +71,8 @@ class Runs:
             key: {k: sorted(splits[k], key=lambda row: int(row["index"])) for k in sorted(splits)}
             for key, splits in curves.items()
         }
-        found = {data for data, _, _ in self._curves}
-        self.sets = [s for s in SETS if s in found] + sorted(found.difference(SETS))
+        present = {data for data, _, _ in self._curves}
+        self.sets = [s for s in SETS if s in present] + sorted(present.difference(SETS))
 
     def of(self, data: str, method: str, criterion: str) -> dict[int, list[Row]]:
         """Curves by split; a method that is not fitted by criterion has one for all criteria."""
@@ -80,10 +80,10 @@ class Runs:
         return own if own is not None else self._curves.get((data, method, "none"), {})
 
     def methods(self, data: str, criterion: str) -> list[str]:
-        """Those that were run, in the order of the tables."""
+        """Methods that were run, in the order of the tables."""
         known = (*OURS, *BLIND, *AWARE)
-        found = {m for d, m, c in self._curves if d == data and c in (criterion, "none")}
-        return [m for m in known if m in found] + sorted(found.difference(known))
+        present = {m for d, m, c in self._curves if d == data and c in (criterion, "none")}
+        return [m for m in known if m in present] + sorted(present.difference(known))
 
     def criteria(self, data: str) -> list[str]:
         """Criteria that some method was fitted for."""
@@ -92,20 +92,20 @@ class Runs:
         ]
 
     def unconstrained(self, data: str) -> dict[int, float]:
-        """By split the one error that prices are counted from: fairspan's, dial at its first value.
+        """Reference error of all prices by split: that of fairspan at its first dial value.
 
         It is the same for all methods and criteria, so that differences of prices are differences of
-        errors. Empty where fairspan was not run.
+        errors. Empty if fairspan was not run.
         """
         for criterion in ("sp", "eop", "eo"):
-            if found := self._curves.get((data, "fairspan", criterion)):
-                return {split: float(curve[0]["test_error"]) for split, curve in found.items()}
+            if curves := self._curves.get((data, "fairspan", criterion)):
+                return {split: float(curve[0]["test_error"]) for split, curve in curves.items()}
         return {}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A row of a curve; whether it keeps the limit, and its measure, on the rows it was chosen on."""
+    """A chosen row of a curve, its measure on the rows of the choice, and whether it keeps the limit."""
 
     row: Row
     met: bool
@@ -119,7 +119,7 @@ def attributes(row: Row) -> list[str]:
 
 
 def has_measure(row: Row, measure: str) -> bool:
-    """Whether a row has this measure: those of labels and decisions are for classes only."""
+    """Whether a row has this measure; some are for classes only."""
     return _with_worst(row).get(f"test_{measure}") is not None
 
 
@@ -127,7 +127,7 @@ def worst(row: Row, measure: str, part: str = "test") -> float:
     """A measure, the largest over the attributes."""
     key = f"{part}_{measure}"
     value = row[key] if key in row else _with_worst(row).get(key)
-    # NaN would be neither within a limit nor over it.
+    # NaN is neither within a limit nor above it.
     if value is None or not math.isfinite(value):
         where = ", ".join(str(row[k]) for k in ("data", "split", "method", "criterion", "index"))
         msg = f"{part} {measure} is missing or not a number: {where}."
@@ -136,30 +136,30 @@ def worst(row: Row, measure: str, part: str = "test") -> float:
 
 
 def _with_worst(row: Row) -> Row:
-    """The row with the largest over its attributes under `PART_MEASURE`, looked up many times."""
+    """Add the largest value over the attributes under `PART_MEASURE`, which is read often."""
     names, out = attributes(row), dict(row)
     for key in (f"{part}_{m}" for part in ("validation", "test") for m in _BY_ATTRIBUTE):
-        found: list[Any] = [row.get(f"{key}[{name}]") for name in names]
-        if found and None not in found:
-            out[key] = float(np.max(found))  # NaN if one is
+        values: list[Any] = [row.get(f"{key}[{name}]") for name in names]
+        if values and None not in values:
+            out[key] = float(np.max(values))  # NaN if one is
     return out
 
 
 def choose(curve: Curve, measure: str, limit: float, *, part: str = "validation") -> Choice:
-    """The row of lowest error among those within the limit in every attribute.
+    """Choose the row of lowest error among those within the limit in every attribute.
 
-    If none is, the fairest. Among equals the fairer one, then the one earlier on the dial.
+    If there is none, choose the fairest. Ties go to the fairer row, then to the earlier dial value.
 
     Parameters
     ----------
     curve : sequence of rows
         One method on one split.
     measure : {"sp", "eop", "eo", "ratio", "dp", "eod"}
-        What the limit is put on; those by attribute in the worst attribute.
+        Measure with the limit; measures by attribute count in the worst attribute.
     limit : float
         Largest value allowed.
     part : {"validation", "test"}, default="validation"
-        Rows that error and measure are taken on. Chosen on "test" a number is optimistic.
+        Rows that error and measure are computed on. A choice on "test" is optimistic.
     """
 
     def error(pair: tuple[float, Row]) -> float:
@@ -184,7 +184,7 @@ def mean_se(values: Iterable[float]) -> tuple[float, float]:
 def price_table(
     runs: Runs, data: str, criterion: str, measure: str, limits: Sequence[float] = LIMITS
 ) -> list[Row]:
-    """Per limit and method, over the splits: error, price, parity on test rows, how often it was met.
+    """Error, price, test parity and number of splits within the limit, per limit and method.
 
     `price` is the error less the common unconstrained one; `own_price` is the error less that of the
     method's own least constrained model, its first dial value. `test_chosen_error` is the error if
@@ -201,14 +201,26 @@ def price_table(
             price, price_se = mean_se(error[k] - free.get(k, float("nan")) for k in error)
             own, own_se = mean_se(error[k] - float(curves[k][0]["test_error"]) for k in error)
             mean, se = mean_se(error.values())
-            got, got_se = mean_se(worst(c.row, measure) for c in chosen.values())
-            out.append({
-                "data": data, "criterion": criterion, "measure": measure, "limit": limit,
-                "method": method, "splits": len(error), "error": mean, "error_se": se,
-                "price": price, "price_se": price_se, "own_price": own, "own_price_se": own_se,
-                "test_measure": got, "test_measure_se": got_se,
-                "met": sum(c.met for c in chosen.values()),
-                "test_chosen_error": mean_se(float(c.row["test_error"]) for c in peeked)[0],
-                "test_chosen_met": sum(c.met for c in peeked),
-            })  # fmt: skip
+            parity, parity_se = mean_se(worst(c.row, measure) for c in chosen.values())
+            out.append(
+                {
+                    "data": data,
+                    "criterion": criterion,
+                    "measure": measure,
+                    "limit": limit,
+                    "method": method,
+                    "splits": len(error),
+                    "error": mean,
+                    "error_se": se,
+                    "price": price,
+                    "price_se": price_se,
+                    "own_price": own,
+                    "own_price_se": own_se,
+                    "test_measure": parity,
+                    "test_measure_se": parity_se,
+                    "met": sum(c.met for c in chosen.values()),
+                    "test_chosen_error": mean_se(float(c.row["test_error"]) for c in peeked)[0],
+                    "test_chosen_met": sum(c.met for c in peeked),
+                }
+            )
     return out

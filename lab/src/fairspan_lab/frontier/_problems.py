@@ -16,17 +16,17 @@ from fairspan.method.linalg import Array
 
 __all__ = ["PROBLEMS", "Part", "Problem", "Split", "find_problem", "load", "split"]
 
-# It has no types.
+# scikit-learn returns untyped objects.
 _encoder: Any = table_encoder
-# Rows beyond these are left out: the slowest rivals need cubic time.
+# Limits on the number of rows, since the slowest rivals need cubic time.
 MAX_TRAINING, MAX_TEST = 6000, 10_000
-# All rows that a quick run takes.
+# Number of rows of a quick run.
 QUICK_ROWS = 1200
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A table without its protected attributes, these apart, and a target."""
+    """Features, protected attributes and target of a data set."""
 
     name: str
     X: Any  # a frame
@@ -42,7 +42,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Part:
-    """Rows as numbers."""
+    """Encoded rows."""
 
     X: Array
     y: Array
@@ -54,7 +54,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Split:
-    """Models learn from ``fit``; ``validation`` chooses among them; ``test`` judges."""
+    """Rows to fit on, to choose the dial value on, and to test on."""
 
     fit: Part
     validation: Part
@@ -114,7 +114,7 @@ def _is(column: Any, value: object) -> Array:
 
 @dataclass(frozen=True)
 class _Source:
-    key: str  # what a user types
+    key: str  # short name for the command line
     classifies: bool
     read: Callable[[Any], tuple[Any, Array, dict[str, Array]]]
 
@@ -141,14 +141,14 @@ def find_problem(text: str) -> str:
 
 
 def load(name: str, data_home: Any = None) -> Problem:
-    """A data set with the protected attributes that its comparison is about."""
+    """Load a data set with the protected attributes of its comparison."""
     source = PROBLEMS[name]
     X, y, S = source.read(data_home)
     return Problem(name, X, y.astype(np.intp) if source.classifies else y, S, source.classifies)
 
 
 def rows_of(problem: Problem, seed: int, *, quick: bool) -> tuple[Codes, Codes, Codes]:
-    """Fit, validation and test rows of a seed; balanced over the classes, if there are any."""
+    """Fit, validation and test rows of a seed, stratified by class."""
 
     def halves(rows: Codes) -> tuple[Codes, Codes]:
         classes = problem.y[rows] if problem.classifies else None
@@ -164,7 +164,7 @@ def rows_of(problem: Problem, seed: int, *, quick: bool) -> tuple[Codes, Codes, 
 
 
 def split(problem: Problem, seed: int, *, quick: bool = False) -> Split:
-    """Rows of a seed as numbers, by an encoder that has seen the fit rows alone."""
+    """Encoded rows of a seed; the encoder is fitted on the fit rows only."""
     fit, validation, test = rows_of(problem, seed, quick=quick)
     encoder = _encoder(problem.X).fit(problem.X.iloc[fit])
 

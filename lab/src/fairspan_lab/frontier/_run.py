@@ -1,4 +1,4 @@
-"""Run the cells that are missing, then write the table and the report."""
+"""Compute the missing cells, then write the table and the report."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import Any
 
 from fairspan.plotting import require_pyplot
 from fairspan_lab.frontier import _problems
-from fairspan_lab.frontier._cells import Cell, finished, is_kept, plan, run
+from fairspan_lab.frontier._cells import Cell, finished, is_stored, plan, run
 from fairspan_lab.frontier._methods import CRITERIA, METHODS, QUICK_METHODS
 from fairspan_lab.frontier._problems import PROBLEMS, find_problem
-from fairspan_lab.frontier._report import write_csv, write_report
+from fairspan_lab.frontier._report import write_report
+from fairspan_lab.frontier._tables import write_csv
 
 __all__ = ["FailedCellsError", "frontier"]
 
@@ -111,7 +112,7 @@ def frontier(
     folder = Path(out)
     cache = folder / "cells"
     cache.mkdir(parents=True, exist_ok=True)
-    missing = [cell for cell in cells if not is_kept(cell, cache)]
+    missing = [cell for cell in cells if not is_stored(cell, cache)]
     failures = _compute(missing, data_home, cache, jobs, track)
     rows = finished(cache, quick=quick)
     written: list[Path] = []

@@ -1,15 +1,15 @@
-"""Looks of the methods, and the limit that one price per method is shown at."""
+"""Colours and markers of the methods, and the limit of the price charts."""
 
 from __future__ import annotations
 
 __all__ = ["STYLES", "compared_at"]
 
-# The limit that one number per method is shown for; 1/sqrt(n) is larger on the smallest data set.
+# Limit on |corr| of the price charts; sampling noise is larger on the smallest data set.
 _LIMIT = 0.03
 _LIMITS = {"Communities": 0.05}
 
-# Colour and marker. Okabe-Ito colours, a family each, and a marker of its own within the family:
-# told apart in print and with any colour vision. Blue is ours and nobody else's.
+# Colour and marker. Each family has an Okabe-Ito colour, and each of its methods another marker, so
+# they are distinct in print and for any colour vision. Only our methods are blue.
 STYLES = {
     "fairspan": ("#0072B2", "o"),
     "fairspan-correlation": ("#0072B2", "s"),

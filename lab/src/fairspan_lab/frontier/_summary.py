@@ -1,25 +1,26 @@
-"""One number for a whole curve: dominated area, over-correction at the fair end, time of a fit."""
+"""Summaries of whole curves: dominated area, over-correction at the fair end, fit time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from fairspan.method.linalg import Array
 from fairspan_lab.frontier._price import (
+    BLIND,
     LIMITS,
+    Row,
     Runs,
     attributes,
+    choose,
     mean_se,
     price_table,
     worst,
 )
+from fairspan_lab.frontier._styles import compared_at
 
-__all__ = ["fit_time", "hypervolume", "hypervolume_table", "over_correction"]
-
-Row = dict[str, Any]
+__all__ = ["fit_time", "fit_times", "hypervolume", "hypervolume_table", "over_correction"]
 
 
 def hypervolume(
@@ -61,6 +62,8 @@ def hypervolume_table(runs: Runs, limits: Sequence[float] = LIMITS) -> list[Row]
     out = []
     for data in runs.sets:
         curves = {method: runs.of(data, method, "sp") for method in runs.methods(data, "sp")}
+        if not curves:
+            continue
         starts = [mean_se(worst(c[0], "sp") for c in by.values())[0] for by in curves.values()]
         chosen = [row["error"] for row in price_table(runs, data, "sp", "sp", limits)]
         reference = (max(starts), max(chosen))
@@ -73,11 +76,18 @@ def hypervolume_table(runs: Runs, limits: Sequence[float] = LIMITS) -> list[Row]
                 )
                 for curve in by_split.values()
             )
-            out.append({
-                "data": data, "method": method, "splits": len(by_split), "hypervolume": mean,
-                "se": se, "reference_parity": reference[0], "reference_error": reference[1],
-                "lowest_error": ideal[1],
-            })  # fmt: skip
+            out.append(
+                {
+                    "data": data,
+                    "method": method,
+                    "splits": len(by_split),
+                    "hypervolume": mean,
+                    "se": se,
+                    "reference_parity": reference[0],
+                    "reference_error": reference[1],
+                    "lowest_error": ideal[1],
+                }
+            )
     return out
 
 
@@ -86,32 +96,59 @@ def over_correction(runs: Runs, method: str = "fairspan") -> list[Row]:
 
     The correlation of a model that is exactly fair in the population has a standard deviation of
     about 1/sqrt(n) on n rows; two of them are allowed for the test rows and two for the fit rows.
+    `correlation_ratio_*` is the correlation ratio with the attribute on test rows (ten slices) at
+    the first dial value, at the one chosen for the limit of `compared_at`, and at the last.
     """
     out = []
     for data in runs.sets:
-        last = [curve[-1] for curve in runs.of(data, method, "sp").values()]
+        curves = list(runs.of(data, method, "sp").values())
+        first, last = ([curve[i] for curve in curves] for i in (0, -1))
+        chosen = [choose(curve, "sp", compared_at(data)).row for curve in curves]
         for name in attributes(last[0]) if last else []:
             parity, se = mean_se(float(row[f"test_sp[{name}]"]) for row in last)
             allowed = float(
                 np.mean([2.0 / np.sqrt(r["n_test"]) + 2.0 / np.sqrt(r["n_fit"]) for r in last])
             )
-            out.append({
-                "data": data, "attribute": name, "splits": len(last), "parity": parity, "se": se,
-                "allowed": allowed, "excess": parity - allowed, "ratio": parity / allowed,
-            })  # fmt: skip
+            out.append(
+                {"data": data, "method": method, "attribute": name, "splits": len(last)}
+                | {"parity": parity, "se": se, "allowed": allowed}
+                | {"excess": parity - allowed, "ratio": parity / allowed}
+                | {"n_test": float(np.mean([row["n_test"] for row in last]))}
+                | {
+                    f"correlation_ratio_{where}": mean_se(
+                        float(row.get(f"test_ratio[{name}]", np.nan)) for row in rows
+                    )[0]
+                    for where, rows in (("first", first), ("chosen", chosen), ("last", last))
+                }
+            )
     return out
+
+
+def fit_times(runs: Runs) -> list[Row]:
+    """CPU time of fairspan's one fit, relative to each of fairlearn's reductions."""
+    rows = [
+        {"data": data, "rival": rival}
+        | {
+            name: fit_time(runs, data, "sp", "fairspan", rival, dial=dial)
+            for name, dial in (("whole_dial", True), ("one_value", False))
+        }
+        for data in runs.sets
+        for rival in BLIND
+        if rival.startswith("eg-")
+    ]
+    return [row for row in rows if not np.isnan(row["whole_dial"])]
 
 
 def fit_time(
     runs: Runs, data: str, criterion: str, ours: str, rival: str, *, dial: bool = True
 ) -> float:
-    """CPU seconds of ours over the rival's: for all values of the dial, or for one of them.
+    """Ratio of CPU seconds, ours to the rival's: for all dial values, or for one of them.
 
-    A value of the dial is chosen among all, so what a user waits for is all of them: one fit of ours,
-    and one of the rival's for each value.
+    A user chooses one dial value among all of them, and so waits for all: one fit of ours, and one
+    fit of the rival per value.
     """
-    mine, theirs = runs.of(data, ours, criterion), runs.of(data, rival, criterion)
-    own = mean_se(float(curve[0]["fit_seconds"]) for curve in mine.values())[0]
-    each = [[float(row["fit_seconds"]) for row in curve] for curve in theirs.values()]
-    other = mean_se(sum(one) if dial else sum(one) / len(one) for one in each)[0]
-    return own / other if other > 0.0 else float("nan")
+    our_curves, rival_curves = runs.of(data, ours, criterion), runs.of(data, rival, criterion)
+    our_seconds = mean_se(float(curve[0]["fit_seconds"]) for curve in our_curves.values())[0]
+    fits = [[float(row["fit_seconds"]) for row in curve] for curve in rival_curves.values()]
+    rival_seconds = mean_se(sum(times) / (1 if dial else len(times)) for times in fits)[0]
+    return our_seconds / rival_seconds if rival_seconds > 0.0 else float("nan")

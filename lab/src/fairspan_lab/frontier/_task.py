@@ -1,4 +1,4 @@
-"""What a method is asked, and what it answers with."""
+"""Input and output of a method of the frontier."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _Regressor: Any = FairRidge
 
 @dataclass(frozen=True)
 class Point:
-    """One dial value: what it took, and the scores of the rows not learnt from."""
+    """One dial value: its fit time, and the scores of validation and test rows."""
 
-    value: float | None  # None: there is no dial
+    value: float | None  # None: the method has no dial
     seconds: float  # CPU time to this model
     validation: Array
     test: Array
@@ -41,7 +41,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Task:
-    """Rows, criterion, effort."""
+    """Input of a method: rows, criterion and effort."""
 
     split: Split
     criterion: str  # "sp", "eop" or "eo"
@@ -49,7 +49,7 @@ class Task:
 
     @property
     def fit(self) -> Part:
-        """Rows to learn from."""
+        """Rows to fit on."""
         return self.split.fit
 
     @property
@@ -64,29 +64,29 @@ class Task:
 
     @property
     def landmarks(self) -> int:
-        """Rows that span a kernel's coordinates: as many as our own estimators take by themselves."""
+        """Number of landmarks: the default of our own estimators."""
         return min(QUICK_LANDMARKS if self.quick else 1000, len(self.fit))
 
     @property
     def kinds(self) -> dict[str, str]:
-        """How our own estimators read the attributes: two values are groups, others numbers."""
+        """`sensitive_kind` of our estimators: categorical for two values, else continuous."""
         binary = self.split.binary
         return {name: "categorical" if name in binary else "continuous" for name in self.fit.S}
 
     @property
     def s(self) -> Array:
-        """The one attribute of a method that takes no more."""
+        """The attribute, for methods that take only one."""
         (values,) = self.fit.S.values()
         return values
 
     @property
     def signs(self) -> Array:
-        """The target of a method for numbers: classes as -1 and 1."""
+        """Numeric target: classes become -1 and 1."""
         return self._as_numbers(self.fit.y)
 
     @property
     def new_signs(self) -> Array:
-        """The same of :attr:`new`."""
+        """Numeric target of :attr:`new`."""
         return self._as_numbers(self.new.y)
 
     def _as_numbers(self, y: Array) -> Array:
@@ -94,32 +94,33 @@ class Task:
 
     @cached_property
     def new(self) -> Part:
-        """Validation and test rows together: most methods predict both in one pass."""
+        """Validation and test rows together, since most methods predict both in one pass."""
         a, b = self.split.validation, self.split.test
         S = {name: np.concatenate([a.S[name], b.S[name]]) for name in a.S}
         return Part(np.concatenate([a.X, b.X]), np.concatenate([a.y, b.y]), S)
 
     def halves(self, scores: Array) -> tuple[Array, Array]:
-        """Scores of :attr:`new` as those of validation and of test rows."""
+        """Split scores of :attr:`new` into those of validation and of test rows."""
         n = len(self.split.validation)
         return scores[:n], scores[n:]
 
     @cached_property
     def gamma(self) -> float:
-        """The kernel width that our own cross-validation chooses on the fit rows.
+        """The bandwidth that our cross-validation chooses on the fit rows.
 
-        The paper's method, HSIC ridge, fair PCA and NCFR's random features get it, so that none of them
-        loses by its width; the others search their own. Its time is not charged to them.
+        The paper's method, HSIC ridge, fair PCA and NCFR's random features use it, so that the choice of
+        a bandwidth does not decide the comparison; the other methods search their own. Its time is not
+        counted.
         """
         cls = _Classifier if self.classifies else _Regressor
-        few = min(200, len(self.fit))  # the width does not depend on their number
+        few = min(200, len(self.fit))  # the bandwidth does not depend on their number
         model = cls(n_components=few, sensitive_kind=self.kinds, random_state=0)
         model.prepare(self.fit.X, self.fit.y, sensitive_features=self.fit.S)
         return float(model.pilot_.gamma)
 
 
 def timed(make: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> tuple[_T, float]:
-    """What a call returns, and its CPU seconds."""
+    """Return the result of a call and its CPU seconds."""
     start = time.process_time()
     made = make(*args, **kwargs)
     return made, time.process_time() - start

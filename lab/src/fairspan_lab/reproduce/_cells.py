@@ -1,4 +1,4 @@
-"""Cells of the experiments: what is run once, kept in a file, and not run again."""
+"""Cells of the paper's experiments: computed once and stored in a file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from fairspan.method.linalg import Array
-from fairspan_lab.reproduce._kept import Kept, kept_rows, read_kept
+from fairspan_lab.cells import StoredCell, read_cell, stored_rows
 from fairspan_lab.reproduce._methods import METHODS, Task
 from fairspan_lab.reproduce._problems import CRITERIA, FIGURES, Problem, settings_of, split
 
 __all__ = ["COLUMNS", "Cell", "finished", "plan", "run"]
 
-# Raise when a method changes: kept cells of another version are run again.
+# Increase when a method changes; cells of other versions run again.
 VERSION = 2
 COLUMNS = (
     *("figure", "data", "protocol", "split", "method", "reads_sensitive", "criterion"),
@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Cell(Kept):
+class Cell(StoredCell):
     """One method on one split of one data set, for one criterion."""
 
     figure: str
@@ -43,25 +43,25 @@ class Cell(Kept):
 
     @property
     def title(self) -> str:
-        """For a progress bar."""
+        """Name for progress bars."""
         where = "fixed split" if self.seed is None else f"random split {self.seed}"
         return f"{self.data}, {METHODS[self.method].label}, {self.criterion}, {where}"
 
     @property
-    def place(self) -> tuple[str, str, int, int, str]:
-        """Its place among the rows of a table."""
+    def order(self) -> tuple[str, str, int, int, str]:
+        """Sort key among the rows of a table."""
         seed = -1 if self.seed is None else self.seed
         return self.figure, self.data, seed, list(METHODS).index(self.method), self.criterion
 
     def made_by(self) -> str:
-        """What its rows depend on besides its own fields."""
+        """Text that names everything its rows depend on besides its fields."""
         return f"{VERSION} {metadata.version('fairspan')} {settings_of(self.data)}"
 
 
 def plan(
     figures: list[str], methods: list[str], seeds: list[int | None], *, quick: bool
 ) -> Iterator[Cell]:
-    """Every cell, data set by data set; a method without a criterion of its own once a split."""
+    """All cells by data set; methods that take no criterion run once per split."""
     for figure in figures:
         for data in FIGURES[figure]:
             criteria = CRITERIA if figure == "figure1" else ("sp",)
@@ -74,18 +74,18 @@ def plan(
 
 
 def run(cell: Cell, problem: Problem, folder: Path) -> list[Row]:
-    """Rows of a cell: from its file if it was finished before, else computed and kept."""
-    kept = read_kept(cell.file(folder), _is_known)
-    if kept is not None:
-        return list(kept["rows"])
+    """Rows of a cell: read from its file, or computed and stored."""
+    stored = read_cell(cell.file(folder), _is_known)
+    if stored is not None:
+        return list(stored["rows"])
     rows = list(_compute(cell, problem))
-    cell.keep(folder, rows)
+    cell.store(folder, rows)
     return rows
 
 
 def finished(folder: Path, *, quick: bool) -> list[Row]:
-    """Rows of every cell in the folder that this version would compute alike."""
-    return kept_rows(folder, Cell, _is_known, quick=quick)
+    """Rows of every cell in the folder that has the version of this code."""
+    return stored_rows(folder, Cell, _is_known, quick=quick)
 
 
 def _is_known(cell: Row) -> bool:
@@ -99,26 +99,33 @@ def _compute(cell: Cell, problem: Problem) -> Iterator[Row]:
     task = Task(part, criterion, cell.seed or 0, cell.quick)
     y = part.y[part.test]
     with warnings.catch_warnings():
-        # The published settings ask for what warns: m beyond the levels, slices of one row.
+        # The published settings cause warnings: more directions than levels, slices of one row.
         warnings.simplefilter("ignore")
         for value, scores in method.run(task):
-            judged = [judge(part, one, y) for one in np.atleast_2d(scores)]
+            judged = [judge(part, row, y) for row in np.atleast_2d(scores)]
             error = float(np.mean([error for error, _ in judged]))
             measures = {
-                name: float(np.mean([found[name] for _, found in judged])) for name in judged[0][1]
+                name: float(np.mean([parity[name] for _, parity in judged]))
+                for name in judged[0][1]
             }
             noise = _noise(part)
             for measure, parity in measures.items():
                 yield {
-                    "figure": cell.figure, "data": cell.data,
+                    "figure": cell.figure,
+                    "data": cell.data,
                     "protocol": "paper" if cell.seed is None else "random",
                     "split": 0 if cell.seed is None else cell.seed,
-                    "method": cell.method, "reads_sensitive": method.reads_sensitive,
-                    "criterion": cell.criterion, "parameter": method.parameter,
-                    "value": None if np.isnan(value) else value, "error": error,
-                    "measure": measure, "parity": parity,
-                    "noise": noise[measure[:3].strip()], "n_test": len(y),
-                }  # fmt: skip
+                    "method": cell.method,
+                    "reads_sensitive": method.reads_sensitive,
+                    "criterion": cell.criterion,
+                    "parameter": method.parameter,
+                    "value": None if np.isnan(value) else value,
+                    "error": error,
+                    "measure": measure,
+                    "parity": parity,
+                    "noise": noise[measure[:3].strip()],
+                    "n_test": len(y),
+                }
 
 
 def judge(problem: Problem, scores: Array, y: Array) -> tuple[float, dict[str, float]]:
@@ -143,12 +150,12 @@ def _noise(problem: Problem) -> dict[str, float]:
         return float(sum(1.0 / np.sqrt(max(np.sum(part(y)), 1)) for y in (train, test)))
 
     positive, negative = of(lambda y: y > 0.0), of(lambda y: y <= 0.0)
-    everybody = of(lambda y: np.ones(len(y)))
-    return {"SP": everybody, "EOP": positive, "EO": max(positive, negative)}
+    all_rows = of(lambda y: np.ones(len(y)))
+    return {"SP": all_rows, "EOP": positive, "EO": max(positive, negative)}
 
 
 def _correlation(scores: Array, s: Array) -> float:
-    """``|corr|``; a constant score has none."""
+    """``|corr|``; 0 for a constant score."""
     if np.ptp(scores) <= 1e-12 * max(float(np.abs(scores).max()), 1e-300):
         return 0.0
     return float(abs(np.corrcoef(scores, s)[0, 1]))

@@ -17,7 +17,7 @@ from fairspan_lab.reproduce._problems import FIGURES
 
 __all__ = ["curves", "draw"]
 
-# Okabe-Ito colours and a marker each: told apart in print and with any colour vision.
+# Okabe-Ito colours with different markers: distinct in print and for any colour vision.
 _STYLES = {
     "fairspan": ("#0072B2", "o"),
     "fgp": ("#D55E00", "s"),
@@ -27,7 +27,7 @@ _STYLES = {
     "laftr-gp": ("#CC79A7", "D"),
     "ncfr": ("#E69F00", "P"),
 }
-# Settings of these are separate trainings, which no line should join.
+# Methods whose settings are separate trainings, which no line joins.
 _NO_CURVE = ("laftr-gp",)
 _MEASURES = {"figure1": ("SP", "EOP", "EO")}
 
@@ -35,7 +35,7 @@ Row = dict[str, Any]
 
 
 def curves(rows: Iterable[Row], data: str, measure: str, protocol: str) -> dict[str, Array]:
-    """Per method (splits, points, 2): error and parity, points in the order they were run."""
+    """Error and parity per method, of shape (splits, points, 2), points in the order of the runs."""
     panel = measure.lower()
     found: dict[str, dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -47,7 +47,7 @@ def curves(rows: Iterable[Row], data: str, measure: str, protocol: str) -> dict[
 
 
 def draw(rows: list[Row], figure: str, protocol: str, folder: Path, suffix: str = "") -> list[Path]:
-    """PNG and SVG of one figure under one protocol; what was written."""
+    """Draw one figure of one protocol as PNG and SVG; return the paths."""
     plt = require_pyplot()
     panels = _layout(rows, figure)
     shape = (len(panels), len(panels[0]))
@@ -68,9 +68,15 @@ def draw(rows: list[Row], figure: str, protocol: str, folder: Path, suffix: str 
     if any(METHODS[method].reads_sensitive for method in order):
         title += ";  † reads the protected attribute at prediction time"
     fig.legend(
-        [handles[m] for m in order], names, loc="outside lower center", ncols=min(len(order), 6),
-        frameon=False, fontsize=8, title=title, title_fontsize=7,
-    )  # fmt: skip
+        [handles[m] for m in order],
+        names,
+        loc="outside lower center",
+        ncols=min(len(order), 6),
+        frameon=False,
+        fontsize=8,
+        title=title,
+        title_fontsize=7,
+    )
     written = []
     for kind in ("png", "svg"):
         path = folder / f"{figure}-{protocol}{suffix}.{kind}"
@@ -107,9 +113,16 @@ def _panel(ax: Any, found: dict[str, Array], handles: dict[str, Any]) -> None:
         if len(points) > 1:
             spread = points.std(axis=0, ddof=1) / np.sqrt(len(points))
             ax.errorbar(
-                error, parity, xerr=spread[:, 0], yerr=spread[:, 1], fmt="none", ecolor=colour,
-                elinewidth=0.7, alpha=0.45, zorder=2,
-            )  # fmt: skip
+                error,
+                parity,
+                xerr=spread[:, 0],
+                yerr=spread[:, 1],
+                fmt="none",
+                ecolor=colour,
+                elinewidth=0.7,
+                alpha=0.45,
+                zorder=2,
+            )
 
 
 def _label(ax: Any, rows: list[Row], figure: str, data: str, measure: str) -> None:

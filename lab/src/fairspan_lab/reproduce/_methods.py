@@ -1,4 +1,4 @@
-"""Every method of the figures, as a curve: one real-valued score of the test rows per setting."""
+"""Methods of the figures: each yields scores of the test rows for every setting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from fairspan.estimators import FairGPClassifier, FairGPRegressor
 from fairspan.method.linalg import Array
 from fairspan_lab.baselines import FERM, NCFR, LinearFERM, StandardGP, StandardGPClassifier
-from fairspan_lab.reproduce._kept import Labelled
+from fairspan_lab.cells import MethodLabel
 from fairspan_lab.reproduce._problems import Problem
 
 __all__ = ["METHODS", "Method", "Task"]
@@ -25,7 +25,7 @@ LONG = {"sp": "statistical_parity", "eop": "equal_opportunity", "eo": "equalized
 
 @dataclass(frozen=True)
 class Task:
-    """What a method is asked: rows, criterion, effort."""
+    """Input of a method: rows, criterion and effort."""
 
     problem: Problem
     criterion: str
@@ -45,15 +45,15 @@ class Task:
 
     @property
     def n_components(self) -> int | str:
-        """Landmarks: the paper's method takes all rows."""
+        """Number of landmarks; the paper's method takes all rows."""
         return min(400, len(self.problem.train)) if self.quick else "all"
 
 
 @dataclass(frozen=True)
-class Method(Labelled):
-    """A curve of the figures: pairs of a setting's value and the scores of the test rows.
+class Method(MethodLabel):
+    """A curve of the figures; `run` yields pairs of a setting's value and scores of the test rows.
 
-    Several lines of scores are several trainings, whose metrics are averaged.
+    Scores in several rows are from several trainings, whose metrics are averaged.
     """
 
     label: str
@@ -101,11 +101,14 @@ def _fairspan(task: Task) -> Iterator[tuple[float, Array]]:
         "categorical" if len(np.unique(v)) == 2 else "continuous" for v in task.problem.S.values()
     ]
     params: dict[str, Any] = {
-        "criterion": task.criterion, "n_components": few, "random_state": 0, "sensitive_kind": kinds,
-    }  # fmt: skip
-    # Distances alike on all rows, as METHOD 6 measures them; `bench frontier` has the default.
-    flat = partial(_Classifier, pos_label=1.0, curvature="constant")
-    cls = flat if task.problem.classifies else _Regressor
+        "criterion": task.criterion,
+        "n_components": few,
+        "random_state": 0,
+        "sensitive_kind": kinds,
+    }
+    # Constant curvature, as in METHOD 6; `bench frontier` has the default.
+    constant_curvature = partial(_Classifier, pos_label=1.0, curvature="constant")
+    cls = constant_curvature if task.problem.classifies else _Regressor
     model = cls(**params).fit(X, y, sensitive_features=s)
     new = task.part("test")[0]
     for fairness in np.linspace(0.0, 1.0, task.grid(31)):
@@ -132,7 +135,7 @@ def _linear_ferm(task: Task) -> Iterator[tuple[float, Array]]:
 
 
 def _ferm(task: Task) -> Iterator[tuple[float, Array]]:
-    """From no difference allowed to all of the unconstrained machine's."""
+    """Tolerances from 0 to the disparity of the unconstrained machine."""
     X, y, s = task.part("train")
     params: dict[str, Any] = {"C": task.problem.kernel_c, "gamma": task.problem.kernel_gamma}
     free = FERM(tolerance=1e9, pos_label=1.0, **params).fit(X, y, sensitive_features=s)
@@ -154,14 +157,14 @@ def _laftr_gp(task: Task) -> Iterator[tuple[float, Array]]:
         LONG[task.criterion], epochs=60 if task.quick else 1000, n_restarts=0, pos_label=1.0
     )
     weights = (0.0, 0.5, 2.0) if task.quick else (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
-    # One training says little: seeds differ by as much as settings.
+    # Average three trainings: seeds differ by as much as settings.
     seeds = [task.seed] if task.quick else [3 * task.seed + k for k in range(3)]
     models = laftr_sweep(
         base, X, y, sensitive_features=s, fair_weights=weights, random_states=seeds
     )
     scores = [model.decision_function(new, sensitive_features=s_new) for model in models]
-    for weight, several in zip(weights, np.array_split(scores, len(weights)), strict=True):
-        yield weight, np.asarray(several)
+    for weight, trainings in zip(weights, np.array_split(scores, len(weights)), strict=True):
+        yield weight, np.asarray(trainings)
 
 
 def _ncfr(task: Task) -> Iterator[tuple[float, Array]]:

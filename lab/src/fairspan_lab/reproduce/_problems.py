@@ -22,9 +22,13 @@ FIGURES = {
 CRITERIA = ("sp", "eop", "eo")
 # The paper's names of the protected attributes.
 _NAMES = {
-    "sex_male": "gender", "sex": "gender", "female": "gender", "black": "race",
-    "racepctblack": "race", "PctForeignBorn": "origin",
-}  # fmt: skip
+    "sex_male": "gender",
+    "sex": "gender",
+    "female": "gender",
+    "black": "race",
+    "racepctblack": "race",
+    "PctForeignBorn": "origin",
+}
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,9 @@ class Problem:
     # Kernel exp(-|x - z|^2 / band^2) by criterion, and the numbers of directions, of the scripts.
     bands: dict[str, float]
     n_directions: int
-    standardise: bool = False  # with the training rows; the others come standardised over all rows
+    standardise: bool = (
+        False  # with the training rows; other files are already standardised with all rows
+    )
     # C and gamma of the FERM scripts' grids that cross-validation on the paper's rows chose.
     linear_c: float = 1.0
     kernel_c: float = 1.0
@@ -48,7 +54,7 @@ class Problem:
 
     @property
     def classifies(self) -> bool:
-        """Labels -1 and 1, not numbers."""
+        """Whether the target is a label, -1 or 1."""
         return self.name in FIGURES["figure1"]
 
     @property
@@ -69,19 +75,23 @@ class _Settings:
 _SETTINGS = {
     # Bands of the authors' scripts. Gender is the only attribute.
     "Adult": _Settings(
-        datasets.fetch_adult, {"sp": 8.4389, "eop": 6.7535, "eo": 8.7249}, 1,
+        datasets.fetch_adult,
+        {"sp": 8.4389, "eop": 6.7535, "eo": 8.7249},
+        1,
         options=(("linear_c", 0.1), ("kernel_c", 10.0), ("kernel_gamma", 0.01)),
     ),
     # Three-fold cross-validation as in the authors' script, which names no band.
     "COMPAS": _Settings(
-        datasets.fetch_compas, {"sp": 10.0, "eop": 10.0, "eo": 10.0}, 1,
+        datasets.fetch_compas,
+        {"sp": 10.0, "eop": 10.0, "eo": 10.0},
+        1,
         options=(("linear_c", 0.01), ("kernel_c", 1.0), ("kernel_gamma", 0.1)),
     ),
     "Communities": _Settings(datasets.fetch_communities_crime, {"sp": 33.841}, 4),
-    # No script for these two: bands of ours, by three-fold cross-validation over 4 to 40.
+    # There is no script for these two: our bands, by three-fold cross-validation over 4 to 40.
     "NLSY79": _Settings(datasets.fetch_nlsy79, {"sp": 18.0}, 4, scale=True),
     "Law school": _Settings(datasets.fetch_law_school, {"sp": 12.0}, 4, scale=True),
-}  # fmt: skip
+}
 
 
 def load(name: str, data_home: Any = None) -> Problem:
@@ -96,15 +106,24 @@ def load(name: str, data_home: Any = None) -> Problem:
     train, test = np.asarray(table.train), np.asarray(table.test)
     y = table.target.to_numpy(dtype=np.float64)
     return Problem(
-        name, X, y, S, train, test, settings.bands, settings.n_directions, settings.scale,
+        name,
+        X,
+        y,
+        S,
+        train,
+        test,
+        settings.bands,
+        settings.n_directions,
+        settings.scale,
         **dict(settings.options),
-    )  # fmt: skip
+    )
 
 
 def split(problem: Problem, seed: int | None, max_train: int | None = None) -> Problem:
-    """The paper's own rows (no seed), or as many random ones, balanced over the classes.
+    """The paper's own split (no seed), or a random one of its size, stratified by class.
 
-    Random ones are standardised with their own training rows, which the paper's files are not.
+    A random split is standardised with its training rows; the paper's files are standardised with
+    all rows.
     """
     if seed is not None:
         used = np.concatenate([problem.train, problem.test])
@@ -123,6 +142,6 @@ def split(problem: Problem, seed: int | None, max_train: int | None = None) -> P
 
 
 def settings_of(name: str) -> str:
-    """All that is set for a data set, in words: results of other settings are other results."""
-    found = _SETTINGS[name]
-    return repr((found.bands, found.n_directions, found.scale, found.options))
+    """Text of all settings of a data set; cells with other settings are computed again."""
+    settings = _SETTINGS[name]
+    return repr((settings.bands, settings.n_directions, settings.scale, settings.options))

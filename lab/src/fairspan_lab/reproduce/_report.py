@@ -1,4 +1,4 @@
-"""The numbers behind the figures in words: a table per figure, and the paper's claims one by one."""
+"""The page of the reproduction: a table per figure, and a verdict on each of the paper's claims."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 def markdown(
     rows: list[Row], figures: Iterable[str], protocols: Iterable[str], note: str, *, claims: bool
 ) -> str:
-    """The page `reproduction.md` that goes with the figures."""
+    """Text of `reproduction.md`, the page next to the figures."""
     out = ["# Reproduction of the paper's figures", "", note, ""]
     out += [
         "Error at the ends of each curve, and the lowest error among its settings whose parity score is at "
@@ -132,7 +132,7 @@ def judge_claims(rows: list[Row], protocol: str) -> list[tuple[str, str, str, bo
             check = _classification if figure == "figure1" else _regression
             noise = {row["measure"]: row["noise"] for row in part}
             found_claims = check(averaged, part[0]["n_test"], noise)
-            # The paper says this of COMPAS alone.
+            # The paper makes the claim about EO for COMPAS only.
             out += [
                 (claim, data, text, ok)
                 for claim, text, ok in found_claims

@@ -1,4 +1,4 @@
-"""Run what is missing, then write the table, the figures and the page."""
+"""Compute the missing cells, then write the table, the figures and the page."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from fairspan.plotting import require_pyplot
+from fairspan_lab.cells import write_table, write_text
 from fairspan_lab.reproduce._cells import COLUMNS, Cell, finished, plan, run
 from fairspan_lab.reproduce._figures import draw
-from fairspan_lab.reproduce._kept import write_table, write_whole
 from fairspan_lab.reproduce._methods import METHODS
 from fairspan_lab.reproduce._problems import FIGURES, load
 from fairspan_lab.reproduce._report import markdown
@@ -54,7 +54,7 @@ def reproduce(
     track : callable, optional
         Wraps the list of cells to show progress.
     say : callable, default=print
-        Takes what a user should read.
+        Called with each message for the user.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def reproduce(
     folder = Path(out)
     cache = folder / "cells"
     cache.mkdir(parents=True, exist_ok=True)
-    # On few rows threads wait for each other more than they compute.
+    # With few rows several threads are slower than one.
     with threadpool_limits(limits=1 if quick else None):
         for cell in cells if track is None else track(cells):
             run(cell, problems[cell.data], cache)
@@ -93,7 +93,7 @@ def reproduce(
             if own:
                 written += draw(own, part, protocol, folder, suffix)
     page = folder / f"reproduction{suffix}.md"
-    write_whole(page, markdown(rows, figures, protocols, _note(quick, left_out), claims=not quick))
+    write_text(page, markdown(rows, figures, protocols, _note(quick, left_out), claims=not quick))
     return [*written, page]
 
 

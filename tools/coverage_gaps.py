@@ -1,9 +1,9 @@
-"""Which lines and branches of the library the suite runs: ``python -m tools.covered``.
+"""Measure which lines and branches of the library the suite runs: ``python -m tools.coverage_gaps``.
 
-The suite of ``make test`` in this environment, and what needs torch or fairlearn in those that have
-them; all together are the measurement. A line or branch that no test runs must have its reason, in
-``tools/uncovered.toml`` or as ``# pragma: no cover - reason``. Exit status 1 if too little is
-run, a reason is missing, or the source is no longer the one that was measured; 2 if a test fails.
+The measurement joins the suite of ``make test`` in this environment with the tests that need torch or
+fairlearn, in the environments that have them. A line or branch that no test runs needs a reason in
+``tools/uncovered.toml`` or as ``# pragma: no cover - reason``. The exit status is 1 if too little is
+run, a reason is missing, or the source has changed since the measurement; 2 if a test fails.
 
 ``--reuse`` reads the last measurement again; ``--add TESTS`` runs some more tests and adds to it.
 """
@@ -37,25 +37,25 @@ REASONS = ROOT / "tools" / "uncovered.toml"
 FOLDER = ROOT / "build" / "coverage"
 SHAPES = "shapes.json"
 CONFIG = ROOT / "pyproject.toml"
-# Other environments, and the tests that find there what they need.
-ELSEWHERE = {
+# Other environments, and the tests that need the packages installed there.
+OTHER_ENVIRONMENTS = {
     ".venv-torch": ("test_torch*.py", "unit/test_covered_torch.py"),
     ".venv-bench": ("test_frontier.py", "test_audit_fairlearn.py"),
 }
-# It fills the disk of a process, which then has no room for the measurement either.
-NOT_HERE = ("tests/test_stream_kill.py::test_a_full_disk_costs_the_checkpoint_and_not_the_fit",)
+# This test fills the disk of a process, so coverage could not write its file there.
+DESELECTED = ("tests/test_stream_kill.py::test_a_full_disk_costs_the_checkpoint_and_not_the_fit",)
 LIMIT = 95.0
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 PYTEST = ("-q", "-n", "2", "-p", "no:cacheprovider")
 
 
 class SuiteError(RuntimeError):
-    """Tests failed: what they ran is no measurement."""
+    """Some tests failed, so there is no measurement."""
 
 
 @dataclass(frozen=True)
 class File:
-    """What was run of one file; a branch is a pair of lines, an exit has a target below 1."""
+    """Coverage of one file; a branch is a pair of lines, and an exit has a target below 1."""
 
     name: str  # from the root of the repository
     n_lines: int
@@ -81,8 +81,8 @@ class File:
 
 
 @dataclass(frozen=True)
-class Covered:
-    """Percentages of the library, and what is missing from them."""
+class Coverage:
+    """Percentages for the library, and the gaps."""
 
     line: float
     branch: float
@@ -95,7 +95,7 @@ class Covered:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a statement, with all that is inside it, is run by no test."""
+    """Reason why no test runs a statement and everything inside it."""
 
     file: str
     text: str
@@ -103,12 +103,12 @@ class Reason:
 
 
 def percent(whole: int, missing: int) -> float:
-    """Share that was run; all of nothing is all."""
+    """Percentage that was run; 100 for an empty file."""
     return 100.0 * (whole - missing) / whole if whole else 100.0
 
 
-def measure(*, reuse: bool = False, add: Sequence[str] = ()) -> Covered:
-    """Run the suite and look, or look at what an earlier run left."""
+def measure(*, reuse: bool = False, add: Sequence[str] = ()) -> Coverage:
+    """Run the suite, or read the result of an earlier run."""
     if not reuse and not add:
         shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -119,37 +119,38 @@ def measure(*, reuse: bool = False, add: Sequence[str] = ()) -> Covered:
     if not reuse:
         combine()
     if not (FOLDER / ".coverage").exists():
-        raise FileNotFoundError("nothing was measured yet: run `make coverage` first")
+        raise FileNotFoundError("There is no measurement yet. Run `make coverage` first.")
     return judge(tuple(read_files()), read_reasons(), changed_files())
 
 
 def run_suite() -> None:
-    """All environments; nothing counts if a test fails."""
-    pythons = {name: ROOT / name / "bin" / "python" for name in ELSEWHERE}
+    """Run the tests in all environments; a failure ends the measurement."""
+    pythons = {name: ROOT / name / "bin" / "python" for name in OTHER_ENVIRONMENTS}
     if absent := [name for name, python in pythons.items() if not python.exists()]:
-        raise FileNotFoundError(f"there is no {absent[0]}: run `make coverage`, which makes it")
+        raise FileNotFoundError(
+            f"{absent[0]} does not exist. Run `make coverage`, which creates it."
+        )
     (FOLDER / SHAPES).write_text(json.dumps(shapes()))
-    run_tests(sys.executable, [f"--deselect={test}" for test in NOT_HERE])
-    for name, patterns in ELSEWHERE.items():
-        tests = [path for pattern in patterns for path in (ROOT / "tests").glob(pattern)]
+    run_tests(sys.executable, [f"--deselect={test}" for test in DESELECTED])
+    for name, patterns in OTHER_ENVIRONMENTS.items():
+        folders = (ROOT / "tests", ROOT / "lab" / "tests")
+        tests = [path for f in folders for pattern in patterns for path in f.glob(pattern)]
         run_tests(str(pythons[name]), sorted(map(str, tests)))
 
 
 def run_tests(python: str, tests: Sequence[str]) -> None:
-    """Pytest under coverage; every process leaves a file of its own, unless it is killed."""
+    """Run pytest under coverage; every process that is not killed writes a file of its own."""
     env = os.environ | ONE_THREAD | {"COVERAGE_FILE": str(FOLDER / ".coverage")}
-    done = subprocess.run(
-        [python, "-m", "coverage", "run", "-m", "pytest", *PYTEST, *tests],
-        cwd=ROOT, env=env, check=False,
-    )  # fmt: skip
+    command = [python, "-m", "coverage", "run", "-m", "pytest", *PYTEST, *tests]
+    done = subprocess.run(command, cwd=ROOT, env=env, check=False)
     if done.returncode:
-        raise SuiteError(f"pytest ended with status {done.returncode}: no measurement")
+        raise SuiteError(f"pytest ended with status {done.returncode}, so there is no measurement.")
 
 
 def combine() -> None:
-    """All processes and environments in one file, and what was there before."""
+    """Join the files of all processes and environments with the earlier measurement."""
     if (before := FOLDER / ".coverage").exists():
-        before.rename(FOLDER / ".coverage.before")  # a part like any other
+        before.rename(FOLDER / ".coverage.before")
     found = coverage.Coverage(data_file=str(before), config_file=str(CONFIG))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)  # files of processes that tests killed
@@ -160,7 +161,7 @@ def combine() -> None:
 
 
 def shapes() -> dict[str, str]:
-    """A fingerprint of each file's statements and their lines: comments may change, nothing else."""
+    """Hash of each file's statements and their lines; comments do not count."""
     return {
         path.relative_to(ROOT).as_posix(): hashlib.sha256(
             ast.dump(ast.parse(path.read_bytes()), include_attributes=True).encode()
@@ -171,15 +172,15 @@ def shapes() -> dict[str, str]:
 
 
 def changed_files() -> Iterator[str]:
-    """Files whose lines are no longer those that were run."""
+    """Files that changed since the measurement."""
     before = json.loads((FOLDER / SHAPES).read_text())
     for name, shape in shapes().items():
         if before.get(name) != shape:
-            yield f"{name} is not the one that was measured"
+            yield f"{name} has changed since the measurement"
 
 
 def read_files() -> Iterator[File]:
-    """What the measurement says of every file of the library."""
+    """Coverage of every file of the library."""
     found = coverage.Coverage(data_file=str(FOLDER / ".coverage"), config_file=str(CONFIG))
     found.load()
     with tempfile.TemporaryDirectory() as folder:
@@ -191,7 +192,7 @@ def read_files() -> Iterator[File]:
 
 
 def read_file(name: str, entry: Mapping[str, Any]) -> File:
-    """One file of coverage's own report."""
+    """Read one file's entry of coverage's JSON report."""
     summary = entry["summary"]
     return File(
         name,
@@ -203,7 +204,7 @@ def read_file(name: str, entry: Mapping[str, Any]) -> File:
 
 
 def read_reasons() -> tuple[Reason, ...]:
-    """The table of what is left out on purpose."""
+    """Read the statements that are left out on purpose."""
     rows = tomllib.loads(REASONS.read_text(encoding="utf-8"))["uncovered"]
     return tuple(Reason(row["file"], text, row["reason"]) for row in rows for text in row["texts"])
 
@@ -245,7 +246,7 @@ def unexplained(file: File, inside: set[int]) -> tuple[int, ...]:
     return tuple(sorted(lines | jumps))
 
 
-def judge(files: tuple[File, ...], reasons: Sequence[Reason], stale: Iterator[str]) -> Covered:
+def judge(files: tuple[File, ...], reasons: Sequence[Reason], stale: Iterator[str]) -> Coverage:
     """Percentages, gaps, and gaps without a reason."""
     open_gaps: dict[str, tuple[int, ...]] = {}
     old = list(stale)
@@ -256,14 +257,14 @@ def judge(files: tuple[File, ...], reasons: Sequence[Reason], stale: Iterator[st
         if gaps := unexplained(file, inside):
             open_gaps[file.name] = gaps
     old += [
-        f"{reason.file} is not there"
+        f"{reason.file} does not exist"
         for reason in reasons
         if reason.file not in {file.name for file in files}
     ]
     n_lines, n_branches = sum(f.n_lines for f in files), sum(f.n_branches for f in files)
     no_lines = sum(len(f.missing_lines) for f in files)
     no_branches = sum(len(f.missing_branches) for f in files)
-    return Covered(
+    return Coverage(
         line=percent(n_lines, no_lines),
         branch=percent(n_branches, no_branches),
         both=percent(n_lines + n_branches, no_lines + no_branches),
@@ -274,8 +275,8 @@ def judge(files: tuple[File, ...], reasons: Sequence[Reason], stale: Iterator[st
     )
 
 
-def measurements(found: Covered) -> Iterator[Measurement]:
-    """The promises."""
+def measurements(found: Coverage) -> Iterator[Measurement]:
+    """Compare the percentages and gaps with their limits."""
     yield at_least("coverage.lines, %", found.line, LIMIT)
     yield at_least("coverage.branches, %", found.branch, LIMIT)
     yield at_least("coverage.both, %", found.both, LIMIT)
@@ -283,7 +284,7 @@ def measurements(found: Covered) -> Iterator[Measurement]:
     yield at_most("coverage.files or reasons out of date", len(found.stale), 0)
 
 
-def describe(found: Covered, n_worst: int) -> Iterator[str]:
+def describe(found: Coverage, n_worst: int) -> Iterator[str]:
     """The worst files, then every gap without a reason with its text."""
     yield f"{'file':<44} {'lines':>11} {'branches':>11} {'percent':>8}"
     for file in sorted(found.files, key=lambda f: f.percent)[:n_worst]:
@@ -300,7 +301,7 @@ def describe(found: Covered, n_worst: int) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m tools.covered", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.coverage_gaps", description=__doc__)
     parser.add_argument("--reuse", action="store_true", help="read the last measurement again")
     parser.add_argument("--add", nargs="+", default=[], metavar="TESTS", help="run these as well")
     parser.add_argument("--worst", type=int, default=15, help="files to print (default 15)")

@@ -18,10 +18,8 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -162,35 +160,20 @@ def _scale(folder: Path) -> Found:
     yield "docs/figures/scale-growth.png", same_picture(folder / "growth.png", scale.FIGURE)
 
 
-@contextmanager
-def _kept(folder: Path) -> Iterator[Path]:
-    """The folder of the frontier benchmark, with the kept cells."""
-    from tools.acceptance_price import KEPT
+def _frontier(_folder: Path) -> Found:
+    """Page of the frontier, from the committed tables; its pictures need `make frontier`."""
+    from fairspan_lab.frontier._page import markdown
+    from fairspan_lab.frontier._tables import read_tables
 
-    with tarfile.open(KEPT) as packed:
-        packed.extractall(folder, filter="data")
-    yield folder
-
-
-def _frontier(folder: Path) -> Found:
-    """Page and pictures of the frontier, from the kept cells."""
-    from fairspan_lab.frontier._cells import finished
-    from fairspan_lab.frontier._report import write_report
-
-    with _kept(folder) as out:
-        written = write_report(finished(out / "cells", quick=False), out, quick=False)
-    for path in written:
-        shown = DOCS / "frontier" / path.name
-        if path.suffix == ".png":
-            yield f"docs/frontier/{path.name}", same_picture(path, shown)
-        elif shown.exists():  # one table is not kept: it is long, and no page shows it
-            yield f"docs/frontier/{path.name}", path.read_text("utf-8") == shown.read_text("utf-8")
+    shown = (DOCS / "frontier" / "frontier.md").read_text("utf-8")
+    tables, _ = read_tables(DOCS / "frontier")
+    written = markdown(tables, re.findall(r"^!\[.*\]\((.*)\)$", shown, re.MULTILINE), quick=False)
+    yield "docs/frontier/frontier.md", _same_text(written, shown)
 
 
-def _price(folder: Path) -> Found:
-    """The short table of prices, from the kept cells."""
-    with _kept(folder) as out:
-        lines = _printed("-m", "tools.price_page", str(out))
+def _price(_folder: Path) -> Found:
+    """The short table of prices, from the committed tables."""
+    lines = _printed("-m", "tools.price_page")
     page = DOCS / "choosing-the-dial.md"
     for table in _made_by(page, "python -m tools.price_page"):
         yield f"{table.page}:{table.line}", same_rows(lines, table.lines)
@@ -237,9 +220,9 @@ CHEAP = (
     Check("python docs/_generate.py", 1, _generated),
     Check("pytest tests/unit/test_datasets_offline.py", 1, _data_sets),
     Check("python -m benchmarks.scale page", 2, _scale),
-    Check("python -m tools.price_page", 7, _price),
+    Check("python -m tools.price_page", 2, _price),
     Check("python -m tools.docs_figures", 1, _copies),
     Check("python examples/audit.py", 10, _audit),
-    Check("fairspan bench frontier", 13, _frontier),
+    Check("fairspan bench frontier", 2, _frontier),
     Check("python -m tools.technical_note", 20, _note),
 )

@@ -1,4 +1,4 @@
-"""Pictures of the explorer for the documentation: ``python -m tools.explorer_shots``.
+"""Pictures of the explorer for the documentation: ``python -m tools.explorer_screenshots``.
 
 Makes the report of ``fairspan explore loans``, opens it in the machine's Chromium, and writes what
 stands above the fold, and the first two charts, to ``docs/figures``: at three places of the slider on a

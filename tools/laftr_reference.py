@@ -1,4 +1,4 @@
-"""LAFTR-GP against the seed means of its reference: ``python -m tools.laftr`` (needs torch).
+"""LAFTR-GP against the seed means of its reference: ``python -m tools.laftr_reference`` (needs torch).
 
 Prints ``name <tab> measured <tab> limit`` for `make acceptance-experiments`.
 A quarter of an hour of one core.

@@ -2,7 +2,7 @@
 
 import csv
 
-from fairspan_lab.reproduce._kept import write_table
+from fairspan_lab.cells import write_table
 
 
 def test_negative_numbers_are_numbers_and_formulas_are_text(tmp_path):

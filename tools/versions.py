@@ -1,7 +1,7 @@
-"""Models and environments of other versions: the fixture of this one, and routing under each scikit-learn.
+"""Other versions: saved models as fixtures, and test results under each scikit-learn.
 
-python -m tools.robust_numerics --write-fixture              the model file that later versions must read
-python -m tools.robust_numerics --python DIR/bin/python ...  pass counts of the routing tests there
+python -m tools.versions --write-fixture              write models that later versions must load
+python -m tools.versions --python DIR/bin/python ...  run the routing tests with these interpreters
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DIALS = (0.0, 0.5, 1.0)
 
 
 def fixture_rows(seed: int = 7, n: int = 90) -> dict[str, Any]:
-    """Rows small enough to keep, with what a model file has to remember: text, numbers, weights."""
+    """A small table with text, numbers and weights."""
     rng = np.random.default_rng(seed)
     region = np.array(["north", "süd", "east"])[rng.integers(0, 3, n)]
     X = rng.normal(size=(n, 3)) + (region == "north")[:, None] * [1.0, 0.5, 0.0]
@@ -45,7 +45,7 @@ def fixture_rows(seed: int = 7, n: int = 90) -> dict[str, Any]:
 
 
 def fixture_models() -> dict[str, Any]:
-    """One fitted model of each class, all choices fixed."""
+    """One fitted model of each class, with every hyper-parameter fixed."""
     from fairspan import (
         FairGPClassifier,
         FairGPRegressor,
@@ -68,41 +68,41 @@ def fixture_models() -> dict[str, Any]:
 
 
 def answers(model: Any, X: np.ndarray) -> dict[str, list[Any]]:
-    """What a model says about rows, by dial value: the promise a later version has to keep."""
+    """Predictions by dial value, which a later version must reproduce."""
     out: dict[str, list[Any]] = {}
     for dial in DIALS:
         at = model.at(dial)
         if hasattr(at, "predict_proba"):
-            found = at.predict_proba(X)
+            values = at.predict_proba(X)
         elif hasattr(at, "decision_function"):
-            found = at.decision_function(X)
+            values = at.decision_function(X)
         elif hasattr(at, "predict"):
-            found = at.predict(X)
+            values = at.predict(X)
         else:
-            found = at.transform(X) @ at.score_coef_ + at.score_intercept_
-        out[str(dial)] = np.asarray(found).tolist()
+            values = at.transform(X) @ at.score_coef_ + at.score_intercept_
+        out[str(dial)] = np.asarray(values).tolist()
     return out
 
 
 def write_fixture(folder: Path = FIXTURES) -> Path:
-    """Model files of this version, the rows to ask about and the answers, in one archive.
+    """Write model files of this version, rows and the expected predictions to one archive.
 
-    Model files are stored as they are; the archive around them makes them a tenth as large.
+    The archive compresses the model files to a tenth of their size.
     """
     from fairspan import __version__, save_model
 
     folder.mkdir(parents=True, exist_ok=True)
     X = fixture_rows(seed=8, n=20)["X"]
-    target, said = folder / f"{__version__}.zip", {}
+    target, models = folder / f"{__version__}.zip", {}
     with (
-        tempfile.TemporaryDirectory() as place,
+        tempfile.TemporaryDirectory() as temporary,
         zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         for name, model in fixture_models().items():
-            archive.write(save_model(model, Path(place, f"{name}.skops")), f"{name}.skops")
-            said[name] = {"answers": answers(model, X), "certificate": str(model.certificate_)}
-        told = {"fairspan": __version__, "X": X.tolist(), "models": said}
-        archive.writestr("answers.json", json.dumps(told))
+            archive.write(save_model(model, Path(temporary, f"{name}.skops")), f"{name}.skops")
+            models[name] = {"answers": answers(model, X), "certificate": str(model.certificate_)}
+        expected = {"fairspan": __version__, "X": X.tolist(), "models": models}
+        archive.writestr("answers.json", json.dumps(expected))
     return target
 
 
@@ -111,7 +111,7 @@ def write_fixture(folder: Path = FIXTURES) -> Path:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the tests said in one environment."""
+    """Test counts in one environment."""
 
     versions: str
     suite: str
@@ -158,10 +158,10 @@ def main(argv: list[str] | None = None) -> int:
     failed = 0
     for python in given.python:
         for suite in given.suite:
-            one = run_suite(python, suite)
-            failed += one.failed
-            print(f"{one.versions}: {suite}: {one.passed} passed, {one.failed} failed, "
-                  f"{one.skipped} skipped", flush=True)  # fmt: skip
+            outcome = run_suite(python, suite)
+            failed += outcome.failed
+            counts = f"{outcome.passed} passed, {outcome.failed} failed, {outcome.skipped} skipped"
+            print(f"{outcome.versions}: {suite}: {counts}", flush=True)
     return int(failed > 0)
 
 
