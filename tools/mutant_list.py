@@ -788,8 +788,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "correlation with a number ignores weights",
         "metrics/scores.py",
-        "found = np.abs((share * s[:, 0]) @ f)",
-        "found = np.abs(s[:, 0] @ f) / len(f)",
+        "correlations = np.abs((share * s[:, 0]) @ f)",
+        "correlations = np.abs(s[:, 0] @ f) / len(f)",
         _tests(
             "unit/test_metrics", "continuous_attribute_equals_plain_loops_and_is_sliced_by_the_rule"
         ),
@@ -811,8 +811,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "false positive rate on all rows",
         "metrics/decisions.py",
-        '"negative": (~positive,',
-        '"negative": (np.ones_like(positive),',
+        'inside = sums if cell == "all" else',
+        'inside = sums if cell != "positive" else',
         LOOPS,
     ),
     Mutant(
@@ -832,8 +832,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "weights ignored in the rows chosen",
         "metrics/decisions.py",
-        "share = np.bincount(codes[hit], rows.weight[hit], minlength=len(labels)) / mass",
-        "share = np.bincount(codes[hit], minlength=len(labels)) / mass",
+        "group_sums({name: codes, **outcomes}, {}, rows.weight)",
+        "group_sums({name: codes, **outcomes}, {}, np.ones_like(rows.weight))",
         LOOPS,
     ),
     # ------------------------------------------------------------------ audit
@@ -854,8 +854,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "weights ignored in resamples",
         "metrics/groups.py",
-        'each = {"": weight, **',
-        'each = {"": np.ones(n), **',
+        'weighted = {"": weight, **',
+        'weighted = {"": np.ones_like(weight), **',
         _tests("unit/test_auditing_gaps", "sums_are_those_of_the_rows"),
     ),
     Mutant(

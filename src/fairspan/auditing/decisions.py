@@ -12,7 +12,7 @@ from fairspan.auditing.reading import Audited, Protected
 from fairspan.method.codes import code_slices, slice_edges
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
-from fairspan.metrics.groups import ALL, BIN, DECIDED, STRATA, TARGET, Sums
+from fairspan.metrics.groups import ALL, BIN, DECIDED, STRATA, TARGET, GroupSums
 from fairspan.metrics.inputs import Mask
 
 __all__ = ["decision_columns", "decision_findings", "performance_findings"]
@@ -59,13 +59,10 @@ class _Rates:
     bounded: bool = True  # a share, from 0 to 1
 
 
-def performance_findings(data: Audited, sums: Sums, level: float) -> Iterator[Finding]:
+def performance_findings(data: Audited, sums: GroupSums, level: float) -> Iterator[Finding]:
     """How good the predictions are, over all rows."""
     everyone = Protected(ALL, "categorical", np.zeros(data.n, dtype=np.intp), ("",))
-    every = Sums(
-        {**sums.factors, ALL: np.zeros(len(sums.rows), dtype=np.intp)}, sums.rows, sums.squares,
-        sums.columns,
-    )  # fmt: skip
+    every = replace(sums, factors={**sums.factors, ALL: np.zeros(len(sums.rows), dtype=np.intp)})
     names = {"accuracy", "root_mean_squared_error", "mean_error"}
     for rates in _all_rates(data, every, everyone):
         if rates.name in names:
@@ -73,7 +70,7 @@ def performance_findings(data: Audited, sums: Sums, level: float) -> Iterator[Fi
 
 
 def decision_findings(
-    data: Audited, groupings: Sequence[Protected], sums: Sums, level: float, min_rows: int
+    data: Audited, groupings: Sequence[Protected], sums: GroupSums, level: float, min_rows: int
 ) -> Iterator[Finding]:
     """Every rate by group, then every gap, for all rows and in every stratum."""
     for one in groupings:
@@ -87,7 +84,7 @@ def decision_findings(
 
 
 def _in_rows(
-    data: Audited, sums: Sums, one: Protected, where: str, level: float, min_rows: int
+    data: Audited, sums: GroupSums, one: Protected, where: str, level: float, min_rows: int
 ) -> Iterator[Finding]:
     found = {rates.name: rates for rates in _all_rates(data, sums, one)}
     for rates in found.values():
@@ -104,7 +101,7 @@ def _in_rows(
 # ------------------------------------------------------------------ rates
 
 
-def _all_rates(data: Audited, sums: Sums, one: Protected) -> Iterator[_Rates]:
+def _all_rates(data: Audited, sums: GroupSums, one: Protected) -> Iterator[_Rates]:
     y, decided = sums.factors.get(TARGET), sums.factors.get(DECIDED)
     everything = np.ones(len(sums.rows), dtype=bool)
     for k in data.positive if decided is not None else ():
@@ -135,7 +132,7 @@ def _all_rates(data: Audited, sums: Sums, one: Protected) -> Iterator[_Rates]:
         yield replace(square, values=root)
 
 
-def _share(name: str, sums: Sums, one: Protected, hit: Mask, base: Mask) -> _Rates:
+def _share(name: str, sums: GroupSums, one: Protected, hit: Mask, base: Mask) -> _Rates:
     """``P(hit | base, group)``."""
     n_levels, inside = len(one.labels), sums.where(base)
     mass = inside.by(one.name, n_levels)
@@ -147,7 +144,9 @@ def _share(name: str, sums: Sums, one: Protected, hit: Mask, base: Mask) -> _Rat
     )  # fmt: skip
 
 
-def _mean(name: str, sums: Sums, one: Protected, total: Callable[[Sums], Array]) -> _Rates:
+def _mean(
+    name: str, sums: GroupSums, one: Protected, total: Callable[[GroupSums], Array]
+) -> _Rates:
     n_levels = len(one.labels)
     mass = sums.by(one.name, n_levels)
     values = np.divide(total(sums), mass, out=np.full(mass.shape, np.nan), where=mass > 0.0)
@@ -157,7 +156,7 @@ def _mean(name: str, sums: Sums, one: Protected, total: Callable[[Sums], Array])
     )  # fmt: skip
 
 
-def _excess(sums: Sums, one: Protected, positive: int) -> Array:
+def _excess(sums: GroupSums, one: Protected, positive: int) -> Array:
     """Sum of what was promised beyond what came: positive where probabilities are too high."""
     n_levels = len(one.labels)
     came = sums.where(sums.factors[TARGET] == positive).by(one.name, n_levels)
@@ -274,14 +273,14 @@ def _ratio(rates: _Rates, usable: Mask, level: float) -> tuple[float, float, flo
 
 
 def _calibration_errors(
-    data: Audited, sums: Sums, one: Protected
+    data: Audited, sums: GroupSums, one: Protected
 ) -> Iterator[tuple[Array, _Rates]]:
     """Per group and tenth of the probability, what was promised beyond what came."""
     if BIN not in sums.factors or TARGET not in sums.factors or "p" not in sums.columns:
         return
     n_levels, n_bins = len(one.labels), N_BINS
     joint = sums.factors[one.name] * n_bins + sums.factors[BIN]
-    cells = Sums({**sums.factors, ALL: joint}, sums.rows, sums.squares, sums.columns)
+    cells = replace(sums, factors={**sums.factors, ALL: joint})
     (k,) = data.positive
     came = cells.where(sums.factors[TARGET] == k).by(ALL, n_levels * n_bins)
     off = (cells.by(ALL, n_levels * n_bins, "p") - came).reshape(n_levels, n_bins, -1)

@@ -9,7 +9,7 @@ import numpy as np
 from fairspan.auditing.findings import Finding, summarise
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.method.linalg import Array
-from fairspan.metrics.groups import STRATA, TARGET, Sums
+from fairspan.metrics.groups import STRATA, TARGET, GroupSums
 from fairspan.metrics.scores import standardize
 
 __all__ = ["score_columns", "score_findings"]
@@ -38,7 +38,7 @@ def score_columns(data: Audited) -> dict[str, Array]:
 def score_findings(
     data: Audited,
     groupings: Sequence[Protected],
-    sums: Sums,
+    sums: GroupSums,
     level: float,
     min_rows: int,
 ) -> Iterator[Finding]:
@@ -53,7 +53,7 @@ def score_findings(
             yield from _in_rows(data, *_large(some, one, min_rows), one, label, level)
 
 
-def _large(sums: Sums, one: Protected, min_rows: int) -> tuple[Sums, str]:
+def _large(sums: GroupSums, one: Protected, min_rows: int) -> tuple[GroupSums, str]:
     """Without levels too small for a statement, and what they are; a number needs no levels."""
     if one.values is not None:
         return sums, ""
@@ -66,7 +66,7 @@ def _large(sums: Sums, one: Protected, min_rows: int) -> tuple[Sums, str]:
 
 
 def _in_rows(
-    data: Audited, sums: Sums, left_out: str, one: Protected, where: str, level: float
+    data: Audited, sums: GroupSums, left_out: str, one: Protected, where: str, level: float
 ) -> Iterator[Finding]:
     assert data.scores is not None
     n, k = int(sums.rows.sum()), data.scores.shape[1]
@@ -110,7 +110,7 @@ def _in_rows(
     yield finding("equalized_odds_correlation", inside, "largest", note, n)
 
 
-def _moments(sums: Sums, j: int) -> tuple[Array, Array, Array]:
+def _moments(sums: GroupSums, j: int) -> tuple[Array, Array, Array]:
     """Total weight, mean and variance of a score, (1 + B,) each."""
     total = sums.columns[""].sum(axis=0)
     safe = np.where(total > 0.0, total, 1.0)
@@ -130,7 +130,7 @@ def _quotient(a: Array, b: Array) -> Array:
     return np.where(alive, a / np.sqrt(np.where(alive, b, 1.0)), 0.0)
 
 
-def _correlations(sums: Sums, one: Protected, j: int) -> Array | None:
+def _correlations(sums: GroupSums, one: Protected, j: int) -> Array | None:
     """Signed correlations with the number, or with each level: (k, 1 + B); None if S is constant."""
     total, mean, variance = _moments(sums, j)
     if one.values is not None:
@@ -148,7 +148,7 @@ def _correlations(sums: Sums, one: Protected, j: int) -> Array | None:
     return np.clip(_quotient(cov, share * (1.0 - share) * variance), -1.0, 1.0)
 
 
-def _ratio_parts(sums: Sums, one: Protected, j: int) -> Array | None:
+def _ratio_parts(sums: GroupSums, one: Protected, j: int) -> Array | None:
     """``Cov(f, 1[h]) / sqrt(p_h Var f)``, whose length is the correlation ratio."""
     total, mean, variance = _moments(sums, j)
     cov, share = _level_covariances(sums, one, j, total, mean)
@@ -158,7 +158,7 @@ def _ratio_parts(sums: Sums, one: Protected, j: int) -> Array | None:
 
 
 def _level_covariances(
-    sums: Sums, one: Protected, j: int, total: Array, mean: Array
+    sums: GroupSums, one: Protected, j: int, total: Array, mean: Array
 ) -> tuple[Array, Array]:
     n_levels = len(one.labels)
     share = sums.by(one.name, n_levels) / total

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
-import scipy.stats
 
 from fairspan.auditing import parts as _parts
 from fairspan.auditing.bound import HeldOutBound
@@ -26,9 +24,10 @@ from fairspan.metrics.groups import (
     DECIDED,
     STRATA,
     TARGET,
-    Sums,
-    combinations,
+    GroupSums,
+    bootstrap_counts,
     count_cells,
+    group_sums,
     resample,
 )
 from fairspan.report.met import Met
@@ -66,11 +65,7 @@ class Draws:
         self._counts: Array | None = None
         n = len(weight)
         if n * n_boot <= _MOST_COUNTS:
-            rng = self.source()
-            counts = np.empty((n, n_boot))
-            for b in range(n_boot):
-                counts[:, b] = np.bincount(rng.integers(0, n, n), minlength=n)
-            self._counts = counts
+            self._counts = bootstrap_counts(n, n_boot, self.source())
 
     def source(self) -> np.random.Generator:
         """Where the audit draws from for scores and decisions."""
@@ -78,27 +73,11 @@ class Draws:
         draw_resamples(self._weight, rng)
         return np.random.default_rng(rng.integers(2**63))
 
-    def sums(self, factors: Mapping[str, Codes], columns: Mapping[str, Array]) -> Sums:
+    def sums(self, factors: Mapping[str, Codes], columns: Mapping[str, Array]) -> GroupSums:
         """Sums over joint cells, in the rows and in every resample, as the audit takes them."""
         if self._counts is None:
             return resample(factors, columns, self._weight, self._n_boot, self.source())
-        n = len(self._weight)
-        seen, cell = combinations(list(factors.values()))
-        # Rows by cell: one sparse matrix for all columns, of which only the numbers change.
-        order = np.argsort(cell, kind="stable")
-        starts = np.searchsorted(cell[order], np.arange(len(seen) + 1))
-        out = {}
-        for name, values in {"": np.ones(n), **columns}.items():
-            scaled = self._weight * values
-            onehot = scipy.sparse.csr_array((scaled[order], order, starts), shape=(len(seen), n))
-            sums = np.bincount(cell, scaled, minlength=len(seen))
-            out[name] = np.concatenate([sums[:, None], onehot @ self._counts], axis=1)
-        return Sums(
-            {name: seen[:, j] for j, name in enumerate(factors)},
-            np.bincount(cell, minlength=len(seen)).astype(np.intp),
-            np.bincount(cell, self._weight**2, minlength=len(seen)).astype(np.float64),
-            out,
-        )
+        return group_sums(factors, columns, self._weight, [self._counts])
 
 
 Key = tuple[str, str, str, str]
@@ -275,7 +254,7 @@ def _sums(case: Case, ground: Ground) -> None:
     out += decision_findings(data, groupings, some, level, min_rows)
 
 
-def _only(found: Sums, names: Iterable[str]) -> Sums:
+def _only(found: GroupSums, names: Iterable[str]) -> GroupSums:
     return replace(found, columns={name: found.columns[name] for name in ("", *names)})
 
 
