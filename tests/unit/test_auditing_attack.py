@@ -17,7 +17,6 @@ from fairspan.auditing.attack import (
 from fairspan.auditing.cross_fit import (
     Estimate,
     bins,
-    copies,
     deal,
     kernel_check,
     r_squared,
@@ -26,6 +25,7 @@ from fairspan.auditing.cross_fit import (
     unit_range,
 )
 from fairspan.auditing.reading import Protected
+from fairspan.metrics.groups import bootstrap_counts
 
 
 def levels(codes: np.ndarray, labels: tuple[str, ...] | None = None) -> Protected:
@@ -306,7 +306,7 @@ def test_folds_are_balanced_in_all_and_within_strata(seed, n, n_folds):
 
 def test_resamples_keep_the_size_of_strata():
     strata = np.array([0, 1, 1, 0, 2, 1])
-    drawn = copies(strata, 50, np.random.default_rng(0))
+    drawn = bootstrap_counts(6, 50, np.random.default_rng(0), strata).T
     assert drawn.shape == (50, 6)
     for h in range(3):
         assert (drawn[:, strata == h].sum(axis=1) == (strata == h).sum()).all()

@@ -20,8 +20,9 @@ from fairspan.auditing.decisions import (
     performance_findings,
     probability_bins,
 )
-from fairspan.auditing.dependence import distance_interval, holm, independence_test
+from fairspan.auditing.distances import distance_interval
 from fairspan.auditing.findings import Finding
+from fairspan.auditing.independence import holm, independence_test
 from fairspan.auditing.proxy import Proxy, proxy_component
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.auditing.scores import score_columns, score_findings

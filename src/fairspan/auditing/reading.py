@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from fairspan.method.codes import (
 )
 from fairspan.method.data import Codes, Kind
 from fairspan.method.linalg import Array, take
+from fairspan.metrics.groups import STRATA, GroupSums
 from fairspan.metrics.inputs import (
     Labels,
     Rows,
@@ -250,6 +251,13 @@ class Audited:
     def groupings(self) -> tuple[Protected, ...]:
         """The attributes, and all of them as one."""
         return self.attributes if self.crossed is None else (*self.attributes, self.crossed)
+
+    def in_strata(self, sums: GroupSums) -> Iterator[tuple[str, GroupSums]]:
+        """Sums of all rows, then of the rows of each stratum, with its name ("" for all rows)."""
+        yield "", sums
+        if self.strata is not None:
+            for code, label in enumerate(self.strata.labels):
+                yield label, sums.where(sums.factors[STRATA] == code)
 
 
 def is_model(given: Any) -> bool:
