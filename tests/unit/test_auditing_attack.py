@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -271,7 +273,7 @@ def test_a_perfect_split_converges_and_warns_of_nothing():
 
 
 def test_a_model_that_does_not_converge_is_noted(monkeypatch):
-    monkeypatch.setattr("fairspan.auditing.attack._MAX_ITER", 1)
+    monkeypatch.setattr(import_module("fairspan.auditing.attack"), "_MAX_ITER", 1)
     rng = np.random.default_rng(13)
     s = rng.integers(2, size=200)
     found = attacked(rng.normal(size=(200, 3)) + s[:, None], levels(s), attackers=("linear",))

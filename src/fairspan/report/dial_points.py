@@ -13,7 +13,7 @@ from fairspan.auditing.bound import HeldOutBound
 from fairspan.auditing.decisions import decision_columns, decision_findings, performance_findings
 from fairspan.auditing.findings import Finding
 from fairspan.auditing.outputs import Outputs
-from fairspan.auditing.parts import Case, Evidence, Settings, draw_resamples
+from fairspan.auditing.parts import Case, Evidence, Settings, resample_source
 from fairspan.auditing.reading import Audited, Protected, find_representation, read_audit
 from fairspan.auditing.scores import score_columns, score_findings
 from fairspan.method.certificates import Certificate
@@ -26,7 +26,6 @@ from fairspan.metrics.groups import (
     TARGET,
     GroupSums,
     bootstrap_counts,
-    count_cells,
     group_sums,
     resample,
 )
@@ -69,9 +68,7 @@ class Draws:
 
     def source(self) -> np.random.Generator:
         """Where the audit draws from for scores and decisions."""
-        rng = np.random.default_rng(self._seed)
-        draw_resamples(self._weight, rng)
-        return np.random.default_rng(rng.integers(2**63))
+        return resample_source(self._weight, self._seed)
 
     def sums(self, factors: Mapping[str, Codes], columns: Mapping[str, Array]) -> GroupSums:
         """Sums over joint cells, in the rows and in every resample, as the audit takes them."""
@@ -183,7 +180,7 @@ def place_at(met: Met, ground: Ground, fairness: float) -> Place:
     else:
         assert target.values is not None
         loss = (said[:, 0] - target.values) ** 2
-    evidence = Evidence([], [], [])
+    evidence = Evidence()
     case = Case(data, ground.settings, evidence, None)
     _sums(case, ground)
     if data.representation is not None:
@@ -233,11 +230,11 @@ def _columns(scores: Array) -> Array:
 def _sums(case: Case, ground: Ground) -> None:
     """What ``audit(model, ..., random_state)`` finds in scores and decisions, from the same draws."""
     data, settings = case.data, case.settings
-    factors = _parts._factors(data)
+    factors = _parts.cell_factors(data)
     scores, decisions = score_columns(data), decision_columns(data)
     merged = tuple(one for name, one in ground.shown.items() if one.name != name)
     groupings = (*(one for one in data.groupings if one.name in ground.compared), *merged)
-    if count_cells(factors) * settings.n_boot * (1 + len(scores | decisions)) > _parts._MOST_SUMS:
+    if _parts.too_many_sums(factors, len(scores | decisions), settings.n_boot):
         # One attribute at a time, those that only are shown after all others.
         wide = replace(data, attributes=(*data.groupings, *merged), crossed=None)
         _parts.sums(replace(case, data=wide), ground.draws.source())
