@@ -92,7 +92,7 @@ def test_labels_that_are_not_among_the_classes_are_refused():
 def test_what_cannot_be_made_of_nothing_is_named():
     """Labels of the truth alone show nothing about a model."""
     _, y, s, _ = rows()
-    with pytest.raises(ValueError, match=r"certificate.*there is no representation"):
+    with pytest.raises(ValueError, match=r"certificate.*needs a representation"):
         audit(np.where(y == 1, "yes", "no"), sensitive_features=s, parts=["certificate"], **QUICK)
 
 

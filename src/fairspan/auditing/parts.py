@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import ceil
 from typing import Any
@@ -54,8 +54,6 @@ _FEW_DRAWS = 200
 # Tests given a numeric y compare rows within slices of about this many rows, at most so many slices.
 _ROWS_AT_Y, _MOST_AT_Y = 100, 100
 
-_NAN = float("nan")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -90,21 +88,16 @@ class Case:
     out: Evidence
     tested: Any
 
-    def add(
-        self,
-        section: str,
-        metric: str,
-        attribute: str,
-        estimate: tuple[float, float, float],
-        n_rows: int,
-        *notes: str,
-        **more: Any,
-    ) -> None:
-        """Add a finding; ``estimate`` is value, low and high."""
-        value, low, high = estimate
-        numbers: dict[str, Any] = {"value": value, "low": low, "high": high, "n_rows": n_rows}
+    def add(self, section: str, metric: str, attribute: str, *notes: str, **numbers: Any) -> None:
+        """Add a finding to the evidence."""
         note = "; ".join(filter(None, notes))
-        self.out.findings.append(Finding(section, metric, attribute, **numbers, note=note, **more))
+        self.out.findings.append(Finding(section, metric, attribute, note=note, **numbers))
+
+    def options(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Keyword arguments of everything that has its own bootstrap: weights, level, resamples."""
+        n_boot = min(self.settings.n_boot, _FEW_DRAWS)
+        level = self.settings.level
+        return {"weight": self.data.weight, "level": level, "n_boot": n_boot, "rng": rng}
 
 
 # ------------------------------------------------------------------ scores and decisions
@@ -157,11 +150,11 @@ def _distances(case: Case, attribute: Protected, rng: np.random.Generator) -> No
     data, settings = case.data, case.settings
     assert data.scores is not None
     assert attribute.values is not None
-    n, *estimate = distance_interval(
+    n, value, low, high = distance_interval(
         data.scores, attribute.values, data.weight, settings.level, settings.n_boot, rng
     )
-    value, low, high = estimate
-    case.add("scores", "distance_correlation", attribute.name, (value, low, high), n)
+    numbers = {"value": value, "low": low, "high": high, "n_rows": n}
+    case.add("scores", "distance_correlation", attribute.name, **numbers)
 
 
 # ------------------------------------------------------------------ tests and attackers
@@ -173,12 +166,8 @@ def _tests(
     """Tests of independence, for all rows and given y."""
     data, rows = case.data, case.tested
     some = Z[rows]
-    test = partial(
-        independence_test,
-        weight=np.ones(len(some)),
-        n_permutations=case.settings.n_permutations,
-        rng=rng,
-    )
+    n_permutations, weight = case.settings.n_permutations, np.ones(len(some))
+    test = partial(independence_test, weight=weight, n_permutations=n_permutations, rng=rng)
     drawn = (
         f"{len(some):,} of {data.n:,} rows, drawn by their weights" if len(some) < data.n else ""
     )
@@ -187,10 +176,13 @@ def _tests(
             result = test(f, s, statistic=statistic, given=given)
             method = f"{result.n_blocks} blocks" if result.method == "blocks" else "permutations"
             notes = method, how, drawn, result.note
-            estimate, p_value = (result.statistic, _NAN, _NAN), result.p_value
+            numbers = {
+                "value": result.statistic,
+                "p_value": result.p_value,
+                "n_rows": result.n_rows,
+            }
             metric = f"{statistic} of {source}"
-            more = {"where": where, "p_value": p_value}
-            case.add("tests", metric, attribute.name, estimate, result.n_rows, *notes, **more)
+            case.add("tests", metric, attribute.name, *notes, where=where, **numbers)
 
 
 def _conditions(
@@ -238,24 +230,17 @@ def _attacks(
 ) -> None:
     """Models that recover the attribute."""
     settings = case.settings
-    results = attack(
-        Z,
-        attribute,
-        attackers=settings.attackers,
-        n_folds=settings.n_folds,
-        max_rows=settings.max_attack_rows,
-        weight=case.data.weight,
-        level=settings.level,
-        n_boot=min(settings.n_boot, _FEW_DRAWS),
-        rng=rng,
-    )
-    for result in results:
+    options = {
+        "n_folds": settings.n_folds,
+        "max_rows": settings.max_attack_rows,
+        **case.options(rng),
+    }
+    for result in attack(Z, attribute, attackers=settings.attackers, **options):
         # Attacks on the features are a reference, not a hypothesis: they need no correction.
-        p_value = _NAN if source == "features" else result.p_value
+        p_value = float("nan") if source == "features" else result.p_value
         metric = f"{result.attacker} {result.measure} from {source}"
-        estimate = result.value, result.low, result.high
-        notes = result.note
-        case.add("attacks", metric, attribute.name, estimate, result.n_rows, notes, p_value=p_value)
+        numbers = {k: getattr(result, k) for k in ("value", "low", "high", "n_rows")}
+        case.add("attacks", metric, attribute.name, result.note, p_value=p_value, **numbers)
 
 
 # ------------------------------------------------------------------ the representation
@@ -263,28 +248,23 @@ def _attacks(
 
 def _proxies(case: Case, attribute: Protected, rng: np.random.Generator) -> None:
     """The component of a linear score that is most correlated with the attribute."""
-    data, settings, space = case.data, case.settings, case.data.representation
+    space = case.data.representation
     assert space is not None
     assert space.coef is not None
-    proxy = proxy_component(
-        space.Z,
-        space.coef,
-        attribute,
-        space.names,
-        weight=data.weight,
-        level=settings.level,
-        n_boot=min(settings.n_boot, _FEW_DRAWS),
-        rng=rng,
-    )
+    proxy = proxy_component(space.Z, space.coef, attribute, space.names, **case.options(rng))
     case.out.proxies.append(proxy)
     if proxy.material is not None:  # report the component that is not negligible
         proxy = proxy.material
     share = f"{proxy.variance_share:.2g} of the score's variance"
     note = f"negligible: {share}" if proxy.negligible else f"{share}; uses {listed(proxy.names)}"
-    estimate = proxy.held_out, proxy.low, proxy.high
-    more = {"group": proxy.level, "small": proxy.negligible}
-    metric = "most_correlated_component"
-    case.add("proxies", metric, attribute.name, estimate, proxy.n_rows, note, proxy.note, **more)
+    numbers = {
+        "value": proxy.held_out,
+        "low": proxy.low,
+        "high": proxy.high,
+        "n_rows": proxy.n_rows,
+    }
+    more = {"group": proxy.level, "small": proxy.negligible, **numbers}
+    case.add("proxies", "most_correlated_component", attribute.name, note, proxy.note, **more)
 
 
 def bounds(case: Case, rng: np.random.Generator) -> None:  # noqa: ARG001 - parts have one signature
@@ -304,8 +284,8 @@ def bounds(case: Case, rng: np.random.Generator) -> None:  # noqa: ARG001 - part
     metric = "largest_correlation_of_any_function"
     for b in case.out.bounds:
         where = "" if cells is None else b.cell
-        estimate = b.supremum, 0.0, b.bound
-        case.add("certificate", metric, b.attribute, estimate, b.n_rows, b.note, where=where)
+        numbers = {"value": b.supremum, "low": 0.0, "high": b.bound, "n_rows": b.n_rows}
+        case.add("certificate", metric, b.attribute, b.note, where=where, **numbers)
 
 
 def _cells(data: Audited, rule: str) -> tuple[Codes | None, tuple[str, ...]]:
@@ -324,6 +304,7 @@ def _kernel(case: Case, rng: np.random.Generator) -> None:
     """Predictive R^2 of the kernel space and of two references."""
     data, settings, space = case.data, case.settings, case.data.representation
     assert space is not None
+    assert space.psi is not None
     assert data.target is not None
     assert data.features is not None
     rows = np.sort(rng.permutation(data.n)[:_KERNEL_ROWS])
@@ -343,7 +324,7 @@ def _kernel(case: Case, rng: np.random.Generator) -> None:
     r2s = {"kernel": check.kernel_r2, "linear": check.linear_r2, "boosted": check.boosted_r2}
     for name, r2 in r2s.items():
         note = check.message or check.note if name == "kernel" else ""
-        case.add("kernel", f"{name}_r2", "", (r2.value, r2.low, r2.high), check.n_rows, note)
+        case.add("kernel", f"{name}_r2", "", note, n_rows=check.n_rows, **asdict(r2))
 
 
 # ------------------------------------------------------------------ all parts
