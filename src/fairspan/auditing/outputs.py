@@ -55,11 +55,11 @@ class Outputs:
 
     def take(self, rows: Any) -> Outputs:
         """Select rows."""
-        names = "scores", "decisions", "probabilities"
-        parts = {name: getattr(self, name) for name in names}
-        return replace(
-            self, **{k: None if part is None else part[rows] for k, part in parts.items()}
+        scores, decisions, probabilities = (
+            None if part is None else part[rows]
+            for part in (self.scores, self.decisions, self.probabilities)
         )
+        return Outputs(self.name, scores, decisions, probabilities, self.classes)
 
     def _column(self, classes: Labels | None, positive: tuple[int, ...]) -> int | None:
         """Index of the single positive class among the classes of the model."""

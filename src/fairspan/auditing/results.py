@@ -6,10 +6,12 @@ import math
 import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import accuracy_score, mean_squared_error
 
 from fairspan._html import audit_html
 from fairspan._system import atomic_write, printable_json, track
@@ -129,11 +131,9 @@ class Audit:
             As in MetricFrame. Default: selection rate, true and false positive rate and accuracy; for
             a regression, mean prediction and mean squared error.
         """
-        from fairspan.auditing.markdown import metric_frame
-
         if self.rows is None:
             raise ValueError("metric_frame needs the rows, which this audit does not hold.")
-        return metric_frame(self.rows, metrics)
+        return _metric_frame(self.rows, metrics)
 
     # ------------------------------------------------------------------ output
 
@@ -190,6 +190,50 @@ class Audit:
 
     def _repr_html_(self) -> str:
         return audit_html(self, self.warnings)
+
+
+def _metric_frame(data: Audited, metrics: Any) -> Any:
+    """Decisions (1 for the single positive class) or predictions, by all attributes at once."""
+    try:
+        fairlearn = import_module("fairlearn.metrics")
+    except ImportError as error:
+        msg = 'metric_frame needs fairlearn: pip install "fairlearn>=0.12".'
+        raise ImportError(msg) from error
+    if data.target is None:
+        raise ValueError("metric_frame needs y; the audit was made without.")
+    y: Any = data.target.values
+    if data.classes is None:
+        if data.scores is None or data.scores.shape[1] != 1 or y is None:
+            raise ValueError("metric_frame needs one prediction per row.")
+        predicted: Any = data.scores[:, 0]
+        default = {"mean_prediction": _mean_prediction, "mean_squared_error": mean_squared_error}
+    elif data.decided is None:
+        raise ValueError("metric_frame needs decisions; the audit was given scores alone.")
+    elif len(data.positive) == 1:
+        (k,) = data.positive
+        y, predicted = (data.target.codes == k).astype(int), (data.decided == k).astype(int)
+        names = "selection_rate", "true_positive_rate", "false_positive_rate"
+        default = {name: getattr(fairlearn, name) for name in names}
+        default["accuracy"] = accuracy_score
+    else:
+        y, predicted = data.classes[data.target.codes], data.classes[data.decided]
+        default = {"accuracy": accuracy_score}
+    metrics = default if metrics is None else metrics
+    weights: Any = {"sample_weight": data.weight}
+    strata = data.strata
+    return fairlearn.MetricFrame(
+        metrics=metrics,
+        y_true=y,
+        y_pred=predicted,
+        sensitive_features={a.name: np.array(a.labels, object)[a.codes] for a in data.attributes},
+        control_features=strata and {strata.name: np.array(strata.labels)[strata.codes]},
+        sample_params=dict.fromkeys(metrics, weights) if isinstance(metrics, dict) else weights,
+    )
+
+
+def _mean_prediction(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+    del y_true
+    return float(np.average(y_pred, weights=sample_weight))
 
 
 def _write(text: str, path: Any) -> str:
