@@ -138,8 +138,8 @@ class AuditDisplay:
             raise ValueError(f"kind={kind!r} is unknown: one of {', '.join(_KINDS)}")
         names = list(self.audit.groups) if attribute is None else [attribute]
         if attribute is not None and attribute not in self.audit.groups:
-            known = ", ".join(self.audit.groups)
-            raise ValueError(f"attribute={attribute!r} is not in the audit; known are {known}.")
+            groups = ", ".join(self.audit.groups)
+            raise ValueError(f"attribute={attribute!r} is not in the audit; known are {groups}.")
         if kind == "rates":
             return self._plot_rates(ax, names, title, kwargs)
         known = [f for f in self.audit.findings if f.attribute in names and math.isfinite(f.value)]
@@ -250,7 +250,7 @@ class AuditDisplay:
             low = [_length(f.value - f.low) for _, f in series]
             high = [_length(f.high - f.value) for _, f in series]
             marker, colour = MARKERS[j % len(MARKERS)], COLOURS[j % len(COLOURS)]
-            look = {"marker": marker, "color": colour, "label": label}
+            look: dict[str, Any] = {"marker": marker, "color": colour, "label": label}
             look |= {"ls": "none", "ms": 3.5, "lw": 1.2, "capsize": 2}
             values = [f.value for _, f in series]
             ax.errorbar(values, y, xerr=(low, high), **styled(look, kwargs))
