@@ -408,7 +408,11 @@ GOOD = {"y": LABELS, "sensitive_features": S, "decisions": LABELS}
         (TARGET, {"sensitive_features": "sex"}, "X is not a data frame"),
         (TARGET, {"X": DATA, "sensitive_features": "race"}, "column 'race', which X does not have"),
         (TARGET, {"sensitive_kind": "ordinal"}, "sensitive_kind='ordinal' is unknown"),
-        (TARGET, {"decisions": None, "parts": ["decisions"]}, "Nothing of decisions can be made"),
+        (
+            TARGET,
+            {"decisions": None, "parts": ["decisions"]},
+            r"None of the requested parts \(decisions\) can be computed",
+        ),
         (3.0, {}, "must be 1D or 2D"),
     ],
 )  # fmt: skip

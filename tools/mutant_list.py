@@ -788,8 +788,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "correlation with a number ignores weights",
         "metrics/scores.py",
-        "found = np.abs((share * s[:, 0]) @ f)",
-        "found = np.abs(s[:, 0] @ f) / len(f)",
+        "correlations = np.abs((share * s[:, 0]) @ f)",
+        "correlations = np.abs(s[:, 0] @ f) / len(f)",
         _tests(
             "unit/test_metrics", "continuous_attribute_equals_plain_loops_and_is_sliced_by_the_rule"
         ),
@@ -811,8 +811,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "false positive rate on all rows",
         "metrics/decisions.py",
-        '"negative": (~positive,',
-        '"negative": (np.ones_like(positive),',
+        'inside = sums if cell == "all" else',
+        'inside = sums if cell != "positive" else',
         LOOPS,
     ),
     Mutant(
@@ -832,8 +832,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "weights ignored in the rows chosen",
         "metrics/decisions.py",
-        "share = np.bincount(codes[hit], rows.weight[hit], minlength=len(labels)) / mass",
-        "share = np.bincount(codes[hit], minlength=len(labels)) / mass",
+        "group_sums({name: codes, **outcomes}, {}, rows.weight)",
+        "group_sums({name: codes, **outcomes}, {}, np.ones_like(rows.weight))",
         LOOPS,
     ),
     # ------------------------------------------------------------------ audit
@@ -854,8 +854,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "weights ignored in resamples",
         "metrics/groups.py",
-        'each = {"": weight, **',
-        'each = {"": np.ones(n), **',
+        'weighted = {"": weight, **',
+        'weighted = {"": np.ones_like(weight), **',
         _tests("unit/test_auditing_gaps", "sums_are_those_of_the_rows"),
     ),
     Mutant(
@@ -868,15 +868,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "two ranges share no confidence",
         "auditing/decisions.py",
-        "part = 1.0 - (1.0 - level) / len(rates)",
-        "part = level",
+        "part = 1.0 - (1.0 - self.level) / len(rates)",
+        "part = self.level",
         _tests("unit/test_covered_auditing", "equalized_odds_pays_for_two_ranges"),
     ),
     Mutant(
         "calibration in the large with the wrong sign",
         "auditing/decisions.py",
-        'return sums.by(one.name, n_levels, "p") - came',
-        'return came - sums.by(one.name, n_levels, "p")',
+        'excess = self._by_level(sums, "p") - self._by_level(sums.where(y == k))',
+        'excess = self._by_level(sums.where(y == k)) - self._by_level(sums, "p")',
         _tests(
             "unit/test_auditing_gaps",
             "promises_too_high_in_one_group_are_found_with_their_sign",
@@ -919,7 +919,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "U-centring by n - 1",
-        "auditing/test_blocks.py",
+        "auditing/independence.py",
         "row = out.sum(axis=0) / (n - 2)",
         "row = out.sum(axis=0) / (n - 1)",
         _tests(
@@ -929,7 +929,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "strata ignored by the permutations",
-        "auditing/dependence.py",
+        "auditing/independence.py",
         "codes = np.zeros(len(rows)) if given is None else given[rows]",
         "codes = np.zeros(len(rows))",
         _tests(
@@ -940,21 +940,21 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "Holm without the step-down maximum",
-        "auditing/dependence.py",
+        "auditing/independence.py",
         "np.minimum(np.maximum.accumulate(steps), 1.0)",
         "np.minimum(steps, 1.0)",
         _tests("unit/test_auditing_dependence", "holm_by_hand"),
     ),
     Mutant(
         "Holm without its steps",
-        "auditing/dependence.py",
+        "auditing/independence.py",
         "steps = p[order] * np.arange(len(order), 0, -1)",
         "steps = p[order] * len(order)",
         _tests("unit/test_auditing_dependence", "holm_by_hand"),
     ),
     Mutant(
         "interval of a distance not scaled to all rows",
-        "auditing/dependence.py",
+        "auditing/distances.py",
         "q = float(np.quantile(reach, level)) * np.sqrt(m / n)",
         "q = float(np.quantile(reach, level))",
         _tests("unit/test_covered_auditing", "the_interval_of_a_distance_narrows_with_the_rows"),

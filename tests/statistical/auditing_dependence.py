@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairspan.auditing.dependence import independence_test
+from fairspan.auditing.independence import independence_test
 from fairspan.auditing.reading import Protected
 
 LEVEL_KINDS = ("two levels", "five levels", "rare level", "continuous", "skewed")

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fairspan.auditing.dependence import distance_correlation, independence_test
+from fairspan.auditing.distances import distance_correlation
+from fairspan.auditing.independence import independence_test
 from tests.statistical.auditing_dependence import (
     LEVEL_KINDS,
     PLANTED,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +19,6 @@ from fairspan.auditing.attack import (
 from fairspan.auditing.cross_fit import (
     Estimate,
     bins,
-    copies,
     deal,
     kernel_check,
     r_squared,
@@ -26,6 +27,7 @@ from fairspan.auditing.cross_fit import (
     unit_range,
 )
 from fairspan.auditing.reading import Protected
+from fairspan.metrics.groups import bootstrap_counts
 
 
 def levels(codes: np.ndarray, labels: tuple[str, ...] | None = None) -> Protected:
@@ -271,7 +273,7 @@ def test_a_perfect_split_converges_and_warns_of_nothing():
 
 
 def test_a_model_that_does_not_converge_is_noted(monkeypatch):
-    monkeypatch.setattr("fairspan.auditing.attack._MAX_ITER", 1)
+    monkeypatch.setattr(import_module("fairspan.auditing.attack"), "_MAX_ITER", 1)
     rng = np.random.default_rng(13)
     s = rng.integers(2, size=200)
     found = attacked(rng.normal(size=(200, 3)) + s[:, None], levels(s), attackers=("linear",))
@@ -306,7 +308,7 @@ def test_folds_are_balanced_in_all_and_within_strata(seed, n, n_folds):
 
 def test_resamples_keep_the_size_of_strata():
     strata = np.array([0, 1, 1, 0, 2, 1])
-    drawn = copies(strata, 50, np.random.default_rng(0))
+    drawn = bootstrap_counts(6, 50, np.random.default_rng(0), strata).T
     assert drawn.shape == (50, 6)
     for h in range(3):
         assert (drawn[:, strata == h].sum(axis=1) == (strata == h).sum()).all()

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.statistical.auditing_dependence import attribute
 
-from fairspan.auditing import test_blocks as _blocks
-from fairspan.auditing.dependence import distance_correlation, holm, independence_test
-from fairspan.auditing.test_blocks import (
+from fairspan.auditing import independence as _blocks
+from fairspan.auditing.distances import distance_correlation
+from fairspan.auditing.independence import (
     gamma_p_value,
+    holm,
+    independence_test,
     permutation_skew,
     permuted_sums,
     product,

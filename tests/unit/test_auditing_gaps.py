@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fairspan import audit, metrics
 from fairspan.auditing import distance_correlation
-from fairspan.auditing.dependence import distance_interval
+from fairspan.auditing.distances import distance_interval
 from fairspan.auditing.findings import measure, rate_interval, summarise
 from fairspan.metrics.groups import resample
 

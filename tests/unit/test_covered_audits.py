@@ -11,9 +11,9 @@ import scipy.optimize
 from sklearn.linear_model import LogisticRegression
 
 from fairspan import FairnessPath, FairRidge, audit
-from fairspan.auditing import dependence as _dependence
+from fairspan.auditing import distances as _dependence
+from fairspan.auditing import independence as _blocks
 from fairspan.auditing import proxy as _proxy
-from fairspan.auditing import test_blocks as _blocks
 from fairspan.auditing.attack import _p_value
 from fairspan.auditing.findings import rate_interval
 from fairspan.auditing.markdown import _interval, _number, _rate
@@ -92,7 +92,7 @@ def test_labels_that_are_not_among_the_classes_are_refused():
 def test_what_cannot_be_made_of_nothing_is_named():
     """Labels of the truth alone show nothing about a model."""
     _, y, s, _ = rows()
-    with pytest.raises(ValueError, match=r"certificate.*there is no representation"):
+    with pytest.raises(ValueError, match=r"certificate.*needs a representation"):
         audit(np.where(y == 1, "yes", "no"), sensitive_features=s, parts=["certificate"], **QUICK)
 
 

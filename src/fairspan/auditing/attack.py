@@ -1,10 +1,10 @@
-"""Attackers: how well models recover a protected attribute from a representation or a score."""
+"""Attackers: models that recover a protected attribute from a representation or a score."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import sqrt
 from typing import Literal
 
@@ -18,7 +18,6 @@ from sklearn.linear_model import LogisticRegression
 from fairspan.auditing.cross_fit import (
     Estimate,
     bins,
-    copies,
     deal,
     mean_one,
     r_squared,
@@ -33,6 +32,7 @@ from fairspan.auditing.reading import Protected
 from fairspan.method.data import Codes
 from fairspan.method.kernels import median_distance
 from fairspan.method.linalg import Array
+from fairspan.metrics.groups import bootstrap_counts
 
 __all__ = ["ATTACKERS", "Attack", "attack", "weighted_auc"]
 
@@ -41,22 +41,21 @@ Measure = Literal["auc", "r2"]
 
 _MAX_ITER = 500
 _LANDMARKS = 200
-# Rows whose distances give the kernel's width.
-_WIDTH_ROWS = 500
+_WIDTH_ROWS = 500  # rows whose median distance is the kernel's width
 
 
 @dataclass(frozen=True)
 class Attack:
-    """How well one attacker recovered the attribute, on rows it had not learnt from.
+    """Out-of-fold performance of one attacker.
 
     Attributes
     ----------
     attacker : "linear", "kernel" or "boosted"
-    measure : "auc" (categories; .5 is blind) or "r2" (numbers; 0 is blind, below 0 worse than that)
+    measure : "auc" (categories; .5 is guessing) or "r2" (numbers; 0 is guessing, below 0 is worse)
     value, low, high : the measure and its bootstrap interval.
     n_rows : rows used.
-    note : what limits the number, or why there is none.
-    p_value : chance that a blind attacker does as well (normal approximation).
+    note : limitations of the number, or the reason why there is none.
+    p_value : probability that guessing does as well (normal approximation).
     """
 
     attacker: str
@@ -70,12 +69,12 @@ class Attack:
 
     @property
     def blind(self) -> float:
-        """The value of an attacker who sees nothing."""
+        """Value of an attacker that guesses."""
         return 0.5 if self.measure == "auc" else 0.0
 
     @property
     def sees(self) -> bool:
-        """The whole interval is better than blind."""
+        """Whether the whole interval is better than guessing."""
         return self.low > self.blind
 
 
@@ -96,21 +95,21 @@ def attack(
     Parameters
     ----------
     Z : (n, d) or (n,)
-        What the attackers see: a representation, a score, or the raw features.
+        Input of the attackers: a representation, a score, or the raw features.
     protected : Protected
-        What they are after.
+        The attribute to recover.
     attackers : subset of ``ATTACKERS``
         "linear": logistic or ridge regression on standardised columns. "kernel": ridge regression on
-        at most 200 landmarks of a Gaussian kernel with the median width, its ridge by leave-one-out;
-        levels by their indicators. "boosted": a hundred small trees.
+        at most 200 landmarks of a Gaussian kernel with the median width and a penalty chosen by
+        leave-one-out; levels by their indicators. "boosted": a hundred small trees.
     n_folds : int
-        Each row is attacked by models that have not seen it. Folds are balanced over the levels.
+        Each row is attacked by models fitted on the other folds. Folds are balanced over the levels.
     max_rows : int
-        Rows beyond are left out at random.
+        Rows beyond this number are left out at random.
     weight : (n,)
-        Positive; counts in the fits and in the measure.
-    level, n_boot : of the intervals, a bootstrap over the held-out rows, within levels. It repeats no
-        fit: what more training rows would have taught an attacker is not in it.
+        Positive; used in the fits and in the measure.
+    level, n_boot : level and resamples of the intervals, a bootstrap over the held-out rows, within
+        levels. Attackers are not refitted, so the intervals do not cover their training.
     rng : source of all randomness.
 
     Returns
@@ -123,9 +122,9 @@ def attack(
     Notes
     -----
     The AUC is the share of pairs *of the same fold* in the right order: models of different folds
-    have different offsets, and pairs across folds would blur the order of each. Where there is nothing
-    to see it is a little below .5, on few rows or few columns: what the training rows have by chance
-    more of, the held-out rows have less of.
+    have different offsets, so pairs across folds are not comparable. If the attribute cannot be
+    recovered, the AUC is a little below .5 on few rows or few columns: a level that is frequent in the
+    training rows by chance is rare in the held-out rows.
     """
     unknown = [name for name in attackers if name not in ATTACKERS]
     if unknown:
@@ -138,30 +137,26 @@ def attack(
     measure: Measure
     measure, blind = ("auc", 0.5) if protected.values is None else ("r2", 0.0)
     seen = protected.take(rows)
-    why = _hopeless(seen, n_folds)
-    if why:
-        both = "; ".join(filter(None, (why, note)))
+    if reason := _reason_not_to_attack(seen, n_folds):
         nan = float("nan")
-        return [Attack(name, measure, nan, nan, nan, len(rows), both) for name in attackers]
+        note = "; ".join(filter(None, (reason, note)))
+        return [Attack(name, measure, nan, nan, nan, len(rows), note) for name in attackers]
     task = _task(Z[rows], seen, weight[rows], n_folds, rng)
-    masses = np.vstack([task.weight, task.weight * copies(task.levels, n_boot, rng)])
+    counts = bootstrap_counts(len(rows), n_boot, rng, task.levels)
+    masses = np.vstack([task.weight, task.weight * counts.T])
     out = []
     for name in attackers:
-        scores, trouble = _out_of_fold(name, task)
+        scores, not_converged = _out_of_fold(name, task)
         values = _measured(task, scores, masses)
-        found = _reach_blind(summary(values, level), blind)
-        both = "; ".join(filter(None, (note, trouble)))
-        out.append(
-            Attack(
-                name, measure, found.value, found.low, found.high, len(rows), both,
-                _p_value(values, blind),
-            )
-        )  # fmt: skip
+        interval = _reach_blind(summary(values, level), blind)
+        attacked = Attack(name, measure, **asdict(interval), n_rows=len(rows))
+        notes = "; ".join(filter(None, (note, not_converged)))
+        out.append(replace(attacked, note=notes, p_value=_p_value(values, blind)))
     return out
 
 
 def _common_levels(rows: Codes, protected: Protected, least: int) -> tuple[Codes, str]:
-    """Rows of the levels that have enough of them, and a note that names the others."""
+    """Drop the rows of levels with fewer than ``least`` rows; also return a note that names these."""
     counts = np.bincount(protected.codes[rows], minlength=len(protected.labels))
     rare = [h for h in np.unique(protected.codes) if counts[h] < least]
     if not rare:
@@ -171,22 +166,23 @@ def _common_levels(rows: Codes, protected: Protected, least: int) -> tuple[Codes
     return rows[~np.isin(protected.codes[rows], rare)], note
 
 
-def _reach_blind(found: Estimate, blind: float) -> Estimate:
-    """The interval, down to blind if blind is not refuted.
+def _reach_blind(interval: Estimate, blind: float) -> Estimate:
+    """Extend the interval to guessing (``blind``) unless a wider interval excludes it.
 
-    Of any two rows in different folds each is used in the attack on the other. Where there is nothing
-    to see, the measure is a sum over such pairs, each counted twice, and its variance is twice what
-    a bootstrap of fitted models shows; where there is, single rows dominate, and the bootstrap is right.
+    Two rows of different folds are each used in the attack on the other. If nothing can be recovered,
+    the measure is a sum over such pairs, each counted twice, so its variance is twice that of a
+    bootstrap of fitted models. Otherwise single rows dominate, and the bootstrap is right.
     """
-    if found.low > blind >= found.value - sqrt(2.0) * (found.value - found.low):
-        return replace(found, low=blind)
-    return found
+    reach = sqrt(2.0) * (interval.value - interval.low)
+    if interval.low > blind >= interval.value - reach:
+        return replace(interval, low=blind)
+    return interval
 
 
 def _p_value(values: Array, blind: float) -> float:
-    """Of the sample (first) against resamples, with the variance that being blind has.
+    """P-value of the sample (first value), with twice the variance of the resamples (the others).
 
-    No smaller than resamples can tell: one in as many as there are.
+    Without any variance it is at least one over the number of resamples.
     """
     drawn = values[1:][np.isfinite(values[1:])]
     if len(drawn) < 2 or not np.isfinite(values[0]):
@@ -198,8 +194,8 @@ def _p_value(values: Array, blind: float) -> float:
     return float(scipy.stats.norm.sf(away / error))
 
 
-def _hopeless(seen: Protected, n_folds: int) -> str:
-    """Why there is nothing to recover, if so."""
+def _reason_not_to_attack(seen: Protected, n_folds: int) -> str:
+    """Reason why there is nothing to recover; "" if there is none."""
     if seen.values is None:
         return "" if len(np.unique(seen.codes)) > 1 else "fewer than two levels with enough rows"
     if len(seen.values) < 2 * n_folds:
@@ -209,10 +205,10 @@ def _hopeless(seen: Protected, n_folds: int) -> str:
 
 @dataclass(frozen=True)
 class _Task:
-    """Clean rows: columns, the attribute as levels 0, 1, ... or as numbers, weights, folds."""
+    """Rows to attack: columns, the attribute as levels 0, 1, ... or as numbers, weights, folds."""
 
     Z: Array
-    levels: Codes  # all 0 for numbers
+    levels: Codes  # all 0 for a numeric attribute
     numbers: Array | None
     weight: Array
     fold: Codes
@@ -224,17 +220,15 @@ class _Task:
 
     def take(self, rows: NDArray[np.bool_]) -> _Task:
         numbers = None if self.numbers is None else self.numbers[rows]
-        return replace(
-            self, Z=self.Z[rows], levels=self.levels[rows], numbers=numbers,
-            weight=self.weight[rows], fold=self.fold[rows],
-        )  # fmt: skip
+        weight, fold = self.weight[rows], self.fold[rows]
+        return _Task(self.Z[rows], self.levels[rows], numbers, weight, fold, self.seed)
 
     def target(self) -> Array:
-        """Numbers, or an indicator for each level (two levels: of the second)."""
+        """Numbers, or an indicator for each level (for two levels, of the second one)."""
         if self.numbers is not None:
             return self.numbers[:, None]
-        asked = np.arange(self.n_levels)[1 if self.n_levels == 2 else 0 :]
-        return np.asarray(self.levels[:, None] == asked, dtype=np.float64)
+        shown = np.arange(self.n_levels)[1 if self.n_levels == 2 else 0 :]
+        return np.asarray(self.levels[:, None] == shown, dtype=np.float64)
 
 
 def _task(
@@ -242,7 +236,7 @@ def _task(
 ) -> _Task:
     weight = mean_one(weight)
     columns = Z.reshape(len(Z), -1).astype(np.float64)
-    if columns.shape[1] == 0:  # nothing to see: the attackers need a column, not a special case
+    if columns.shape[1] == 0:  # attackers need at least one column
         columns = np.zeros((len(Z), 1))
     columns = standard(unit_range(columns), weight)
     fold = deal(seen.codes, n_folds, rng)
@@ -254,7 +248,7 @@ def _task(
     return _Task(columns, np.zeros(len(Z), dtype=np.intp), numbers, weight, fold, seed)
 
 
-# --- the attackers: scores of rows not learnt from, a column for each column of the target --------
+# --- the attackers: out-of-fold scores, a column for each column of the target -------------------
 
 
 def _out_of_fold(name: str, task: _Task) -> tuple[Array, str]:
@@ -266,7 +260,7 @@ def _out_of_fold(name: str, task: _Task) -> tuple[Array, str]:
     for k in folds:
         held = task.fold == k
         scores, converged = attacker(task.take(~held), task.Z[held])
-        if task.numbers is not None:  # an attacker knows how far the attribute goes
+        if task.numbers is not None:  # the range of the attribute is known to an attacker
             scores = np.clip(scores, task.numbers[~held].min(), task.numbers[~held].max())
         out[held] = scores.reshape(int(held.sum()), -1)
         stuck += not converged
@@ -278,7 +272,7 @@ def _linear(train: _Task, new: Array) -> tuple[Array, bool]:
         return ridge(train.Z, train.target(), train.weight, new), True
     model = LogisticRegression(max_iter=_MAX_ITER)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said in the note
+        warnings.simplefilter("ignore", ConvergenceWarning)  # reported in the note
         model.fit(train.Z, train.levels, sample_weight=train.weight)
     converged = bool(np.max(model.n_iter_) < _MAX_ITER)
     return _scores(model, new), converged
@@ -303,7 +297,7 @@ def _boosted(train: _Task, new: Array) -> tuple[Array, bool]:
 
 
 def _scores(model: LogisticRegression, new: Array) -> Array:
-    """Order of one level against the rest: log odds of two levels (probabilities may tie at 1)."""
+    """Scores of each level against the rest; log odds for two levels (probabilities may tie at 1)."""
     if len(model.classes_) == 2:
         return np.asarray(model.decision_function(new))
     return np.asarray(model.predict_proba(new))
@@ -313,16 +307,16 @@ def _scores(model: LogisticRegression, new: Array) -> Array:
 
 
 def _measured(task: _Task, scores: Array, masses: Array) -> Array:
-    """The measure for each row of masses."""
+    """AUC or R^2 for each row of masses."""
     target = task.target()
     if task.numbers is not None:
         return r_squared(((target - scores) ** 2).sum(axis=1), target, masses)
     share = task.weight @ target / (task.weight @ target).sum()
-    found = [
+    aucs = [
         weighted_auc(column, positive > 0.0, masses, task.fold)
         for column, positive in zip(scores.T, target.T, strict=True)
     ]
-    return np.asarray(share @ np.stack(found))
+    return np.asarray(share @ np.stack(aucs))
 
 
 def weighted_auc(score: Array, positive: NDArray[np.bool_], masses: Array, fold: Codes) -> Array:
@@ -330,9 +324,9 @@ def weighted_auc(score: Array, positive: NDArray[np.bool_], masses: Array, fold:
 
     Parameters
     ----------
-    score : (n,) larger for positive rows if it is any good.
+    score : (n,) should be larger for positive rows.
     positive : (n,) booleans.
-    masses : (b, n) weights: a pair counts with the product of its two.
+    masses : (b, n) weights; the weight of a pair is the product of its two weights.
     fold : (n,)
 
     Returns
@@ -344,7 +338,7 @@ def weighted_auc(score: Array, positive: NDArray[np.bool_], masses: Array, fold:
         rows = np.flatnonzero(fold == k)
         rows = rows[np.argsort(score[rows], kind="stable")]
         ordered = score[rows]
-        first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))  # of each tie
+        first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))  # of each set of ties
         mass = masses[:, rows]
         up = np.add.reduceat(mass * positive[rows], first, axis=1)
         down = np.add.reduceat(mass * ~positive[rows], first, axis=1)

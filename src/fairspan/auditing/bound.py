@@ -1,31 +1,32 @@
-"""What held-out rows say about every function of a model space at once.
+"""Held-out bounds on the correlation of every function of a model space with protected attributes.
 
 The supremum is the largest correlation between a function h of the space and a function a of the
 levels: the canonical correlation of Z with the level indicators. Let (h0, a0) be the pair that
-attains it in the population. It does not depend on the rows, so an ordinary one-sided limit U(h0, a0)
-for the correlation of two given variables holds it with the promised probability, and
-``max_{h, a} U(h, a) >= U(h0, a0)``: the largest of the limits of single pairs holds the supremum of
-all of them, however many functions there are, and without Gaussian assumptions. U is the limit on
-Fisher's scale, ``atanh r + z se``, with the standard error of the influence function of r,
-``(h a - r (h^2 + a^2) / 2) / (1 - r^2)`` for standardized h and a; for Gaussian pairs se is 1/sqrt(n)
-whatever the pair is, and the maximum costs nothing.
+attains it in the population. This pair does not depend on the rows, so an ordinary one-sided limit
+U(h0, a0) for the correlation of two given variables covers it with the stated probability. As
+``max_{h, a} U(h, a) >= U(h0, a0)``, the largest limit of all single pairs covers the supremum, for any
+number of functions and without Gaussian assumptions. U is the limit on Fisher's scale,
+``atanh r + z se``, with the standard error of the influence function of r,
+``(h a - r (h^2 + a^2) / 2) / (1 - r^2)`` for standardized h and a. For Gaussian pairs se is 1/sqrt(n)
+for every pair, so the maximum does not widen the limit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.linalg
 import scipy.optimize
-import scipy.sparse
 import scipy.stats
 
 from fairspan.auditing.reading import Protected
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array, psd_eigh
 from fairspan.method.sdr import MIN_SHARE
+from fairspan.metrics.groups import membership
 
 __all__ = ["ASSUMPTIONS", "HeldOutBound", "held_out_bound"]
 
@@ -43,25 +44,25 @@ ASSUMPTIONS = (
 )
 
 _RANK = 1e-12  # least eigenvalue of the correlation matrix of Z, against the largest
-_TINY = 1e-150  # its square is still a number
-_N_STARTS = 3
-_LOOSE = 0.2  # supremum that independent rows would show by chance, above which a note says so
+_TINY = 1e-150  # keeps divisions finite; its square does not underflow
+_N_STARTS = 3  # leading canonical pairs from which the largest limit is searched
+_LOOSE = 0.2  # a note warns if independent rows would show a larger supremum by chance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HeldOutBound:
-    """One attribute in one cell of the rows.
+    """Bound for one attribute in one cell of the rows.
 
     Attributes
     ----------
     attribute, cell : names.
     supremum : largest multiple correlation with the codes in these rows, over all functions.
-    bound : upper confidence limit of the same in the population.
-    level : confidence, of all bounds returned together.
-    n_rows : rows of the cell, those of levels left out not counted.
-    n_functions : dimension of the space on these rows, constants not counted.
-    n_codes : levels or slices compared.
-    note : why a number is missing, which levels are left out, whether the rows are few.
+    bound : upper confidence limit of the supremum in the population.
+    level : confidence level of all bounds together.
+    n_rows : rows of the cell, without those of levels left out.
+    n_functions : dimension of the space on these rows, without constants.
+    n_codes : number of levels or slices compared.
+    note : reason of a missing number, levels left out, or a warning about few rows.
     """
 
     attribute: str
@@ -94,8 +95,8 @@ def held_out_bound(
     protected : sequence of Protected
         Attributes; a continuous one by its slices.
     cells : ndarray of shape (n,), optional
-        Cell of each row, such as its class for equalized odds; rows of other numbers than those of
-        ``cell_names`` are in no cell. Default: one cell of all rows.
+        Cell of each row, such as its class for equalized odds: an index into ``cell_names``. Other
+        numbers mean no cell. Default: one cell of all rows.
     cell_names : sequence of str
         Names of the cells.
     weight : ndarray of shape (n,)
@@ -109,7 +110,7 @@ def held_out_bound(
     -------
     list of HeldOutBound
         By attribute, then by cell. NaN, with a note, where fewer than two levels are left or no
-        function varies. What is assumed is in ``ASSUMPTIONS``.
+        function varies. ``ASSUMPTIONS`` lists the assumptions.
     """
     cells = np.zeros(len(Z), dtype=np.intp) if cells is None else cells
     blocks = [
@@ -119,12 +120,12 @@ def held_out_bound(
     ]
     known = sum(block.known for block in blocks)
     factor = float(scipy.stats.norm.isf((1.0 - level) / max(known, 1)))
-    return [block.answer(level, factor) for block in blocks]
+    return [block.bound(level, factor) for block in blocks]
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Whitened functions and codes of the rows of one cell whose levels have enough rows."""
+    """Whitened functions and codes of one cell, without rows of levels that are too small."""
 
     attribute: str
     cell: str
@@ -132,7 +133,7 @@ class _Block:
     codes: Codes
     contrasts: Array  # (levels, levels - 1), mean 0 and covariance 1 over the rows
     share: Array
-    pull: Array  # share of a row, raised as in a jackknife by what it adds to its own prediction
+    pull: Array  # share / (1 - leverage) of each row, as in a jackknife
     left_out: tuple[str, ...]
 
     @classmethod
@@ -161,11 +162,11 @@ class _Block:
 
     @property
     def known(self) -> bool:
-        """Whether there is anything to compare."""
+        """Whether there are levels and functions to compare."""
         return self.contrasts.size > 0 and self.Z.size > 0
 
-    def answer(self, level: float, factor: float) -> HeldOutBound:
-        """The supremum and its limit, ``factor`` standard errors away."""
+    def bound(self, level: float, factor: float) -> HeldOutBound:
+        """The supremum, and its upper limit ``factor`` standard errors above."""
         (n, d), n_codes = self.Z.shape, len(self.contrasts)
         notes = []
         supremum = bound = np.nan
@@ -188,39 +189,42 @@ class _Block:
                     f"few rows for {d} functions and {n_codes} levels: independence itself would "
                     f"show about {min(chance, 1.0):.2f}"
                 )
-        note = "; ".join(notes)
-        return HeldOutBound(self.attribute, self.cell, supremum, bound, level, n, d, n_codes, note)
+        return HeldOutBound(
+            attribute=self.attribute,
+            cell=self.cell,
+            supremum=supremum,
+            bound=bound,
+            level=level,
+            n_rows=n,
+            n_functions=d,
+            n_codes=n_codes,
+            note="; ".join(notes),
+        )
 
     def _correlations(self) -> Array:
         """(d, levels - 1) correlations of the whitened functions with the whitened codes."""
-        n, levels = len(self.share), len(self.contrasts)
-        pick = scipy.sparse.csr_array((self.share, (self.codes, np.arange(n))), (levels, n))
-        return np.asarray((pick @ self.Z).T @ self.contrasts)
+        sums = membership(self.codes, len(self.contrasts), self.share) @ self.Z
+        return np.asarray(sums.T @ self.contrasts)
 
     def _limit(self, M: Array, left: Array, right: Array, factor: float) -> float:
         """The largest limit of a pair, by ascent from the leading canonical pairs."""
         best = 0.0
+        options = {"maxiter": 50, "ftol": 1e-7}
+        ascend = partial(scipy.optimize.minimize, method="L-BFGS-B", jac=True, options=options)
         for u, v in zip(left.T[:_N_STARTS], right[:_N_STARTS], strict=False):
             pairs = [np.concatenate([u, v])]
-            if len(pairs[0]) > 2:  # two numbers are two signs: nothing to search
-                found = scipy.optimize.minimize(
-                    self._minus_limit,
-                    pairs[0],
-                    (M, factor),
-                    method="L-BFGS-B",
-                    jac=True,
-                    options={"maxiter": 50, "ftol": 1e-7},
-                )
-                pairs.append(found.x)
+            if len(pairs[0]) > 2:  # with two numbers, only their signs are free
+                pairs.append(ascend(self._minus_limit, pairs[0], (M, factor)).x)
             best = max(best, *(self._corrected(x, M, factor) for x in pairs))
         return float(np.tanh(best))
 
     def _corrected(self, x: Array, M: Array, factor: float) -> float:
-        """The limit of the pair along x on Fisher's scale, raised where the influence is skewed.
+        """Limit of the pair along x on Fisher's scale, raised if the influence is skewed.
 
-        A low correlation then comes with a low standard error: Edgeworth's term for a studentized
-        mean, never used to lower the limit. Student's quantile, with Satterthwaite's degrees of
-        freedom, allows for the noise of the standard error where few rows decide it.
+        With skewness, a low correlation goes along with a low standard error. Edgeworth's term for a
+        studentized mean corrects for this; it is never used to lower the limit. Student's quantile,
+        with Satterthwaite's degrees of freedom, accounts for the noise of a standard error that few
+        rows determine.
         """
         h, a, r = self._pair(x, M)
         by_row = self.pull * (h * a - r * (h**2 + a**2) / 2.0)
@@ -249,7 +253,7 @@ class _Block:
         by_row = self.pull**2 * influence
         root = float(np.sqrt(by_row @ influence)) + _TINY
         error = root / rest
-        # d error = d root / rest + 2 r error / rest * dr, and r moves the influence as well
+        # d error = d root / rest + 2 r error / rest * dr, and the influence depends on r as well
         by_r = (1.0 + factor * (2.0 * r * error - by_row @ half / root)) / rest
         scale = factor / (root * rest)
         to_levels = np.bincount(self.codes, by_row * (h - r * a), minlength=len(self.contrasts))
@@ -260,7 +264,7 @@ class _Block:
 
 
 def _whiten(Z: Array, share: Array) -> Array:
-    """Columns of mean 0, variance 1 and no correlation that span those of Z, constants aside."""
+    """Uncorrelated columns of mean 0 and variance 1 with the span of those of Z, without constants."""
     if len(Z) == 0:
         return np.zeros((0, 0))
     centred = Z - share @ Z

@@ -1,4 +1,8 @@
-"""What can be predicted of rows not learnt from: learners, folds and resamples, for attackers and checks."""
+"""Cross-fitted predictions with bootstrap intervals, for attackers and the kernel check.
+
+The first half has the learners (ridge regression, boosted trees), folds and R^2 with its interval that
+both use; the second half is the kernel check, which compares the kernel space with two references.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,12 @@ from sklearn.linear_model import LogisticRegression
 
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array, psd_eigh
+from fairspan.metrics.groups import bootstrap_counts
 
 __all__ = [
     "Estimate",
     "KernelCheck",
     "bins",
-    "copies",
     "deal",
     "kernel_check",
     "mean_one",
@@ -33,12 +37,14 @@ __all__ = [
     "unit_range",
 ]
 
-# Ridges tried, over the largest eigenvalue of the covariance.
+# Candidate ridge penalties, relative to the largest eigenvalue of the covariance.
 _RIDGES = np.logspace(-9.0, 1.0, 31)
-# Fewer than scikit-learn has itself, so that it takes ours as they are.
+# Fewer bins than scikit-learn allows, so that it does not bin them again.
 _BINS = 250
-# A ridge under which a row is as good as interpolated is not judged by leaving it out.
+# Least value of 1 - leverage: rows with less are interpolated, and leave-one-out is meaningless.
 _LEAST_AWAY = 1e-6
+# A reference must be better by more R^2 than this before a kernel is called too poor.
+MARGIN = 0.02
 
 
 @dataclass(frozen=True)
@@ -57,9 +63,9 @@ class Estimate:
 
 
 def trees(n: int, n_classes: int, seed: int) -> Any:
-    """Small boosted trees for n training rows of :func:`bins`; ``n_classes`` 0 is a numeric target.
+    """Make small boosted trees for n training rows of :func:`bins`; 0 classes is a numeric target.
 
-    One tree per class and round: several classes get fewer rounds, so that the cost stays bounded.
+    Every round fits one tree per class, so several classes get fewer rounds to bound the cost.
     """
     rounds = 100 if n_classes <= 2 else max(30, 200 // n_classes)
     cls = HistGradientBoostingClassifier if n_classes else HistGradientBoostingRegressor
@@ -73,10 +79,10 @@ def trees(n: int, n_classes: int, seed: int) -> Any:
 
 
 def ridge(train: Array, target: Array, weight: Array, new: Array) -> Array:
-    """Predictions of ridge regression with an intercept, its ridge by leave-one-out.
+    """Predict by ridge regression with an intercept; the penalty is chosen by leave-one-out.
 
-    One ridge for all columns of ``target``. Generalised cross-validation would be cheaper, but on rows
-    of unequal leverage (few outliers are enough) it may take next to no ridge at all.
+    All columns of ``target`` have the same penalty. Generalised cross-validation would be cheaper, but
+    on rows of unequal leverage (a few outliers are enough) it may choose almost no penalty.
     """
     share = weight / weight.sum()
     mean, level = share @ train, share @ target
@@ -87,14 +93,14 @@ def ridge(train: Array, target: Array, weight: Array, new: Array) -> Array:
         return np.tile(level, (len(new), 1))
     turned = columns @ vectors
     shrink = 1.0 / (np.maximum(values, 0.0)[:, None] + _RIDGES * values[0])  # (D, ridges)
-    away = 1.0 - share[:, None] - turned**2 @ shrink  # one less a row's pull on its own prediction
+    away = 1.0 - share[:, None] - turned**2 @ shrink  # 1 - leverage
     slopes = turned.T @ goal
     loss = np.zeros(len(_RIDGES))
     for slope, wanted in zip(slopes.T, goal.T, strict=True):
         residual = wanted[:, None] - turned @ (slope[:, None] * shrink)
         loss += ((residual / np.maximum(away, _LEAST_AWAY)) ** 2).sum(axis=0)
     loss[(away < _LEAST_AWAY).any(axis=0)] = np.inf
-    best = int(np.argmin(loss[::-1]))  # the largest ridge of equals
+    best = int(np.argmin(loss[::-1]))  # of equal losses, the largest penalty
     beta = vectors @ (slopes * shrink[:, ::-1][:, best, None])
     return np.asarray((new - mean) @ beta + level)
 
@@ -110,7 +116,7 @@ def sample_rows(n: int, max_rows: int, rng: np.random.Generator) -> Codes:
 
 
 def unit_range(columns: Array) -> Array:
-    """Columns moved and scaled to [-1, 1], so that no unit overflows; constant ones become 0."""
+    """Scale columns to [-1, 1], so that no unit overflows; constant ones become 0."""
     low, high = columns.min(axis=0), columns.max(axis=0)
     half = high / 2.0 - low / 2.0  # halved: the range itself may overflow
     constant = half <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
@@ -119,9 +125,9 @@ def unit_range(columns: Array) -> Array:
 
 
 def bins(columns: Array) -> Array:
-    """Columns as bins of about equal size, at most 250, for trees: a split sees no more of them.
+    """Cut columns into at most 250 bins of about equal size, for trees.
 
-    scikit-learn would bin by itself, but with weights it takes a hundred times as long.
+    scikit-learn would bin them itself, but with weights that takes a hundred times as long.
     """
     out = np.empty_like(columns)
     for j, column in enumerate(columns.T):
@@ -134,7 +140,7 @@ def bins(columns: Array) -> Array:
 
 
 def standard(columns: Array, weight: Array) -> Array:
-    """Columns of :func:`unit_range` at weighted mean 0 and variance 1; those that are 0 stay 0."""
+    """Standardise columns of :func:`unit_range` by weighted mean and variance; zero columns stay 0."""
     share = weight / weight.sum()
     centred = columns - share @ columns
     scale = np.sqrt(share @ centred**2)
@@ -142,12 +148,12 @@ def standard(columns: Array, weight: Array) -> Array:
 
 
 def mean_one(weight: Array) -> Array:
-    """Weights of mean 1: how hard a learner is regularised must not depend on their unit."""
+    """Scale weights to mean 1, so that their unit does not change the regularisation of learners."""
     return np.asarray(weight / weight.mean())
 
 
 def deal(strata: Codes, n_folds: int, rng: np.random.Generator) -> Codes:
-    """Fold of each row, at random, balanced within strata and in all."""
+    """Assign rows to folds at random, balanced within strata and overall."""
     order = rng.permutation(len(strata))
     order = order[np.argsort(strata[order], kind="stable")]
     fold = np.empty(len(strata), dtype=np.intp)
@@ -155,24 +161,12 @@ def deal(strata: Codes, n_folds: int, rng: np.random.Generator) -> Codes:
     return fold
 
 
-def copies(strata: Codes, n_boot: int, rng: np.random.Generator) -> Array:
-    """How often each row is in each bootstrap sample, (n_boot, n); strata keep their sizes."""
-    out = np.zeros((n_boot, len(strata)))
-    for stratum in np.unique(strata):
-        mine = np.flatnonzero(strata == stratum)
-        drawn = rng.integers(len(mine), size=(n_boot, len(mine)))
-        drawn += len(mine) * np.arange(n_boot)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=n_boot * len(mine))
-        out[:, mine] = counts.reshape(n_boot, len(mine))
-    return out
-
-
-# --- numbers ------------------------------------------------------------------------------------
+# --- R^2 and intervals --------------------------------------------------------------------------
 
 
 def r_squared(error: Array, target: Array, masses: Array) -> Array:
     """``1 - sum w error / sum w |target - mean|^2`` for each row of masses, (b, n) -> (b,)."""
-    centred = target - target.mean(axis=0)  # for precision: any centre will do
+    centred = target - target.mean(axis=0)  # for precision: the result is the same for any centre
     sums = masses @ np.column_stack([error, (centred**2).sum(axis=1), centred, np.ones(len(error))])
     total = sums[:, 1] - (sums[:, 2:-1] ** 2).sum(axis=1) / sums[:, -1]
     ok = total > 1e-12 * sums[:, 1]
@@ -181,7 +175,7 @@ def r_squared(error: Array, target: Array, masses: Array) -> Array:
 
 
 def summary(values: Array, level: float) -> Estimate:
-    """The first value, with the percentiles of the others (resamples) around it."""
+    """Estimate of the first value (the data), with percentiles of the others (resamples)."""
     drawn = values[1:][np.isfinite(values[1:])]
     if len(drawn) == 0 or not np.isfinite(values[0]):
         return Estimate(float(values[0]), np.nan, np.nan)
@@ -190,21 +184,21 @@ def summary(values: Array, level: float) -> Estimate:
     return Estimate(float(values[0]), float(low), float(high))
 
 
-# A reference must be better by more R^2 than this before a kernel is called too poor.
-MARGIN = 0.02
+# --- the kernel check ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KernelCheck:
-    """Predictive R^2 on rows not learnt from: functions of the kernel space, and two references.
+    """Out-of-fold R^2 of functions of the kernel space, and of two references.
 
     Attributes
     ----------
     kernel_r2, linear_r2, boosted_r2 : Estimate
         R^2 of y; for classes the Brier skill score (R^2 of the class indicators together).
     gap : Estimate
-        The better reference less the kernel, both on the same rows.
-    best : "linear" or "boosted": which reference that is.
+        R^2 of the better reference minus that of the kernel, on the same rows.
+    best : "linear" or "boosted"
+        The better reference.
     misspecified : bool
         The lower limit of the gap is above 0.02.
     n_rows : int
@@ -224,16 +218,16 @@ class KernelCheck:
 
     @property
     def message(self) -> str:
-        """The finding in words; empty unless the kernel is too poor."""
+        """Warning about a kernel that is too poor; empty otherwise."""
         if not self.misspecified:
             return ""
         reference = {"linear": "a linear model", "boosted": "boosted trees"}[self.best]
-        found = {"linear": self.linear_r2, "boosted": self.boosted_r2}[self.best]
+        r2 = {"linear": self.linear_r2, "boosted": self.boosted_r2}[self.best]
         return (
             f"The kernel space predicts y with R^2 = {self.kernel_r2.value:.3f}, {reference} with "
-            f"{found.value:.3f} (gap {self.gap}): the kernel is too poor for these data. What is said "
-            f"about the fairness of its functions holds, but a better predictor exists outside them, "
-            f"about which nothing is said. Choose another gamma, kernel or feature_map."
+            f"{r2.value:.3f} (gap {self.gap}): the kernel is too poor for these data. The statements "
+            f"about the fairness of its functions hold, but they do not cover the better predictors "
+            f"outside the kernel space. Choose another gamma, kernel or feature_map."
         )
 
 
@@ -254,14 +248,14 @@ def kernel_check(
 
     Parameters
     ----------
-    psi : (n, D) kernel coordinates of the rows; a ridge regression on them is a kernel machine.
+    psi : (n, D) kernel coordinates of the rows; ridge regression on them is kernel ridge regression.
     X : (n, p) the features as numbers, for the references.
-    y : (n,) target: numbers, or labels of any type where ``classes``.
-    classes : y holds classes.
+    y : (n,) target: numbers, or labels of any type if ``classes``.
+    classes : whether y holds classes.
     weight : (n,) positive.
-    n_folds, max_rows : folds; rows beyond ``max_rows`` are left out at random.
-    level, n_boot : of the intervals, a bootstrap over the held-out rows. It repeats no fit, so what
-        the choice of the training rows does to R^2 is not in them.
+    n_folds, max_rows : number of folds; rows beyond ``max_rows`` are left out at random.
+    level, n_boot : level and resamples of the intervals, a bootstrap over the held-out rows. Models
+        are not refitted, so the intervals do not cover the randomness of the training rows.
     rng : source of all randomness.
 
     Returns
@@ -271,25 +265,27 @@ def kernel_check(
 
     Notes
     -----
-    Costs O(K (n D^2 + D^3)) for K folds: one eigendecomposition of the covariance serves all ridges, one
-    of which leave-one-out chooses inside each training part. Classes are regressed on by their
-    indicators; a logistic link, learnt on the predictions of the other folds, makes probabilities of
-    what comes out, so that a good kernel does not lose to trees by the missing link alone.
+    The cost is O(K (n D^2 + D^3)) for K folds: one eigendecomposition of the covariance serves all
+    candidate penalties, and leave-one-out chooses one of them inside each training part. For classes,
+    ridge regression predicts their indicators, and a logistic link turns these predictions into
+    probabilities. The link is fitted on the other folds. Without it a good kernel would lose to trees
+    for the missing link alone.
     """
     rows = sample_rows(len(y), max_rows, rng)
     psi, X, weight = psi[rows], unit_range(X[rows]), mean_one(weight[rows])
     n = len(rows)
     target = _indicators(y[rows]) if classes else unit_range(y[rows][:, None].astype(np.float64))
-    why = ""
+    reason = ""
     if n < 2 * n_folds:
-        why = f"{n} rows are too few for {n_folds} folds"
+        reason = f"{n} rows are too few for {n_folds} folds"
     elif not target.any():
-        why = "y is constant"
+        reason = "y is constant"
     elif classes and np.sort(target.sum(axis=0))[-2] < n_folds:
-        why = f"fewer than two classes have {n_folds} rows"
-    if why:
-        nothing = Estimate(np.nan, np.nan, np.nan)
-        return KernelCheck(nothing, nothing, nothing, nothing, "", False, n, why)
+        reason = f"fewer than two classes have {n_folds} rows"
+    if reason:
+        nan = Estimate(np.nan, np.nan, np.nan)
+        r2s = {"kernel_r2": nan, "linear_r2": nan, "boosted_r2": nan, "gap": nan}
+        return KernelCheck(**r2s, best="", misspecified=False, n_rows=n, note=reason)
     strata = target.argmax(axis=1) if classes else np.zeros(n, dtype=np.intp)
     fold = deal(strata, n_folds, rng)
     seed = int(rng.integers(2**31))
@@ -304,39 +300,40 @@ def kernel_check(
     }
     errors = {}
     for name, (columns, learner) in learners.items():
-        found = np.empty_like(target)
+        predicted = np.empty_like(target)
         for k in range(n_folds):
             held = fold == k
-            found[held] = learner(columns[~held], target[~held], weight[~held], columns[held])
+            predicted[held] = learner(columns[~held], target[~held], weight[~held], columns[held])
         if classes and learner is ridge:
-            found = _probabilities(found, strata, weight, fold)
-        errors[name] = ((target - found) ** 2).sum(axis=1)
+            predicted = _probabilities(predicted, strata, weight, fold)
+        errors[name] = ((target - predicted) ** 2).sum(axis=1)
     # The first row is the sample itself, the others are resamples.
-    masses = np.vstack([weight, weight * copies(np.zeros(n, dtype=np.intp), n_boot, rng)])
+    masses = np.vstack([weight, weight * bootstrap_counts(n, n_boot, rng).T])
     r2 = {name: r_squared(error, target, masses) for name, error in errors.items()}
     best = max(("linear", "boosted"), key=lambda name: r2[name][0])
     gap = summary(r2[best] - r2["kernel"], level)
-    kernel, linear, boost = (summary(r2[name], level) for name in learners)
-    return KernelCheck(kernel, linear, boost, gap, best, gap.low > MARGIN, n)
+    r2s = {f"{name}_r2": summary(values, level) for name, values in r2.items()}
+    return KernelCheck(**r2s, gap=gap, best=best, misspecified=gap.low > MARGIN, n_rows=n, note="")
 
 
 def _indicators(labels: NDArray[Any]) -> Array:
-    seen, codes = np.unique(labels, return_inverse=True)
-    if len(seen) < 2:
+    """One column per class; none if there is a single class."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
         return np.zeros((len(labels), 0))
-    return np.asarray(codes.ravel()[:, None] == np.arange(len(seen)), dtype=np.float64)
+    return np.asarray(codes.ravel()[:, None] == np.arange(len(classes)), dtype=np.float64)
 
 
-def _probabilities(found: Array, codes: Codes, weight: Array, fold: Codes) -> Array:
-    """Predicted indicators as probabilities of the classes, each fold by a link learnt on the others."""
-    out = np.zeros_like(found)
+def _probabilities(predicted: Array, codes: Codes, weight: Array, fold: Codes) -> Array:
+    """Turn predicted indicators into probabilities; the link of a fold is fitted on the others."""
+    out = np.zeros_like(predicted)
     for k in np.unique(fold):
         held = fold == k
         link = LogisticRegression(C=100.0, max_iter=500)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a link nearly there will do
-            link.fit(found[~held], codes[~held], sample_weight=weight[~held])
-        out[np.ix_(held, link.classes_)] = link.predict_proba(found[held])
+            warnings.simplefilter("ignore", ConvergenceWarning)  # an approximate link is enough
+            link.fit(predicted[~held], codes[~held], sample_weight=weight[~held])
+        out[np.ix_(held, link.classes_)] = link.predict_proba(predicted[held])
     return out
 
 
@@ -345,8 +342,8 @@ def _boosted(
 ) -> Array:
     model = trees(len(train), target.shape[1] if classes else 0, seed)
     if not classes:
-        found = model.fit(train, target[:, 0], sample_weight=weight).predict(new)
-        return np.asarray(found, dtype=np.float64)[:, None]
+        predicted = model.fit(train, target[:, 0], sample_weight=weight).predict(new)
+        return np.asarray(predicted, dtype=np.float64)[:, None]
     model.fit(train, target.argmax(axis=1), sample_weight=weight)
     out = np.zeros((len(new), target.shape[1]))  # a rare class may be absent from a training part
     out[:, model.classes_] = model.predict_proba(new)

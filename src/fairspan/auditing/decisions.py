@@ -1,191 +1,83 @@
-"""Rates and errors by group, and the gaps between groups: parity of decisions and of predictions."""
+"""Rates and errors by group, and the gaps between groups, for decisions and numeric predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.findings import Finding, rate_interval, summarise, unseen_rate
+from fairspan.auditing.findings import Finding, listed, rate_interval, summarise, unseen_rate
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.method.codes import code_slices, slice_edges
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
-from fairspan.metrics.groups import ALL, BIN, DECIDED, STRATA, TARGET, Sums
+from fairspan.metrics.groups import ALL, BIN, DECIDED, STRATA, TARGET, GroupSums
 from fairspan.metrics.inputs import Mask
 
-__all__ = ["decision_columns", "decision_findings", "performance_findings"]
+__all__ = ["decision_columns", "decision_findings", "performance_findings", "probability_bins"]
 
-N_BINS = 10  # of a probability
+N_BINS = 10  # of a probability, for the calibration error
 
 
 def probability_bins(probability: Array, weight: Array) -> Codes:
-    """Tenths of the weight by probability."""
+    """Bin of each row: tenths of the weight in order of the probability."""
     return code_slices(probability, slice_edges(probability, N_BINS, weight))
 
 
 def decision_columns(data: Audited) -> dict[str, Array]:
-    """What must be summed beside the weights."""
-    out: dict[str, Array] = {}
-    if data.probability is not None and data.target is not None:
-        out["p"] = data.probability
-    if _numeric(data):
-        assert data.target is not None
-        assert data.scores is not None
-        y, f = data.target.values, data.scores[:, 0]
-        assert y is not None
-        out |= {"f": f, "e": f - y, "ee": (f - y) ** 2}
-    return out
+    """Columns to sum besides the weights: probabilities, or predictions and their errors."""
+    if data.target is None:
+        return {}
+    if data.probability is not None:
+        return {"p": data.probability}
+    y = data.target.values
+    if data.classes is not None or data.scores is None or data.scores.shape[1] != 1 or y is None:
+        return {}
+    f = data.scores[:, 0]
+    return {"f": f, "e": f - y, "ee": (f - y) ** 2}
 
 
-def _numeric(data: Audited) -> bool:
-    """Predictions of a number, which errors can be taken of."""
-    return (
-        data.classes is None and data.target is not None and data.scores is not None
-        and data.scores.shape[1] == 1
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Rates:
-    """One rate for every level of an attribute, in the data (column 0) and in resamples."""
-
-    name: str
-    values: Array  # (levels, 1 + B), NaN where a level has no such row
-    rows: Codes  # rows the rate rests on
-    effective: Array
-    here: Mask  # levels that have any row at all
-    bounded: bool = True  # a share, from 0 to 1
-
-
-def performance_findings(data: Audited, sums: Sums, level: float) -> Iterator[Finding]:
-    """How good the predictions are, over all rows."""
+def performance_findings(data: Audited, sums: GroupSums, level: float) -> Iterator[Finding]:
+    """Accuracy, or errors of numeric predictions, over all rows."""
     everyone = Protected(ALL, "categorical", np.zeros(data.n, dtype=np.intp), ("",))
-    every = Sums(
-        {**sums.factors, ALL: np.zeros(len(sums.rows), dtype=np.intp)}, sums.rows, sums.squares,
-        sums.columns,
-    )  # fmt: skip
-    names = {"accuracy", "root_mean_squared_error", "mean_error"}
-    for rates in _all_rates(data, every, everyone):
-        if rates.name in names:
-            yield replace(_by_group(rates, everyone, 0, "", level, 0, "performance"), attribute="")
+    factors = {**sums.factors, ALL: np.zeros(len(sums.rows), dtype=np.intp)}
+    groups = _Groups(data, everyone, replace(sums, factors=factors), "", level, min_rows=0)
+    for rates in groups.all_rates():
+        if rates.name in ("accuracy", "root_mean_squared_error", "mean_error"):
+            yield replace(groups.rate_finding(rates, 0), section="performance", attribute="")
 
 
 def decision_findings(
-    data: Audited, groupings: Sequence[Protected], sums: Sums, level: float, min_rows: int
+    data: Audited, groupings: Sequence[Protected], sums: GroupSums, level: float, min_rows: int
 ) -> Iterator[Finding]:
     """Every rate by group, then every gap, for all rows and in every stratum."""
-    for one in groupings:
-        mine = sums.over(one.name, TARGET, DECIDED, BIN, STRATA)
-        yield from _in_rows(data, mine, one, "", level, min_rows)
-        if data.strata is None:
-            continue
-        for code, label in enumerate(data.strata.labels):
-            some = mine.where(mine.factors[STRATA] == code)
-            yield from _in_rows(data, some, one, label, level, min_rows)
+    for attribute in groupings:
+        joint = sums.over(attribute.name, TARGET, DECIDED, BIN, STRATA)
+        for where, some in data.in_strata(joint):
+            yield from _Groups(data, attribute, some, where, level, min_rows).findings()
 
 
-def _in_rows(
-    data: Audited, sums: Sums, one: Protected, where: str, level: float, min_rows: int
-) -> Iterator[Finding]:
-    found = {rates.name: rates for rates in _all_rates(data, sums, one)}
-    for rates in found.values():
-        for h in range(len(one.labels)):
-            if rates.here[h]:
-                yield _by_group(rates, one, h, where, level, min_rows, "decisions")
-    for name, parts, ratio in _gaps(found):
-        yield _gap(name, [found[part] for part in parts], one, where, level, min_rows, ratio)
-    for errors in _calibration_errors(data, sums, one):
-        for h in range(len(one.labels)):
-            yield _calibration(errors, one, h, where, level, min_rows)
+@dataclass(frozen=True, kw_only=True)
+class _Rates:
+    """One rate for every level of an attribute.
 
+    Attributes
+    ----------
+    values : (levels, 1 + B) rates in the data (column 0) and in resamples; NaN without rows.
+    rows, effective : (levels,) rows that the rate is a share or mean of, and their effective number.
+    present : (levels,) whether the level has any row at all.
+    bounded : whether the rate is a share, from 0 to 1.
+    """
 
-# ------------------------------------------------------------------ rates
+    name: str
+    values: Array
+    rows: Codes
+    effective: Array
+    present: Mask
+    bounded: bool
 
-
-def _all_rates(data: Audited, sums: Sums, one: Protected) -> Iterator[_Rates]:
-    y, decided = sums.factors.get(TARGET), sums.factors.get(DECIDED)
-    everything = np.ones(len(sums.rows), dtype=bool)
-    for k in data.positive if decided is not None else ():
-        assert decided is not None
-        assert data.classes is not None
-        extra = "" if len(data.positive) == 1 else f" ({data.classes[k]})"
-        selected = decided == k
-        yield _share(f"selection_rate{extra}", sums, one, selected, everything)
-        if y is None:
-            continue
-        positive = y == k
-        yield _share(f"true_positive_rate{extra}", sums, one, selected & positive, positive)
-        yield _share(f"false_positive_rate{extra}", sums, one, selected & ~positive, ~positive)
-        yield _share(f"positive_predictive_value{extra}", sums, one, selected & positive, selected)
-    if decided is not None and y is not None:
-        yield _share("accuracy", sums, one, decided == y, everything)
-    if "p" in sums.columns and y is not None:
-        (k,) = data.positive
-        yield _mean("calibration_in_the_large", sums, one, lambda s: _excess(s, one, k))
-    if "e" in sums.columns:
-        n_levels = len(one.labels)
-        yield _mean("mean_prediction", sums, one, lambda s: s.by(one.name, n_levels, "f"))
-        yield _mean("mean_error", sums, one, lambda s: s.by(one.name, n_levels, "e"))
-        square = _mean(
-            "root_mean_squared_error", sums, one, lambda s: s.by(one.name, n_levels, "ee")
-        )
-        root = np.sqrt(np.maximum(square.values, 0.0))
-        yield replace(square, values=root)
-
-
-def _share(name: str, sums: Sums, one: Protected, hit: Mask, base: Mask) -> _Rates:
-    """``P(hit | base, group)``."""
-    n_levels, inside = len(one.labels), sums.where(base)
-    mass = inside.by(one.name, n_levels)
-    chosen = sums.where(hit).by(one.name, n_levels)
-    values = np.divide(chosen, mass, out=np.full(mass.shape, np.nan), where=mass > 0.0)
-    return _Rates(
-        name, np.minimum(values, 1.0), inside.count(one.name, n_levels),
-        inside.effective(one.name, n_levels), sums.count(one.name, n_levels) > 0,
-    )  # fmt: skip
-
-
-def _mean(name: str, sums: Sums, one: Protected, total: Callable[[Sums], Array]) -> _Rates:
-    n_levels = len(one.labels)
-    mass = sums.by(one.name, n_levels)
-    values = np.divide(total(sums), mass, out=np.full(mass.shape, np.nan), where=mass > 0.0)
-    return _Rates(
-        name, values, sums.count(one.name, n_levels), sums.effective(one.name, n_levels),
-        sums.count(one.name, n_levels) > 0, bounded=False,
-    )  # fmt: skip
-
-
-def _excess(sums: Sums, one: Protected, positive: int) -> Array:
-    """Sum of what was promised beyond what came: positive where probabilities are too high."""
-    n_levels = len(one.labels)
-    came = sums.where(sums.factors[TARGET] == positive).by(one.name, n_levels)
-    return sums.by(one.name, n_levels, "p") - came
-
-
-def _by_group(
-    rates: _Rates, one: Protected, h: int, where: str, level: float, min_rows: int, section: str
-) -> Finding:
-    value, n = float(rates.values[h, 0]), int(rates.rows[h])
-    small = bool(rates.effective[h] < min_rows)
-    note = "" if n else "no such rows"
-    low = high = float("nan")
-    if n and rates.bounded:
-        low, high = rate_interval(value, rates.values[h, 1:], float(rates.effective[h]), level)
-    elif n:
-        draws = rates.values[h, 1:]
-        tail = (1.0 - level) / 2.0
-        low, high = map(float, np.nanquantile(draws, (tail, 1.0 - tail)))
-    if small and n:
-        note = f"fewer than {min_rows} effective rows"
-    return Finding(
-        section, rates.name, one.name, one.labels[h], where, value, low, high, n_rows=n,
-        small=small, note=note,
-    )  # fmt: skip
-
-
-# ------------------------------------------------------------------ gaps
 
 # Gap, the rates it compares, and whether it is a ratio.
 _GAPS = (
@@ -202,49 +94,174 @@ _GAPS = (
 )
 
 
-def _gaps(found: dict[str, _Rates]) -> Iterator[tuple[str, list[str], bool]]:
-    extras = {name[len("selection_rate") :] for name in found if name.startswith("selection_rate")}
-    for gap, parts, ratio in _GAPS:
-        for extra in sorted(extras | {""}):
-            names = [f"{part}{extra}" for part in parts]
-            if all(name in found for name in names):
-                yield f"{gap}{extra}", names, ratio
+@dataclass(frozen=True)
+class _Groups:
+    """Groups of one attribute among all rows or the rows of a stratum, ``where``."""
+
+    data: Audited
+    attribute: Protected
+    sums: GroupSums
+    where: str
+    level: float
+    min_rows: int
+
+    def findings(self) -> Iterator[Finding]:
+        """Rates of every group, gaps, and calibration errors."""
+        by_name = {rates.name: rates for rates in self.all_rates()}
+        levels = range(len(self.attribute.labels))
+        for rates in by_name.values():
+            yield from (self.rate_finding(rates, h) for h in levels if rates.present[h])
+        prefix = "selection_rate"
+        classes = {name.removeprefix(prefix) for name in by_name if name.startswith(prefix)}
+        for gap, parts, ratio in _GAPS:
+            for extra in sorted(classes | {""}):  # " (class)" where there are several
+                names = [f"{part}{extra}" for part in parts]
+                if all(name in by_name for name in names):
+                    rates_compared = [by_name[name] for name in names]
+                    yield self._gap_finding(f"{gap}{extra}", rates_compared, ratio)
+        yield from self._calibration_errors()
+
+    def _finding(self, metric: str, group: str = "", **numbers: Any) -> Finding:
+        attribute = self.attribute.name
+        return Finding("decisions", metric, attribute, group, self.where, **numbers)
+
+    def _by_level(self, sums: GroupSums, column: str = "") -> Array:
+        return sums.by(self.attribute.name, len(self.attribute.labels), column)
+
+    # -------------------------------------------------------------- rates
+
+    def all_rates(self) -> Iterator[_Rates]:
+        """Every rate that decisions, probabilities or predictions allow."""
+        data, sums = self.data, self.sums
+        y, decided = sums.factors.get(TARGET), sums.factors.get(DECIDED)
+        everything = np.ones(len(sums.rows), dtype=bool)
+        if decided is not None and data.classes is not None:
+            for k in data.positive:
+                extra = "" if len(data.positive) == 1 else f" ({data.classes[k]})"
+                selected = decided == k
+                yield self._share(f"selection_rate{extra}", selected, everything)
+                if y is None:
+                    continue
+                positive = y == k
+                yield self._share(f"true_positive_rate{extra}", selected & positive, positive)
+                yield self._share(f"false_positive_rate{extra}", selected & ~positive, ~positive)
+                yield self._share(
+                    f"positive_predictive_value{extra}", selected & positive, selected
+                )
+            if y is not None:
+                yield self._share("accuracy", decided == y, everything)
+        if "p" in sums.columns and y is not None:
+            (k,) = data.positive
+            # Sum of the probabilities minus the number of positive rows: above 0 if too high.
+            excess = self._by_level(sums, "p") - self._by_level(sums.where(y == k))
+            yield self._rates("calibration_in_the_large", excess, sums, bounded=False)
+        if "e" in sums.columns:
+            for name, column in (("mean_prediction", "f"), ("mean_error", "e")):
+                yield self._rates(name, self._by_level(sums, column), sums, bounded=False)
+            squared = self._by_level(sums, "ee")
+            mean = self._rates("root_mean_squared_error", squared, sums, bounded=False)
+            yield replace(mean, values=np.sqrt(np.maximum(mean.values, 0.0)))
+
+    def _share(self, name: str, chosen: Mask, base: Mask) -> _Rates:
+        """``P(chosen | base, group)``; ``chosen`` is a subset of ``base``."""
+        total = self._by_level(self.sums.where(chosen))
+        return self._rates(name, total, self.sums.where(base), bounded=True)
+
+    def _rates(self, name: str, total: Array, base: GroupSums, *, bounded: bool) -> _Rates:
+        """``total`` over the weight of ``base``, by group."""
+        attribute, n_levels = self.attribute.name, len(self.attribute.labels)
+        mass = self._by_level(base)
+        values = np.divide(total, mass, out=np.full(mass.shape, np.nan), where=mass > 0.0)
+        return _Rates(
+            name=name,
+            values=np.minimum(values, 1.0) if bounded else values,
+            rows=base.count(attribute, n_levels),
+            effective=base.effective(attribute, n_levels),
+            present=self.sums.count(attribute, n_levels) > 0,
+            bounded=bounded,
+        )
+
+    def rate_finding(self, rates: _Rates, h: int) -> Finding:
+        """The rate of level h with its interval."""
+        value, n = float(rates.values[h, 0]), int(rates.rows[h])
+        small = bool(rates.effective[h] < self.min_rows)
+        low = high = float("nan")
+        draws = rates.values[h, 1:]
+        if n and rates.bounded:
+            low, high = rate_interval(value, draws, float(rates.effective[h]), self.level)
+        elif n:
+            tail = (1.0 - self.level) / 2.0
+            low, high = map(float, np.nanquantile(draws, (tail, 1.0 - tail)))
+        note = self._small_note(small) if n else "no such rows"
+        group = self.attribute.labels[h]
+        numbers = {"value": value, "low": low, "high": high, "n_rows": n}
+        return self._finding(rates.name, group, **numbers, small=small, note=note)
+
+    def _small_note(self, small: bool) -> str:
+        return f"fewer than {self.min_rows} effective rows" if small else ""
+
+    # -------------------------------------------------------------- gaps
+
+    def _gap_finding(self, name: str, rates: list[_Rates], ratio: bool) -> Finding:
+        """The largest gap among groups that are large enough for a statement."""
+        n = int(sum(r.rows.sum() for r in rates))  # classes of y do not overlap
+        usable = [np.isfinite(r.values[:, 0]) & (r.effective >= self.min_rows) for r in rates]
+        if min(u.sum() for u in usable) < 2:
+            note = f"fewer than two groups of {self.min_rows} effective rows"
+            return self._finding(name, n_rows=n, small=True, note=note)
+        small = np.flatnonzero(rates[0].present & ~np.all(usable, axis=0))
+        labels = [self.attribute.labels[h] for h in small]
+        note = f"without {listed(labels)}: too few rows" if labels else ""
+        if ratio:
+            value, low, high = _ratio(rates[0], usable[0], self.level)
+        else:
+            # The gap is the largest of these ranges; each gets its part of the confidence.
+            part = 1.0 - (1.0 - self.level) / len(rates)
+            ranges = [_range(r, u, part) for r, u in zip(rates, usable, strict=True)]
+            value, low, high = map(float, np.array(ranges).max(axis=0))  # NaN if any is NaN
+        return self._finding(name, value=value, low=low, high=high, n_rows=n, note=note)
+
+    # -------------------------------------------------------------- calibration
+
+    def _calibration_errors(self) -> Iterator[Finding]:
+        """Expected calibration error of each group: mean distance over tenths of the probability."""
+        sums, name, n_levels = self.sums, self.attribute.name, len(self.attribute.labels)
+        if BIN not in sums.factors or TARGET not in sums.factors or "p" not in sums.columns:
+            return
+        cell = sums.factors[name] * N_BINS + sums.factors[BIN]
+        cells = replace(sums, factors={**sums.factors, ALL: cell})
+        (k,) = self.data.positive
+        positive = cells.where(sums.factors[TARGET] == k).by(ALL, n_levels * N_BINS)
+        excess = cells.by(ALL, n_levels * N_BINS, "p") - positive
+        excess = excess.reshape(n_levels, N_BINS, -1)
+        mass = self._by_level(sums)[:, None]
+        values = np.divide(excess, mass, out=np.zeros(excess.shape), where=mass > 0.0)
+        rows, effective = sums.count(name, n_levels), sums.effective(name, n_levels)
+        for h, group in enumerate(self.attribute.labels):
+            n, small = int(rows[h]), bool(effective[h] < self.min_rows)
+            numbers: dict[str, Any] = {"small": True, "note": "no such rows"}
+            if n:
+                # The variance of resamples of m rows is too small by the factor (m - 1) / m.
+                m = max(float(effective[h]) / N_BINS, 2.0)
+                data = values[h, :, :1]
+                draws = data + (values[h, :, 1:] - data) * np.sqrt(m / (m - 1.0))
+                value, low, high = summarise(data[:, 0], draws, "sum", self.level)
+                numbers = {"value": value, "low": low, "high": high, "n_rows": n, "small": small}
+                numbers["note"] = self._small_note(small)
+            yield self._finding("calibration_error", group, **numbers)
 
 
-def _gap(
-    name: str, rates: list[_Rates], one: Protected, where: str, level: float, min_rows: int,
-    ratio: bool,
-) -> Finding:  # fmt: skip
-    """The largest gap among groups large enough for a statement."""
-    n = int(sum(r.rows.sum() for r in rates))  # classes of y do not overlap
-    here = rates[0].here
-    usable = [np.isfinite(r.values[:, 0]) & (r.effective >= min_rows) for r in rates]
-    out = [one.labels[h] for h in np.flatnonzero(here & ~np.all(usable, axis=0))]
-    note = (
-        f"without {', '.join(out[:5])}{', ...' if len(out) > 5 else ''}: too few rows"
-        if out
-        else ""
-    )
-    if min(u.sum() for u in usable) < 2:
-        note = f"fewer than two groups of {min_rows} effective rows"
-        return Finding("decisions", name, one.name, "", where, n_rows=n, small=True, note=note)
-    if ratio:
-        value, low, high = _ratio(rates[0], usable[0], level)
-    else:
-        # The gap is the larger of two ranges; each gets its part of the confidence.
-        found = []
-        part = 1.0 - (1.0 - level) / len(rates)
-        for r, u in zip(rates, usable, strict=True):
-            top = 1.0 if r.bounded else np.inf
-            beyond = _beyond(r, u, part) if r.bounded else 0.0
-            each = summarise(r.values[u, 0], r.values[u, 1:], "range", part, top, beyond)
-            found.append(each)
-        value, low, high = map(float, np.array(found).max(axis=0))  # NaN if one is not known
-    return Finding("decisions", name, one.name, "", where, value, low, high, n_rows=n, note=note)
+def _range(rates: _Rates, usable: Mask, level: float) -> tuple[float, float, float]:
+    """Largest minus smallest rate, with its interval."""
+    values = rates.values[usable]
+    if not rates.bounded:
+        return summarise(values[:, 0], values[:, 1:], "range", level, np.inf)
+    beyond = _beyond(rates, usable, level)
+    return summarise(values[:, 0], values[:, 1:], "range", level, 1.0, beyond)
 
 
 def _beyond(rates: _Rates, usable: Mask, level: float) -> float:
-    """What resamples of groups whose rows all agree cannot show: they always agree, too."""
+    """Possible error of rates that are exactly 0 or 1, which do not vary in resamples."""
     value, n = rates.values[usable, 0], rates.effective[usable]
     agree = (value <= 0.0) | (value >= 1.0)
     tail = (1.0 - level) / len(value)
@@ -252,62 +269,19 @@ def _beyond(rates: _Rates, usable: Mask, level: float) -> float:
 
 
 def _ratio(rates: _Rates, usable: Mask, level: float) -> tuple[float, float, float]:
-    """Smallest over largest rate: the range of logarithms, turned round."""
+    """Smallest over largest rate, with the interval of the range of the logarithms."""
     values, n = rates.values[usable], rates.effective[usable]
     smallest, largest = float(values[:, 0].min()), float(values[:, 0].max())
-    if largest <= 0.0:  # nobody anywhere: parity, of which nothing is known
+    if largest <= 0.0:  # no row selected in any group: parity, with the widest interval
         return 1.0, 0.0, 1.0
     tail = (1.0 - level) / len(values)
-    if smallest <= 0.0:  # no logarithm: exact limits of both
+    if smallest <= 0.0:  # its logarithm does not exist: use exact limits of both rates
         top = int(np.argmax(values[:, 0]))
         above = unseen_rate(float(n[np.argmin(values[:, 0])]), tail)
         below, _ = rate_interval(largest, values[top, 1:], float(n[top]), 1.0 - tail)
         return 0.0, 0.0, min(above / below, 1.0) if below > 0.0 else 1.0
-    least = np.minimum(0.5 / n, values[:, 0])[:, None]  # a resample may have nobody
+    least = np.minimum(0.5 / n, values[:, 0])[:, None]  # the rate of a resample may be 0
     logs = np.log(np.maximum(values, least))
     beyond = -np.log1p(-min(_beyond(rates, usable, level), 0.999))
     _, low, high = summarise(logs[:, 0], logs[:, 1:], "range", level, np.inf, beyond)
     return smallest / largest, float(np.exp(-high)), float(np.exp(-low))
-
-
-# ------------------------------------------------------------------ calibration
-
-
-def _calibration_errors(
-    data: Audited, sums: Sums, one: Protected
-) -> Iterator[tuple[Array, _Rates]]:
-    """Per group and tenth of the probability, what was promised beyond what came."""
-    if BIN not in sums.factors or TARGET not in sums.factors or "p" not in sums.columns:
-        return
-    n_levels, n_bins = len(one.labels), N_BINS
-    joint = sums.factors[one.name] * n_bins + sums.factors[BIN]
-    cells = Sums({**sums.factors, ALL: joint}, sums.rows, sums.squares, sums.columns)
-    (k,) = data.positive
-    came = cells.where(sums.factors[TARGET] == k).by(ALL, n_levels * n_bins)
-    off = (cells.by(ALL, n_levels * n_bins, "p") - came).reshape(n_levels, n_bins, -1)
-    mass = sums.by(one.name, n_levels)[:, None]
-    values = np.divide(off, mass, out=np.zeros(off.shape), where=mass > 0.0)
-    rows, effective = sums.count(one.name, n_levels), sums.effective(one.name, n_levels)
-    yield values, _Rates("calibration_error", values[:, 0], rows, effective, rows > 0)
-
-
-def _calibration(
-    found: tuple[Array, _Rates], one: Protected, h: int, where: str, level: float, min_rows: int
-) -> Finding:
-    """Expected calibration error of a group: the mean distance over tenths of the probability."""
-    parts, rates = found[0][h], found[1]
-    n, small = int(rates.rows[h]), bool(rates.effective[h] < min_rows)
-    if n == 0:
-        note = "no such rows"
-        return Finding(
-            "decisions", rates.name, one.name, one.labels[h], where, small=True, note=note
-        )
-    # Resamples of a tenth of m rows vary less than the tenth does, by (m - 1) / m.
-    m = max(float(rates.effective[h]) / N_BINS, 2.0)
-    draws = parts[:, :1] + (parts[:, 1:] - parts[:, :1]) * np.sqrt(m / (m - 1.0))
-    value, low, high = summarise(parts[:, 0], draws, "sum", level)
-    note = f"fewer than {min_rows} effective rows" if small else ""
-    return Finding(
-        "decisions", rates.name, one.name, one.labels[h], where, value, low, high, n_rows=n,
-        small=small, note=note,
-    )  # fmt: skip

@@ -1,7 +1,8 @@
-"""One number of an audit, and how its interval is made."""
+"""One number of an audit, and the intervals of gaps and rates."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,9 +11,18 @@ import scipy.stats
 
 from fairspan.method.linalg import Array
 
-__all__ = ["SECTIONS", "Finding", "Size", "measure", "rate_interval", "summarise", "unseen_rate"]
+__all__ = [
+    "SECTIONS",
+    "Finding",
+    "Size",
+    "listed",
+    "measure",
+    "rate_interval",
+    "summarise",
+    "unseen_rate",
+]
 
-# What an audit consists of, in the order in which it is read.
+# The parts of an audit, in the order of its report.
 SECTIONS = (
     "performance",
     "scores",
@@ -24,26 +34,26 @@ SECTIONS = (
     "kernel",
 )
 
-# How the parts of a gap become one number; every one of them is a seminorm.
+# How the parts of a gap become one number; each of them is a seminorm.
 Size = Literal["largest", "range", "length", "sum"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of an audit.
+    """One number of an audit.
 
     Attributes
     ----------
     section : one of ``SECTIONS``.
-    metric : what is measured.
-    attribute : protected attribute, "" for what concerns all rows.
+    metric : name of the number.
+    attribute : protected attribute, "" for a number about all rows.
     group : one of its levels or slices, "" for a comparison of all of them.
-    where : the rows looked at: "" for all, a class of y, or a stratum of the control features.
-    value, low, high : estimate and interval; NaN where no statement can be made, and ``note`` says why.
+    where : the rows used: "" for all, a class of y, or a stratum of the control features.
+    value, low, high : estimate and interval; NaN where there is none, and ``note`` has the reason.
     p_value, p_adjusted : of a test or an attack, alone and corrected for all of them; NaN elsewhere.
-    n_rows : rows the number rests on.
-    small : too few of them for a statement.
-    note : what a reader must know.
+    n_rows : number of rows that the estimate uses.
+    small : whether the rows are too few for a statement.
+    note : what a reader must know to understand the number.
     """
 
     section: str
@@ -61,8 +71,13 @@ class Finding:
     note: str = ""
 
 
+def listed(names: Sequence[str]) -> str:
+    """The first five names, separated by commas."""
+    return ", ".join([*names[:5], *(["..."] if len(names) > 5 else [])])
+
+
 def measure(parts: Array, size: Size) -> Array:
-    """Size of each column of parts; parts that are NaN in the first column are left out by callers."""
+    """Size of each column of parts; callers leave out parts that are NaN in the first column."""
     if size == "largest":
         return np.asarray(np.abs(parts).max(axis=0))
     if size == "range":
@@ -75,22 +90,22 @@ def measure(parts: Array, size: Size) -> Array:
 def summarise(
     parts: Array, draws: Array, size: Size, level: float, top: float = 1.0, beyond: float = 0.0
 ) -> tuple[float, float, float]:
-    """A gap with its interval: estimate, low, high.
+    """Estimate, lower and upper limit of a gap.
 
-    The largest of several differences is biased upwards, and its resamples twice over, so percentiles
-    of resampled gaps miss the truth where it matters most: near 0. But every gap here is a seminorm, and
-    ``| |a| - |b| | <= |a - b|``: with the chance ``level`` the truth is no farther from the estimate than
-    the quantile of ``|draw - estimate|``. That holds for all comparisons at once; it is conservative
-    away from 0, and about nominal at 0, where the inequality is tight.
+    The largest of several differences is biased upwards, and in resamples twice as much, so percentiles
+    of resampled gaps miss the truth near 0, where it matters most. But every gap here is a seminorm, and
+    ``| |a| - |b| | <= |a - b|``: with probability ``level`` the distance of the truth from the estimate
+    is at most the quantile of ``|draw - estimate|``. The interval holds for all comparisons at once. It
+    is conservative away from 0, and about nominal at 0, where the inequality is tight.
 
     Parameters
     ----------
-    parts : (k,) what is compared, such as one rate per group.
-    draws : (k, B) the same in resamples.
+    parts : (k,) the numbers compared, such as one rate per group.
+    draws : (k, B) the same numbers in resamples.
     size : how parts become one number.
     level : of the interval.
     top : largest value the gap can have.
-    beyond : how far a part may be off without any resample showing it.
+    beyond : possible error of a part that resamples cannot show.
     """
     value = float(measure(parts[:, None], size)[0])
     usable = draws[:, np.isfinite(draws).all(axis=0)]
@@ -101,12 +116,12 @@ def summarise(
 
 
 def unseen_rate(n: float, tail: float) -> float:
-    """Largest rate at which n rows all go the other way with the chance ``tail`` (exact)."""
+    """Upper confidence limit of a rate after none of n rows (exact, one-sided, error ``tail``)."""
     return float(scipy.stats.beta.ppf(1.0 - tail, 1.0, n)) if n > 0 else 1.0
 
 
 def rate_interval(rate: float, draws: Array, n: float, level: float) -> tuple[float, float]:
-    """Percentiles of resampled rates; where all rows agree, resamples do too, and the exact limit serves."""
+    """Percentiles of resampled rates; the exact limit for rates 0 and 1, which never vary."""
     tail = (1.0 - level) / 2.0
     if rate <= 0.0 or rate >= 1.0:
         reach = unseen_rate(n, tail)

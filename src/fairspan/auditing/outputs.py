@@ -1,4 +1,4 @@
-"""Features as a matrix of numbers, for those who try to recover S from them."""
+"""What a model gives on the audited rows: scores, decisions, probabilities, coordinates and features."""
 
 from __future__ import annotations
 
@@ -11,93 +11,32 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
 from fairspan.encoding import table_encoder
+from fairspan.estimators.base import FairKernelEstimator
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import as_frame, is_temporal
 from fairspan.method.data import Codes
-from fairspan.method.linalg import Array
+from fairspan.method.linalg import Array, take
 from fairspan.metrics.inputs import Labels, read_labels, read_scores
 
 __all__ = [
     "Outputs",
-    "ask",
+    "Representation",
     "codes_of",
+    "find_representation",
+    "last_step",
     "looks_like",
-    "plain",
+    "model_outputs",
+    "plain_outputs",
     "read_numbers",
+    "share_of_fitted_rows",
 ]
 
-
-def read_numbers(X: Any, frame: Any, protected: Sequence[str]) -> Array:
-    """Every column but the protected ones; text by :func:`table_encoder`.
-
-    Parameters
-    ----------
-    X : what the user gave.
-    frame : the same as a frame, if it is one.
-    protected : names of columns that are left out.
-    """
-    if frame is None:
-        table = _array(X)
-        if table.dtype.kind == "f":
-            return _filled(table)
-        frame = _as_columns(table)
-    rest = frame.drop([name for name in protected if name in frame.columns])
-    strange = [
-        name
-        for name, dtype in rest.schema.items()
-        if is_temporal(dtype) or "List" in str(dtype) or "Struct" in str(dtype)
-    ]
-    if strange:
-        warn_user(
-            f"Attackers do not see the columns {', '.join(map(repr, strange[:5]))} of X: neither numbers "
-            f"nor text.",
-            DataWarning,
-        )
-        rest = rest.drop(strange)
-    if all(dtype.is_numeric() for dtype in rest.schema.values()):
-        return _filled(rest.to_numpy().astype(np.float64))
-    native = rest.to_native()
-    encoder: Any = table_encoder(native)  # type: ignore[no-untyped-call]
-    return np.asarray(encoder.fit_transform(native), dtype=np.float64)
-
-
-def _array(X: Any) -> Any:
-    """Numbers as floats; what is no number as it is."""
-    table = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-    if table.ndim != 2:
-        raise ValueError(f"X must be a table of features, got shape {table.shape}")
-    try:
-        return table.astype(np.float64)
-    except (TypeError, ValueError):
-        return table.astype(object)
-
-
-def _as_columns(table: Any) -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        msg = "X is an array that holds text; encoding it for the attackers needs pandas."
-        raise ImportError(msg) from error
-    columns = pd.DataFrame(table, columns=[f"x{j}" for j in range(table.shape[1])])
-    return as_frame(columns.infer_objects(), "X")
-
-
-def _filled(table: Array) -> Array:
-    """Missing numbers by the column's median, and an indicator of each column that has any."""
-    missing = ~np.isfinite(table)
-    some = missing.any(axis=0)
-    if not some.any():
-        return table
-    known = np.where(missing, np.nan, table)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any number
-        middle = np.nan_to_num(np.nanmedian(known, axis=0))
-    return np.concatenate([np.where(missing, middle, table), missing[:, some]], axis=1)
+# ------------------------------------------------------------------ scores and decisions
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Everything as given; what is not known is None.
+    """Scores, decisions and probabilities as given; None if unknown.
 
     Attributes
     ----------
@@ -105,7 +44,7 @@ class Outputs:
     scores : (n, k)
     decisions : (n,) labels.
     probabilities : (n, classes), in the order of ``classes``.
-    classes : the model's own labels; rows audited may have others.
+    classes : labels of the model; the audited rows may have others.
     """
 
     name: str
@@ -114,32 +53,28 @@ class Outputs:
     probabilities: Array | None = None
     classes: Labels | None = None
 
-    def take(self, keep: Any) -> Outputs:
-        """Some of the rows."""
-
-        def some(part: Any) -> Any:
-            return None if part is None else part[keep]
-
-        return replace(
-            self, scores=some(self.scores), decisions=some(self.decisions),
-            probabilities=some(self.probabilities),
-        )  # fmt: skip
+    def take(self, rows: Any) -> Outputs:
+        """Select rows."""
+        scores, decisions, probabilities = (
+            None if part is None else part[rows]
+            for part in (self.scores, self.decisions, self.probabilities)
+        )
+        return Outputs(self.name, scores, decisions, probabilities, self.classes)
 
     def _column(self, classes: Labels | None, positive: tuple[int, ...]) -> int | None:
-        """Place of the one positive class among the model's own."""
+        """Index of the single positive class among the classes of the model."""
         if classes is None or self.classes is None or len(positive) != 1:
             return None
-        found = np.flatnonzero(np.asarray(self.classes) == classes[positive[0]])
-        return int(found[0]) if len(found) else None
+        index = np.flatnonzero(np.asarray(self.classes) == classes[positive[0]])
+        return int(index[0]) if len(index) else None
 
     def oriented(self, classes: Labels | None, positive: tuple[int, ...]) -> Array | None:
-        """Scores that grow towards the positive class; of decisions alone, their indicator."""
+        """Scores that grow towards the positive class; for decisions alone, their indicators."""
         if self.scores is None:
             if self.decisions is None or classes is None:
                 return None
             codes = codes_of(self.decisions, classes, "decisions")
-            each = codes[:, None] == np.arange(len(classes))
-            return np.asarray(each[:, list(positive)], dtype=np.float64)
+            return np.asarray(codes[:, None] == np.array(positive), dtype=np.float64)
         column = self._column(classes, positive)
         if column is None or self.classes is None:
             return self.scores
@@ -148,7 +83,7 @@ class Outputs:
         return -self.scores if column == 0 and self.scores.shape[1] == 1 else self.scores
 
     def probability(self, classes: Labels | None, positive: tuple[int, ...]) -> Array | None:
-        """Of the one positive class."""
+        """Probability of the single positive class; plain scores in [0, 1] are probabilities."""
         column = self._column(classes, positive)
         if self.probabilities is not None:
             return None if column is None else np.asarray(self.probabilities[:, column])
@@ -163,16 +98,16 @@ class Outputs:
 
 
 def looks_like(model: Any, kind: str) -> bool:
-    """A classifier or a regressor, also if it is not built on scikit-learn."""
+    """Whether a model is a "classifier" or a "regressor", also if it is not of scikit-learn."""
     try:
-        asked = is_classifier(model) if kind == "classifier" else is_regressor(model)
+        tagged = is_classifier(model) if kind == "classifier" else is_regressor(model)
     except (AttributeError, TypeError):
-        asked = False
+        tagged = False
     has_classes = hasattr(model, "classes_") or hasattr(model, "predict_proba")
-    return bool(asked) or (kind == "classifier" and has_classes)
+    return bool(tagged) or (kind == "classifier" and has_classes)
 
 
-def ask(model: Any, X: Any) -> Outputs:
+def model_outputs(model: Any, X: Any) -> Outputs:
     """Scores, decisions and probabilities of a model."""
     name = type(model[-1] if hasattr(model, "steps") else model).__name__
     if not hasattr(model, "predict"):
@@ -196,17 +131,211 @@ def ask(model: Any, X: Any) -> Outputs:
     return Outputs(name, scores, decisions, probabilities, classes)
 
 
-def plain(given: Any) -> Outputs:
-    """Scores, or decisions where they are no numbers."""
+def plain_outputs(given: Any) -> Outputs:
+    """Scores given as an array; text and booleans are decisions."""
     labels = np.asarray(given)
     if labels.ndim == 1 and labels.dtype.kind in "OUSb":
-        return Outputs("decisions", None, read_labels(given, "decisions"))
+        return Outputs("decisions", decisions=read_labels(given, "decisions"))
     return Outputs("scores", read_scores(given, "model_or_scores"))
 
 
 def codes_of(labels: Labels, classes: Labels, what: str) -> Codes:
-    """Place of each label among the classes."""
+    """Index of each label among the sorted classes."""
     codes = np.searchsorted(classes, labels)
     if (classes[np.minimum(codes, len(classes) - 1)] != labels).any():
         raise ValueError(f"{what} holds labels that are not among {classes[:5].tolist()}")
     return np.asarray(codes, dtype=np.intp)
+
+
+# ------------------------------------------------------------------ coordinates
+
+
+@dataclass(frozen=True, kw_only=True)
+class Representation:
+    """Coordinates of the audited rows.
+
+    Attributes
+    ----------
+    Z : (n, d)
+    names : of the coordinates.
+    coef : (d, k) coefficients of a score that is linear in them; None if there is no such score.
+    psi : (n, D) kernel coordinates of a fairspan model; None for others.
+    own : whether it is the model space of a fairspan model.
+    given : whether the user passed it.
+    cells : cells of the model's criterion: "", "target", "positive" or "strata".
+    """
+
+    Z: Array
+    names: tuple[str, ...]
+    coef: Array | None = None
+    psi: _KernelRows | None = None
+    own: bool = False
+    given: bool = False
+    cells: str = ""
+
+    def take(self, rows: Any) -> Representation:
+        """Select rows."""
+        return replace(self, Z=self.Z[rows], psi=None if self.psi is None else self.psi.take(rows))
+
+
+class _KernelRows:
+    """Kernel coordinates of rows, computed when they are indexed."""
+
+    def __init__(self, model: FairKernelEstimator, X: Array) -> None:
+        self._model, self._X = model, X
+
+    def take(self, rows: Any) -> _KernelRows:
+        """Select rows without computing their coordinates."""
+        return _KernelRows(self._model, self._X[rows])
+
+    def __getitem__(self, rows: Any) -> Array:
+        return self._model._coordinates(self._X[rows])
+
+
+# Rule of a criterion in `fairspan.method` -> its cells in an audit.
+_CELLS = {"all": "", "target": "target", "class": "positive", "strata": "strata"}
+
+
+def last_step(model: Any) -> Any:
+    """The estimator itself, inside a search or a pipeline."""
+    model = getattr(model, "best_estimator_", model)  # of a search
+    return model[-1] if hasattr(model, "steps") else model
+
+
+def find_representation(model: Any, X: Any, given: Any) -> Representation | None:
+    """The representation that the user gave, or that of the model; None if there is neither."""
+    if given is not None:
+        Z = read_scores(given, "representation")
+        return Representation(Z=Z, names=_names(Z), given=True)
+    if model is None:
+        return None
+    model = getattr(model, "best_estimator_", model)  # of a search
+    if hasattr(model, "steps") and len(model) > 1:
+        X = model[:-1].transform(X)
+    last = last_step(model)
+    if isinstance(last, FairKernelEstimator):
+        read = last._read_new(X)
+        Z = last._scores(read)
+        return Representation(
+            Z=Z,
+            names=_names(Z),
+            coef=last.score_coef_ if len(last.score_coef_) == Z.shape[1] else None,
+            psi=_KernelRows(last, read),
+            own=True,
+            cells=_CELLS[last.pilot_.cells.rule],
+        )
+    coef = getattr(last, "coef_", None)
+    if coef is not None:
+        return _linear(X, np.asarray(coef, dtype=np.float64))
+    if hasattr(last, "transform") and not hasattr(last, "predict"):
+        Z = read_scores(_dense(last.transform(X)), "transform(X)")
+        return Representation(Z=Z, names=_names(Z))
+    return None
+
+
+def _linear(X: Any, coef: Array) -> Representation | None:
+    """Inputs of a linear model: X itself, or the output of the steps before it."""
+    columns = getattr(X, "columns", None)
+    try:
+        Z = np.asarray(_dense(X), dtype=np.float64)
+    except (TypeError, ValueError):  # the model encodes text itself, so it is not linear in X
+        return None
+    coef = np.atleast_2d(coef).T  # scikit-learn's shape is (outputs, features), or (features,)
+    if Z.ndim != 2 or coef.shape[0] != Z.shape[1] or not np.isfinite(Z).all():
+        return None
+    names = _names(Z) if columns is None else tuple(map(str, columns))
+    return Representation(Z=Z, names=names, coef=coef)
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
+def _names(Z: Array) -> tuple[str, ...]:
+    return tuple(f"z{i}" for i in range(Z.shape[1]))
+
+
+def share_of_fitted_rows(model: Any, X: Any, rows: Any) -> float | None:
+    """Share of the rows ``X[rows]`` that a fairspan model was fitted on; None if unknown or none.
+
+    The model may be a step of a pipeline, or the best one of a search; other wrappers are not opened.
+    """
+    model = getattr(model, "best_estimator_", model)
+    step = model if isinstance(model, FairKernelEstimator) else None
+    for i, (_, part) in enumerate(getattr(model, "steps", ())):
+        if isinstance(part, FairKernelEstimator):
+            step, X = part, model[:i].transform(X) if i else X
+            break
+    sketch = None if step is None else step._fitted_rows
+    if step is None or sketch is None:
+        return None
+    return sketch.share_of(take(step._read_new(X), rows))
+
+
+# ------------------------------------------------------------------ features
+
+
+def read_numbers(X: Any, frame: Any, protected: Sequence[str]) -> Array:
+    """Features as numbers, without the protected columns; text by :func:`table_encoder`.
+
+    Parameters
+    ----------
+    X : the features as given.
+    frame : the same as a frame; None if they are an array.
+    protected : names of columns that are left out.
+    """
+    if frame is None:
+        table = _array(X)
+        if table.dtype.kind == "f":
+            return _fill_missing(table)
+        frame = _as_columns(table)
+    rest = frame.drop([name for name in protected if name in frame.columns])
+    unsupported = [
+        name
+        for name, dtype in rest.schema.items()
+        if is_temporal(dtype) or "List" in str(dtype) or "Struct" in str(dtype)
+    ]
+    if unsupported:
+        names = ", ".join(map(repr, unsupported[:5]))
+        msg = f"Attackers do not see the columns {names} of X: neither numbers nor text."
+        warn_user(msg, DataWarning)
+        rest = rest.drop(unsupported)
+    if all(dtype.is_numeric() for dtype in rest.schema.values()):
+        return _fill_missing(rest.to_numpy().astype(np.float64))
+    native = rest.to_native()
+    encoder: Any = table_encoder(native)  # type: ignore[no-untyped-call]
+    return np.asarray(encoder.fit_transform(native), dtype=np.float64)
+
+
+def _array(X: Any) -> Any:
+    """A table of floats, or of objects if it holds anything but numbers."""
+    table = np.asarray(_dense(X))
+    if table.ndim != 2:
+        raise ValueError(f"X must be a table of features, got shape {table.shape}")
+    try:
+        return table.astype(np.float64)
+    except (TypeError, ValueError):
+        return table.astype(object)
+
+
+def _as_columns(table: Any) -> Any:
+    try:
+        import pandas as pd
+    except ImportError as error:
+        msg = "X is an array that holds text; encoding it for the attackers needs pandas."
+        raise ImportError(msg) from error
+    columns = pd.DataFrame(table, columns=[f"x{j}" for j in range(table.shape[1])])
+    return as_frame(columns.infer_objects(), "X")
+
+
+def _fill_missing(table: Array) -> Array:
+    """Replace missing numbers by the column's median; append an indicator of each such column."""
+    missing = ~np.isfinite(table)
+    some = missing.any(axis=0)
+    if not some.any():
+        return table
+    known = np.where(missing, np.nan, table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any number
+        median = np.nan_to_num(np.nanmedian(known, axis=0))
+    return np.concatenate([np.where(missing, median, table), missing[:, some]], axis=1)

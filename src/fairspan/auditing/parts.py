@@ -1,16 +1,15 @@
-"""The parts of an audit: each asks one module, and says what it found."""
+"""The parts of an audit: each computes findings of one section and adds them to the evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import ceil
 from typing import Any
 
 import numpy as np
 
-from fairspan.auditing import parts as _parts
 from fairspan.auditing.attack import attack
 from fairspan.auditing.bound import HeldOutBound, held_out_bound
 from fairspan.auditing.cross_fit import KernelCheck, kernel_check
@@ -20,8 +19,9 @@ from fairspan.auditing.decisions import (
     performance_findings,
     probability_bins,
 )
-from fairspan.auditing.dependence import distance_interval, holm, independence_test
-from fairspan.auditing.findings import Finding
+from fairspan.auditing.distances import distance_interval
+from fairspan.auditing.findings import Finding, listed
+from fairspan.auditing.independence import holm, independence_test
 from fairspan.auditing.proxy import Proxy, proxy_component
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.auditing.scores import score_columns, score_findings
@@ -34,24 +34,30 @@ __all__ = [
     "Case",
     "Evidence",
     "Settings",
+    "bounds",
+    "cell_factors",
+    "draw_resamples",
     "finish",
     "gather",
-    "not_made",
+    "resample_source",
+    "sums",
+    "too_many_sums",
+    "unavailable_parts",
 ]
 
-# Rows on which kernel coordinates, D numbers each, are compared with other predictors.
+# Rows on which the kernel check compares predictors: each row has D kernel coordinates.
 _KERNEL_ROWS = 5_000
-# Sums of all columns over all cells in all resamples: half a GiB.
+# Largest number of sums over joint cells in all resamples: half a GiB.
 _MOST_SUMS = 2**26
-# Resamples of what is bootstrapped by itself.
+# Resamples of attacks and proxies, each of which has its own bootstrap.
 _FEW_DRAWS = 200
-# A numeric y is held fixed within slices of about so many rows.
+# Tests given a numeric y compare rows within slices of about this many rows, at most so many slices.
 _ROWS_AT_Y, _MOST_AT_Y = 100, 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How much to look, and how sure to be."""
+    """Audit options: confidence level, resamples, permutations, limits, attackers and parts."""
 
     level: float
     n_boot: int
@@ -65,69 +71,69 @@ class Settings:
 
 @dataclass
 class Evidence:
-    """What the parts found."""
+    """Results of the parts of an audit."""
 
-    findings: list[Finding]
-    proxies: list[Proxy]
-    bounds: list[HeldOutBound]
+    findings: list[Finding] = field(default_factory=list)
+    proxies: list[Proxy] = field(default_factory=list)
+    bounds: list[HeldOutBound] = field(default_factory=list)
     kernel: KernelCheck | None = None
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is audited, how, where findings go, and the rows that tests look at."""
+    """Rows to audit, options, the evidence that parts add to, and the rows of the tests."""
 
     data: Audited
     settings: Settings
     out: Evidence
     tested: Any
 
-    def say(
-        self, section: str, metric: str, attribute: str, found: tuple[float, float, float],
-        n_rows: int, *notes: str, **more: Any,
-    ) -> None:  # fmt: skip
-        """One finding: estimate, low and high."""
-        note = "; ".join(note for note in notes if note)
-        value, low, high = found
-        self.out.findings.append(
-            Finding(section, metric, attribute, value=value, low=low, high=high, n_rows=n_rows,
-                    note=note, **more)
-        )  # fmt: skip
+    def add(self, section: str, metric: str, attribute: str, *notes: str, **numbers: Any) -> None:
+        """Add a finding to the evidence."""
+        note = "; ".join(filter(None, notes))
+        self.out.findings.append(Finding(section, metric, attribute, note=note, **numbers))
+
+    def options(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Keyword arguments of everything that has its own bootstrap: weights, level, resamples."""
+        n_boot = min(self.settings.n_boot, _FEW_DRAWS)
+        level = self.settings.level
+        return {"weight": self.data.weight, "level": level, "n_boot": n_boot, "rng": rng}
 
 
 # ------------------------------------------------------------------ scores and decisions
 
 
 def sums(case: Case, rng: np.random.Generator) -> None:
-    """Everything that is a function of sums over groups."""
+    """Add all findings that are functions of sums by group: performance, scores and decisions."""
     data, settings, out = case.data, case.settings, case.out
-    scores = "scores" in settings.parts and data.scores is not None
-    columns = (score_columns(data) if scores else {}) | decision_columns(data)
-    factors = _factors(data)
-    sets: list[tuple[tuple[Protected, ...], dict[str, Codes]]] = [(data.groupings, factors)]
-    if count_cells(factors) * settings.n_boot * (1 + len(columns)) > _MOST_SUMS:
-        # Attributes of many levels: their own cells, but not those that all make together.
-        names = {one.name for one in data.groupings}
-        sets = [
-            ((one,), {k: v for k, v in factors.items() if k == one.name or k not in names})
-            for one in data.groupings
-        ]
+    level, min_rows = settings.level, settings.min_rows
+    with_scores = "scores" in settings.parts and data.scores is not None
+    columns = (score_columns(data) if with_scores else {}) | decision_columns(data)
+    factors = cell_factors(data)
+    sets: list[tuple[tuple[Protected, ...], Mapping[str, Codes]]] = [(data.groupings, factors)]
+    if too_many_sums(factors, len(columns), settings.n_boot):
+        # Sum over the cells of one attribute at a time, not over those of all attributes together.
+        names = {attribute.name for attribute in data.groupings}
+        shared = {name: codes for name, codes in factors.items() if name not in names}
+        sets = [((a,), {a.name: a.codes, **shared}) for a in data.groupings]
     for i, (groupings, some) in enumerate(sets):
-        found = resample(some, columns, data.weight, settings.n_boot, rng)
+        resampled = resample(some, columns, data.weight, settings.n_boot, rng)
         if i == 0:
-            out.findings += performance_findings(data, found, settings.level)
-        if scores:
-            out.findings += score_findings(
-                data, groupings, found, settings.level, settings.min_rows
-            )
+            out.findings += performance_findings(data, resampled, level)
+        if with_scores:
+            out.findings += score_findings(data, groupings, resampled, level, min_rows)
         if "decisions" in settings.parts:
-            out.findings += decision_findings(
-                data, groupings, found, settings.level, settings.min_rows
-            )
+            out.findings += decision_findings(data, groupings, resampled, level, min_rows)
 
 
-def _factors(data: Audited) -> dict[str, Codes]:
-    out = {one.name: one.codes for one in data.groupings}
+def too_many_sums(factors: Mapping[str, Codes], n_columns: int, n_boot: int) -> bool:
+    """Whether sums over the joint cells of all factors would need too much memory."""
+    return count_cells(factors) * n_boot * (1 + n_columns) > _MOST_SUMS
+
+
+def cell_factors(data: Audited) -> dict[str, Codes]:
+    """Factors whose joint cells are summed over: attributes, y, decisions, strata, probabilities."""
+    out = {attribute.name: attribute.codes for attribute in data.groupings}
     if data.target is not None:
         out[TARGET] = data.target.codes
     if data.decided is not None:
@@ -139,66 +145,69 @@ def _factors(data: Audited) -> dict[str, Codes]:
     return out
 
 
-def distances(case: Case, one: Protected, rng: np.random.Generator) -> None:
-    """Distance correlation of the score with a number."""
+def _distances(case: Case, attribute: Protected, rng: np.random.Generator) -> None:
+    """Distance correlation of the score with a numeric attribute."""
     data, settings = case.data, case.settings
     assert data.scores is not None
-    assert one.values is not None
+    assert attribute.values is not None
     n, value, low, high = distance_interval(
-        data.scores, one.values, data.weight, settings.level, settings.n_boot, rng
+        data.scores, attribute.values, data.weight, settings.level, settings.n_boot, rng
     )
-    case.say("scores", "distance_correlation", one.name, (value, low, high), n)
+    numbers = {"value": value, "low": low, "high": high, "n_rows": n}
+    case.add("scores", "distance_correlation", attribute.name, **numbers)
 
 
 # ------------------------------------------------------------------ tests and attackers
 
 
-def tests(case: Case, one: Protected, what: str, Z: Array, rng: np.random.Generator) -> None:
-    """Independence, for all rows and at the same y."""
-    data, nothing = case.data, float("nan")
-    rows = case.tested
-    some, seen = Z[rows], one.take(rows)
-    weight = np.ones(len(some))
-    few = ""
-    if len(some) < data.n:
-        few = f"{len(some):,} of {data.n:,} rows, drawn by their weights"
-    for where, f, s, given, how in _conditions(data.target, rows, some, seen):
+def _tests(
+    case: Case, attribute: Protected, source: str, Z: Array, rng: np.random.Generator
+) -> None:
+    """Tests of independence, for all rows and given y."""
+    data, rows = case.data, case.tested
+    some = Z[rows]
+    n_permutations, weight = case.settings.n_permutations, np.ones(len(some))
+    test = partial(independence_test, weight=weight, n_permutations=n_permutations, rng=rng)
+    drawn = (
+        f"{len(some):,} of {data.n:,} rows, drawn by their weights" if len(some) < data.n else ""
+    )
+    for where, f, s, given, how in _conditions(data.target, rows, some, attribute.take(rows)):
         for statistic in ("hsic", "dcor"):
-            found = independence_test(
-                f, s, statistic=statistic, given=given, weight=weight,
-                n_permutations=case.settings.n_permutations, rng=rng,
-            )  # fmt: skip
-            method = f"{found.n_blocks} blocks" if found.method == "blocks" else "permutations"
-            case.say(
-                "tests", f"{statistic} of {what}", one.name, (found.statistic, nothing, nothing),
-                found.n_rows, method, how, few, found.note, where=where, p_value=found.p_value,
-            )  # fmt: skip
+            result = test(f, s, statistic=statistic, given=given)
+            method = f"{result.n_blocks} blocks" if result.method == "blocks" else "permutations"
+            notes = method, how, drawn, result.note
+            numbers = {
+                "value": result.statistic,
+                "p_value": result.p_value,
+                "n_rows": result.n_rows,
+            }
+            metric = f"{statistic} of {source}"
+            case.add("tests", metric, attribute.name, *notes, where=where, **numbers)
 
 
 def _conditions(
-    target: Protected | None, rows: Any, Z: Array, one: Protected
+    target: Protected | None, rows: Any, Z: Array, attribute: Protected
 ) -> Iterator[tuple[str, Array, Protected, Codes | None, str]]:
-    yield "", Z, one, None, ""
+    """Conditions of the tests, none and given y: name, f, S, strata and a note."""
+    yield "", Z, attribute, None, ""
     if target is None:
         return
     if target.values is None:
-        yield "given y", Z, one, target.codes[rows], ""
+        yield "given y", Z, attribute, target.codes[rows], ""
         return
-    # Slices leave y to vary inside, and with it whatever depends on y: they are narrow, and what is
-    # linear in y inside each is taken out.
+    # y still varies inside a slice, and with it everything that depends on y. So slices are narrow,
+    # and a line in y is removed inside each.
     y = target.values[rows]
     n_slices = int(np.clip(len(y) // _ROWS_AT_Y, 2, _MOST_AT_Y))
     slices = code_slices(y, slice_edges(y, n_slices))
-    s = (
-        one
-        if one.values is None
-        else replace(one, values=_within(one.values[:, None], y, slices)[:, 0])
-    )
-    how = f"y in {slices.max() + 1} slices, lines within them removed"
-    yield "given y", _within(Z, y, slices), s, slices, how
+    if attribute.values is not None:
+        residuals = _residuals(attribute.values[:, None], y, slices)[:, 0]
+        attribute = replace(attribute, values=residuals)
+    note = f"y in {slices.max() + 1} slices, lines within them removed"
+    yield "given y", _residuals(Z, y, slices), attribute, slices, note
 
 
-def _within(columns: Array, y: Array, slices: Codes) -> Array:
+def _residuals(columns: Array, y: Array, slices: Codes) -> Array:
     """Residuals of a line in y, slice by slice."""
     mass = np.bincount(slices).astype(np.float64)
 
@@ -210,69 +219,77 @@ def _within(columns: Array, y: Array, slices: Codes) -> Array:
     out = np.empty_like(columns, dtype=np.float64)
     for j, column in enumerate(columns.T):
         c = centred(column)
-        slope = np.divide(np.bincount(slices, x * c), spread, out=np.zeros_like(spread),
-                          where=spread > 0.0)  # fmt: skip
+        product = np.bincount(slices, x * c)
+        slope = np.divide(product, spread, out=np.zeros_like(spread), where=spread > 0.0)
         out[:, j] = c - slope[slices] * x
     return out
 
 
-def attacks(case: Case, one: Protected, what: str, Z: Array, rng: np.random.Generator) -> None:
-    """How well models recover the attribute."""
+def _attacks(
+    case: Case, attribute: Protected, source: str, Z: Array, rng: np.random.Generator
+) -> None:
+    """Models that recover the attribute."""
     settings = case.settings
-    for each in attack(
-        Z, one, attackers=settings.attackers, n_folds=settings.n_folds,
-        max_rows=settings.max_attack_rows, weight=case.data.weight, level=settings.level,
-        n_boot=min(settings.n_boot, _FEW_DRAWS), rng=rng,
-    ):  # fmt: skip
-        # From the features S may be recovered: a reference, and no statement to be corrected for.
-        p_value = float("nan") if what == "features" else each.p_value
-        case.say(
-            "attacks", f"{each.attacker} {each.measure} from {what}", one.name,
-            (each.value, each.low, each.high), each.n_rows, each.note, p_value=p_value,
-        )  # fmt: skip
+    options = {
+        "n_folds": settings.n_folds,
+        "max_rows": settings.max_attack_rows,
+        **case.options(rng),
+    }
+    for result in attack(Z, attribute, attackers=settings.attackers, **options):
+        # Attacks on the features are a reference, not a hypothesis: they need no correction.
+        p_value = float("nan") if source == "features" else result.p_value
+        metric = f"{result.attacker} {result.measure} from {source}"
+        numbers = {k: getattr(result, k) for k in ("value", "low", "high", "n_rows")}
+        case.add("attacks", metric, attribute.name, result.note, p_value=p_value, **numbers)
 
 
 # ------------------------------------------------------------------ the representation
 
 
-def proxies(case: Case, one: Protected, rng: np.random.Generator) -> None:
+def _proxies(case: Case, attribute: Protected, rng: np.random.Generator) -> None:
     """The component of a linear score that is most correlated with the attribute."""
-    data, settings, found = case.data, case.settings, case.data.representation
-    assert found is not None
-    assert found.coef is not None
-    proxy = proxy_component(
-        found.Z, found.coef, one, found.names, weight=data.weight, level=settings.level,
-        n_boot=min(settings.n_boot, _FEW_DRAWS), rng=rng,
-    )  # fmt: skip
+    space = case.data.representation
+    assert space is not None
+    assert space.coef is not None
+    proxy = proxy_component(space.Z, space.coef, attribute, space.names, **case.options(rng))
     case.out.proxies.append(proxy)
-    if proxy.material is not None:  # what matters is a component that is more than a trace
+    if proxy.material is not None:  # report the component that is not negligible
         proxy = proxy.material
     share = f"{proxy.variance_share:.2g} of the score's variance"
-    uses = f"uses {', '.join(proxy.names[:5])}{', ...' if len(proxy.names) > 5 else ''}"
-    case.say(
-        "proxies", "most_correlated_component", one.name, (proxy.held_out, proxy.low, proxy.high),
-        proxy.n_rows, f"negligible: {share}" if proxy.negligible else f"{share}; {uses}",
-        proxy.note, group=proxy.level, small=proxy.negligible,
-    )  # fmt: skip
+    note = f"negligible: {share}" if proxy.negligible else f"{share}; uses {listed(proxy.names)}"
+    numbers = {
+        "value": proxy.held_out,
+        "low": proxy.low,
+        "high": proxy.high,
+        "n_rows": proxy.n_rows,
+    }
+    more = {"group": proxy.level, "small": proxy.negligible, **numbers}
+    case.add("proxies", "most_correlated_component", attribute.name, note, proxy.note, **more)
 
 
-def bounds(case: Case, rng: np.random.Generator) -> None:  # noqa: ARG001 - nothing is drawn
-    """The certificate on these rows, in the cells that the model's criterion speaks of."""
-    data, settings, found = case.data, case.settings, case.data.representation
-    assert found is not None
-    cells, names = _cells(data, found.cells)
+def bounds(case: Case, rng: np.random.Generator) -> None:  # noqa: ARG001 - parts have one signature
+    """The certificate on these rows, in the cells of the model's criterion."""
+    data, settings, space = case.data, case.settings, case.data.representation
+    assert space is not None
+    cells, names = _cells(data, space.cells)
     case.out.bounds += held_out_bound(
-        found.Z, data.attributes, cells=cells, cell_names=names, weight=data.weight,
-        level=settings.level, min_rows=settings.min_rows,
-    )  # fmt: skip
+        space.Z,
+        data.attributes,
+        cells=cells,
+        cell_names=names,
+        weight=data.weight,
+        level=settings.level,
+        min_rows=settings.min_rows,
+    )
+    metric = "largest_correlation_of_any_function"
     for b in case.out.bounds:
-        case.say(
-            "certificate", "largest_correlation_of_any_function", b.attribute,
-            (b.supremum, 0.0, b.bound), b.n_rows, b.note, where="" if cells is None else b.cell,
-        )  # fmt: skip
+        where = "" if cells is None else b.cell
+        numbers = {"value": b.supremum, "low": 0.0, "high": b.bound, "n_rows": b.n_rows}
+        case.add("certificate", metric, b.attribute, b.note, where=where, **numbers)
 
 
 def _cells(data: Audited, rule: str) -> tuple[Codes | None, tuple[str, ...]]:
+    """Cell of each row under the rule of the model's criterion (None: one cell), and cell names."""
     if rule == "strata" and data.strata is not None:
         return data.strata.codes, data.strata.labels
     if rule == "target" and data.target is not None:
@@ -283,25 +300,34 @@ def _cells(data: Audited, rule: str) -> tuple[Codes | None, tuple[str, ...]]:
     return None, ("all rows",)
 
 
-def kernel(case: Case, rng: np.random.Generator) -> None:
+def _kernel(case: Case, rng: np.random.Generator) -> None:
     """Predictive R^2 of the kernel space and of two references."""
-    data, settings, found = case.data, case.settings, case.data.representation
-    assert found is not None
+    data, settings, space = case.data, case.settings, case.data.representation
+    assert space is not None
+    assert space.psi is not None
     assert data.target is not None
     assert data.features is not None
     rows = np.sort(rng.permutation(data.n)[:_KERNEL_ROWS])
     classes = data.target.values is None
     y: Any = data.target.codes if classes else data.target.values
     check = kernel_check(
-        found.psi[rows], data.features[rows], y[rows], classes=classes, weight=data.weight[rows],
-        n_folds=settings.n_folds, level=settings.level, rng=rng,
-    )  # fmt: skip
+        space.psi[rows],
+        data.features[rows],
+        y[rows],
+        classes=classes,
+        weight=data.weight[rows],
+        n_folds=settings.n_folds,
+        level=settings.level,
+        rng=rng,
+    )
     case.out.kernel = check
-    found_r2 = {"kernel": check.kernel_r2, "linear": check.linear_r2, "boosted": check.boosted_r2}
-    for name, each in found_r2.items():
+    r2s = {"kernel": check.kernel_r2, "linear": check.linear_r2, "boosted": check.boosted_r2}
+    for name, r2 in r2s.items():
         note = check.message or check.note if name == "kernel" else ""
-        case.say("kernel", f"{name}_r2", "", (each.value, each.low, each.high), check.n_rows, note)
+        case.add("kernel", f"{name}_r2", "", note, n_rows=check.n_rows, **asdict(r2))
 
+
+# ------------------------------------------------------------------ all parts
 
 Step = tuple[str, Callable[[], None]]
 
@@ -309,104 +335,113 @@ Step = tuple[str, Callable[[], None]]
 def gather(
     data: Audited, settings: Settings, rng: np.random.Generator
 ) -> tuple[Evidence, list[Step]]:
-    """Steps, each with a name for a progress bar, that fill the evidence in."""
-    views = list(_views(data))
-    tested = [(one, what, Z) for one in data.attributes for what, Z in views if what != "features"]
-    settings = _enough_permutations(settings, len(tested) * (2 if data.target is None else 4))
-    case = Case(data, settings, Evidence([], [], []), draw_resamples(data.weight, rng))
-    missing = not_made(data)
+    """The evidence, still empty, and the steps that fill it, each with a name for a progress bar."""
+    sources = list(_sources(data))
+    n_tests = len(data.attributes) * sum(source != "features" for source, _ in sources)
+    settings = _enough_permutations(settings, n_tests * (2 if data.target is None else 4))
+    case = Case(data, settings, Evidence(), draw_resamples(data.weight, rng))
+    unavailable = unavailable_parts(data)
     steps: list[Step] = []
 
-    def later(part: str, name: str, work: Callable[..., None], *arguments: Any) -> None:
-        # A source of its own for each, so that one part's draws do not shift another's.
-        own = np.random.default_rng(rng.integers(2**63))
-        if part in settings.parts and part not in missing:
-            steps.append((name, partial(work, case, *arguments, own)))
+    def add(part: str, name: str, work: Callable[..., None], *arguments: Any) -> None:
+        # Each step has its own generator, so that the draws of one do not change those of another.
+        step_rng = np.random.default_rng(rng.integers(2**63))
+        if part == "all" or (part in settings.parts and part not in unavailable):
+            steps.append((name, partial(work, case, *arguments, step_rng)))
 
-    sums = _parts.sums
-    steps.append(
-        ("scores and decisions", partial(sums, case, np.random.default_rng(rng.integers(2**63))))
-    )
-    for one in data.attributes:
-        if one.values is not None:
-            later("scores", f"distance correlation with {one.name}", _parts.distances, one)
-        for what, Z in views:
-            if what != "features":
-                later("tests", f"tests of {one.name} and {what}", _parts.tests, one, what, Z)
-            later("attacks", f"{one.name} from {what}", _parts.attacks, one, what, Z)
-        later("proxies", f"proxies of {one.name}", _parts.proxies, one)
-    later("certificate", "certificate", _parts.bounds)
-    later("kernel", "kernel", _parts.kernel)
+    add("all", "scores and decisions", sums)  # the first generator: see resample_source
+    for a in data.attributes:
+        if a.values is not None:
+            add("scores", f"distance correlation with {a.name}", _distances, a)
+        for source, Z in sources:
+            if source != "features":
+                add("tests", f"tests of {a.name} and {source}", _tests, a, source, Z)
+            add("attacks", f"{a.name} from {source}", _attacks, a, source, Z)
+        add("proxies", f"proxies of {a.name}", _proxies, a)
+    add("certificate", "certificate", bounds)
+    add("kernel", "kernel", _kernel)
     return case.out, steps
 
 
+def draw_resamples(weight: Array, rng: np.random.Generator) -> Any:
+    """Draw a sample of the weighted population that needs no weights.
+
+    Each row is kept with probability weight / largest weight; equal weights keep all rows.
+    """
+    share = weight / weight.max()
+    drawn = rng.random(len(weight)) < share
+    return slice(None) if (share == 1.0).all() else np.flatnonzero(drawn)
+
+
+def resample_source(weight: Array, seed: int) -> np.random.Generator:
+    """Generator of the resamples of scores and decisions in an audit with ``random_state=seed``.
+
+    ``seed`` is the number drawn from the audit's ``random_state``.
+    """
+    rng = np.random.default_rng(seed)
+    draw_resamples(weight, rng)
+    return np.random.default_rng(rng.integers(2**63))
+
+
 def finish(out: Evidence) -> list[Finding]:
-    """All findings, p-values corrected for each other: those of tests, and those of attacks."""
+    """All findings, with p-values corrected for their number, those of tests and of attacks apart."""
     for section in ("tests", "attacks"):
-        mine = [i for i, one in enumerate(out.findings) if one.section == section]
-        p_values = np.array([out.findings[i].p_value for i in mine])
-        for i, p in zip(mine, holm(p_values), strict=True):
+        index = [i for i, finding in enumerate(out.findings) if finding.section == section]
+        p_values = np.array([out.findings[i].p_value for i in index])
+        for i, p in zip(index, holm(p_values), strict=True):
             out.findings[i] = replace(out.findings[i], p_adjusted=float(p))
     return out.findings
 
 
-def not_made(data: Audited) -> dict[str, str]:
-    """Parts that cannot be made of what was given, and what they need."""
-    found = data.representation
+def unavailable_parts(data: Audited) -> dict[str, str]:
+    """Parts that cannot be computed, with the reason."""
+    space = data.representation
+    sources = [source for source, _ in _sources(data)]
     out = {}
     if data.scores is None:
-        out["scores"] = "there are no scores"
-    if data.decided is None and data.probability is None and not _has_errors(data):
-        out["decisions"] = "there are neither decisions nor, beside y, probabilities or predictions"
-    if not any(what != "features" for what, _ in _views(data)):
-        out["tests"] = "there is neither a score nor a representation"
-    if not any(True for _ in _views(data)):
-        out["attacks"] = "there is nothing to recover an attribute from"
-    if found is None or found.coef is None or found.Z.shape[1] < 2:
-        out["proxies"] = "the score is not known to be linear in several coordinates"
-    if found is None:
-        out["certificate"] = "there is no representation"
-    if found is None or found.psi is None or data.features is None or data.target is None:
-        out["kernel"] = "it needs a fairspan model, X and y"
+        out["scores"] = "needs scores"
+    numeric = data.classes is None and data.target is not None and data.scores is not None
+    if data.decided is None and data.probability is None and not numeric:
+        out["decisions"] = "needs decisions, or y with probabilities or predictions"
+    if not set(sources) - {"features"}:
+        out["tests"] = "needs a score or a representation"
+    if not sources:
+        out["attacks"] = "needs features, a score or a representation"
+    if space is None or space.coef is None or space.Z.shape[1] < 2:
+        out["proxies"] = "needs a linear score of several coordinates"
+    if space is None:
+        out["certificate"] = "needs a representation"
+    if space is None or space.psi is None or data.features is None or data.target is None:
+        out["kernel"] = "needs a fairspan model, X and y"
     return out
 
 
-def _has_errors(data: Audited) -> bool:
-    return data.classes is None and data.target is not None and data.scores is not None
-
-
-def _views(data: Audited) -> Iterator[tuple[str, Array]]:
-    """What S may be recovered from: the features as a reference, the score, the representation."""
+def _sources(data: Audited) -> Iterator[tuple[str, Array]]:
+    """Inputs of tests and attackers: features (a reference), score and representation."""
     if data.features is not None:
         yield "features", data.features
     if data.scores is not None:
         yield "score", data.scores
-    found = data.representation
-    if found is None or (found.own and found.Z.shape[1] == 1 and data.scores is not None):
+    space = data.representation
+    if space is None or (space.own and space.Z.shape[1] == 1 and data.scores is not None):
         return  # one coordinate is the score again
-    if not found.given and data.features is not None and _same(found.Z, data.features):
-        return  # a linear model on the features themselves
-    yield "representation", found.Z
+    if not space.given and data.features is not None and _same(space.Z, data.features):
+        return  # a linear model of the features themselves
+    yield "representation", space.Z
 
 
 def _same(Z: Array, X: Array) -> bool:
-    """Equal columns, up to their units."""
+    """Whether the columns are equal up to location and scale."""
     if Z.shape != X.shape:
         return False
-    rows = slice(0, 1000)
-    spread = [np.where(M[rows].std(axis=0) > 0.0, M[rows].std(axis=0), 1.0) for M in (Z, X)]
-    a, b = ((M[rows] - M[rows].mean(axis=0)) / s for M, s in zip((Z, X), spread, strict=True))
+    a, b = (
+        (M - M.mean(axis=0)) / np.where(M.std(axis=0) > 0.0, M.std(axis=0), 1.0)
+        for M in (Z[:1000], X[:1000])
+    )
     return bool(np.allclose(a, b, atol=1e-6))
 
 
-def draw_resamples(weight: Array, rng: np.random.Generator) -> Any:
-    """Rows that stand for the weighted population without weights: each kept with its chance."""
-    chance = weight / weight.max()
-    kept = rng.random(len(weight)) < chance
-    return slice(None) if (chance == 1.0).all() else np.flatnonzero(kept)
-
-
 def _enough_permutations(settings: Settings, n_tests: int) -> Settings:
-    """So many that a test can reject even after the correction for all of them."""
+    """Raise the number of permutations so that a test can reject after the correction for all."""
     least = ceil(2.0 * n_tests / (1.0 - settings.level))
     return replace(settings, n_permutations=max(settings.n_permutations, least))

@@ -1,9 +1,9 @@
-"""Proxies inside a model: the part of a linear score that follows a protected attribute most.
+"""Proxies inside a model: the component of a linear score most correlated with an attribute.
 
-A score ``f = sum_i beta_i Z_i`` may be fair while parts of it are not, two of them cancelling out.
-Proxy nondiscrimination (Datta et al. 2017) asks about every component ``sum_i c_i beta_i Z_i`` with c
-in [0, 1]^d. Correlations do not see the scale of c, so components are the rays of a convex cone, and
-the one closest to S in angle is the projection of S on that cone: non-negative least squares.
+A score ``f = sum_i beta_i Z_i`` may be fair while components of it are not, because they cancel out.
+Proxy nondiscrimination (Datta et al. 2017) considers every component ``sum_i c_i beta_i Z_i`` with c
+in [0, 1]^d. A correlation does not depend on the scale of c, so components are the rays of a convex
+cone, and the ray closest to S in angle is the projection of S on that cone: non-negative least squares.
 """
 
 from __future__ import annotations
@@ -19,37 +19,38 @@ from numpy.typing import NDArray
 from fairspan.auditing.reading import Protected
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.metrics.groups import ALL, resample
 
 __all__ = ["Proxy", "proxy_component"]
 
 _CONSTANT = 1e-12  # range of a column against its size
 _ABSENT = 1e-8  # standard deviation in the rows searched against that in all rows
 _NOTHING = 1e-100  # contribution of a coordinate against the largest
-_BLOCK = 1000  # rows: a block that stays in cache halves the time
-_FEW = 10  # rows of one half, below which nothing is said about new rows
+_BLOCK = 1000  # rows of a block; a block that stays in cache halves the time
+_FEW = 10  # least rows of one half for a held-out correlation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Proxy:
     """The component of a score that correlates most with a protected attribute.
 
     Attributes
     ----------
     attribute : str
-    level : level the component tells from the others; "" for numbers and for two levels, where a
-        positive correlation is with the later of the two labels.
+    level : level that the component separates from the others; "" for numbers and for two levels,
+        where a positive correlation is with the second label.
     output : column of ``beta``.
     correlation : of the component with S, signed; 0 if no component correlates.
     coefficients : (d,) c in [0, 1], the largest is 1.
-    variance_share : Var(component) / Var(f); c is as large as it can be.
-    negligible : the share is below ``min_share``.
+    variance_share : Var(component) / Var(f), for the largest possible c.
+    negligible : whether the share is below ``min_share``.
     names : coordinates used, largest contribution ``c |beta| sd(Z)`` first.
-    held_out : the search is made again, on one half of the rows, and its component is correlated with
-        S on the other half; average of both ways, with the sign of ``correlation`` if confirmed.
-    low, high : bootstrap interval of ``held_out``, the two components taken as they are.
+    held_out : correlation with S, on one half of the rows, of the component found on the other half;
+        average over both halves, with the sign of ``correlation`` if confirmed.
+    low, high : bootstrap interval of ``held_out``, for the two components as found.
     n_rows : int
-    note : why a number is missing; "" as a rule.
-    material : where this component is negligible, the most correlated one that is not, if known.
+    note : reason of a missing number; usually "".
+    material : if this component is negligible, the most correlated one that is not, if known.
     """
 
     attribute: str
@@ -80,16 +81,17 @@ def proxy_component(
     n_boot: int = 200,
     rng: np.random.Generator,
 ) -> Proxy:
-    """The component ``sum_i c_i beta_i Z_i``, c in [0, 1]^d, most correlated with S: the exact one.
+    """Find the component ``sum_i c_i beta_i Z_i``, c in [0, 1]^d, most correlated with S (exactly).
 
-    Every output, every level of a categorical attribute and both signs are searched; the worst counts.
+    Every output, every level of a categorical attribute and both signs are searched; the result is
+    the worst of them.
 
-    If the worst component is negligible the search goes on among those with at least ``min_share`` of
+    If the worst component is negligible, a second search is among those with at least ``min_share`` of
     the variance of f. That set is not convex, yet the problem is: a component larger than needed can
-    be shrunk to exactly that variance at the same correlation, so the best one maximises the
+    be shrunk to exactly that variance at the same correlation. So the best one maximises the
     covariance with S under ``Var(component) <= min_share Var(f)``, a convex problem, whenever its
-    solution has that variance. This fails only where all coordinates that lean towards S make a
-    negligible component together; nothing is reported there but the bound ``note`` gives.
+    solution has that variance. It has less only if all coordinates with a positive covariance with S
+    together are a negligible component; ``note`` then reports a bound instead.
 
     Parameters
     ----------
@@ -110,7 +112,7 @@ def proxy_component(
     n_boot : int, default=200
         Number of resamples.
     rng : Generator
-        Splits the rows in halves and resamples them.
+        Source of the halves of the rows and of the resamples.
 
     Returns
     -------
@@ -129,46 +131,62 @@ def proxy_component(
     triangles = [score.triangle(half) for half in halves]
     whole = _triangle(np.vstack(triangles))
 
-    def answer(found: _Found, least: float) -> Proxy:
+    def proxy(best: _Component, least: float) -> Proxy:
         held_out = score.held_out(triangles, halves, least, level, n_boot, rng)
-        ends = sorted(found.side * end for end in held_out[1:])
-        order = np.argsort(-found.u, kind="stable")
+        ends = sorted(best.side * end for end in held_out[1:])
+        order = np.argsort(-best.u, kind="stable")
         return Proxy(
             attribute=protected.name,
-            level=labels[found.target],
-            output=found.output,
-            correlation=found.side * found.cosine,
-            coefficients=_divide(found.u, sizes[:, found.output]),
-            variance_share=found.share,
-            negligible=found.share < min_share,
-            names=tuple(names[i] for i in order if found.u[i] > 0.0),
-            held_out=found.side * held_out[0],
+            level=labels[best.target],
+            output=best.output,
+            correlation=best.side * best.cosine,
+            coefficients=_divide(best.u, sizes[:, best.output]),
+            variance_share=best.share,
+            negligible=best.share < min_share,
+            names=tuple(names[i] for i in order if best.u[i] > 0.0),
+            held_out=best.side * held_out[0],
             low=ends[0],
             high=ends[1],
             n_rows=n,
             note="too few rows for a held-out correlation" if np.isnan(held_out[0]) else "",
         )
 
-    found, _ = score.search(whole, 0.0)
-    if found is None:
-        note = "the attribute has one value" if len(labels) == 0 else "the score is constant"
-        c = np.full(d, nan)
-        return Proxy(protected.name, "", 0, nan, c, nan, False, (), nan, nan, nan, n, note)
-    worst = answer(found, 0.0)
+    best, _ = score.search(whole, 0.0)
+    if best is None:
+        unknown = {
+            "correlation": nan,
+            "variance_share": nan,
+            "held_out": nan,
+            "low": nan,
+            "high": nan,
+        }
+        return Proxy(
+            attribute=protected.name,
+            level="",
+            output=0,
+            coefficients=np.full(d, nan),
+            negligible=False,
+            names=(),
+            n_rows=n,
+            note="the attribute has one value" if len(labels) == 0 else "the score is constant",
+            material=None,
+            **unknown,
+        )
+    worst = proxy(best, 0.0)
     if not worst.negligible:
         return worst
     larger, beyond = score.search(whole, min_share)
     if larger is not None:
-        worst = replace(worst, material=answer(larger, min_share))
+        worst = replace(worst, material=proxy(larger, min_share))
     if beyond > (0.0 if larger is None else larger.cosine):
-        unknown = f"larger components not searched may correlate by up to {beyond:.3g}"
-        worst = replace(worst, note="; ".join(filter(None, (worst.note, unknown))))
+        bound = f"larger components not searched may correlate by up to {beyond:.3g}"
+        worst = replace(worst, note="; ".join(filter(None, (worst.note, bound))))
     return worst
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A component ``sum_i u_i sign(beta_i) columns_i``, the target it follows and on which side."""
+@dataclass(frozen=True, kw_only=True)
+class _Component:
+    """A component ``sum_i u_i sign(beta_i) columns_i``, and the target and sign of its correlation."""
 
     cosine: float
     share: float
@@ -189,7 +207,7 @@ class _Score:
     sizes: Array
 
     def triangle(self, rows: NDArray[np.intp]) -> Array:
-        """R factor of the rows, a column of ones first: what is below its row is centred."""
+        """R factor of the rows, a column of ones first: its rows below the first are centred."""
         root = np.sqrt(self.weight / self.weight.sum())
         factors = []
         for start in range(0, len(rows), _BLOCK):
@@ -198,8 +216,8 @@ class _Score:
             factors.append(_triangle(root[block, None] * np.hstack(parts)))
         return _triangle(np.vstack(factors))
 
-    def search(self, triangle: Array, least: float) -> tuple[_Found | None, float]:
-        """The best component of at least this share, and what those not searched cannot exceed."""
+    def search(self, triangle: Array, least: float) -> tuple[_Component | None, float]:
+        """The best component of at least this share, and a bound on those not searched."""
         d = self.columns.shape[1]
         inner = triangle[1:, 1:]
         cases = []
@@ -215,9 +233,9 @@ class _Score:
                 case = _Case(A[:, used], side * s[:d] / norm, size[used])
                 u = case.closest()
                 cases.append((case.cosine(u), case, u, used, output, target, side))
-        best: _Found | None = None
+        best: _Component | None = None
         beyond = 0.0
-        # Asking for a share never raises a cosine: what is behind the best so far cannot pass it.
+        # A required share never raises a cosine, so cases behind the best so far cannot pass it.
         for cosine, case, u, used, output, target, side in sorted(cases, key=lambda c: -c[0]):
             if best is not None and cosine <= best.cosine:
                 break
@@ -230,7 +248,9 @@ class _Score:
             if best is None or cosine > best.cosine:
                 full = np.zeros(d)
                 full[used] = u
-                best = _Found(cosine, case.share(u), full, output, target, side)
+                share = case.share(u)
+                where = {"output": output, "target": target}
+                best = _Component(cosine=cosine, share=share, u=full, side=side, **where)
         return best, beyond
 
     def held_out(
@@ -245,17 +265,14 @@ class _Score:
         """Correlation, on the other half, of the component found on one half; and its interval."""
         mean, draws = 0.0, np.zeros(n_boot)
         for triangle, rows in zip(triangles, reversed(halves), strict=True):
-            found = self.search(triangle, least)[0] if len(rows) >= _FEW else None
-            if found is None:
+            best = self.search(triangle, least)[0] if len(rows) >= _FEW else None
+            if best is None:
                 return np.nan, np.nan, np.nan
-            g = self.columns[rows] @ (self.signs[:, found.output] * found.u)
-            sums = _sums(g, found.side * self.targets[rows, found.target], self.weight[rows])
-            mean += float(_correlations(np.ones(len(rows)) @ sums)) / 2.0
-            drawn = [
-                np.bincount(rng.integers(len(rows), size=len(rows)), minlength=len(rows)) @ sums
-                for _ in range(n_boot)
-            ]
-            draws += _correlations(np.array(drawn)) / 2.0
+            g = self.columns[rows] @ (self.signs[:, best.output] * best.u)
+            s = best.side * self.targets[rows, best.target]
+            both = _resampled_correlations(g, s, self.weight[rows], n_boot, rng) / 2.0
+            mean += float(both[0])
+            draws += both[1:]
         low, high = np.quantile(draws, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
         return mean, float(low), float(high)
 
@@ -278,19 +295,19 @@ class _Case:
         return float(np.sum((self.A @ u) ** 2)) / whole if whole > 0.0 else np.inf
 
     def closest(self) -> Array:
-        """Projection of s on the cone, as long as the box allows; 0 if nothing leans towards s."""
+        """Projection of s on the cone, as long as the box allows; 0 if no column correlates with s."""
         try:
             u, _ = scipy.optimize.nnls(self.A, self.s, maxiter=30 * max(10, len(self.size)))
-        except RuntimeError:  # it cycled, by rounding, among columns that are nearly the same
+        except RuntimeError:  # rounding made it cycle among columns that are nearly equal
             u = scipy.optimize.lsq_linear(self.A, self.s, (0.0, np.inf), method="bvls").x
         top = float(np.max(u / self.size))
         return np.asarray(u / top if top > 0.0 else np.zeros_like(u))
 
     def closest_of_share(self, least: float) -> tuple[Array | None, float]:
-        """The largest cosine among components of this share, or None and a bound on that cosine.
+        """The component of largest cosine among those of this share, or None and a bound on it.
 
-        P projects on ``{A u: 0 <= u <= size}``. Along ``P(t s)`` the length grows with t, and no
-        point of the set that is no longer than ``P(t s)`` has a larger product with s.
+        P projects on ``{A u: 0 <= u <= size}``. The length of ``P(t s)`` grows with t, and no shorter
+        point of the set has a larger product with s.
         """
         unit = float(np.linalg.norm(self.A @ self.size))
         size = self.size / unit
@@ -302,10 +319,10 @@ class _Case:
 
         def along(t: float) -> Array:
             box = (np.zeros_like(size), size)
-            found = scipy.optimize.lsq_linear(
+            solution = scipy.optimize.lsq_linear(
                 self.A, t * self.s, box, method="bvls", tol=1e-14, max_iter=20 * len(size)
             )
-            return np.asarray(found.x).clip(0.0, size)
+            return np.asarray(solution.x).clip(0.0, size)
 
         def excess(t: float) -> float:
             return float(np.linalg.norm(self.A @ along(t))) - enough
@@ -313,19 +330,19 @@ class _Case:
         high = 1.0
         while excess(high) < 0.0:
             high *= 4.0
-            if high > 1e8:  # what is left to add has no product with s
+            if high > 1e8:  # the columns left to add have no product with s
                 return nothing
         t = scipy.optimize.brentq(excess, 0.0, high, xtol=1e-14, rtol=1e-13)
         return along(t) * unit, 0.0
 
 
 def _triangle(matrix: Array) -> Array:
-    """R factor."""
+    """R factor of the QR decomposition."""
     return np.asarray(np.linalg.qr(matrix, mode="r"))
 
 
 def _standardize(Z: Array, weight: Array) -> tuple[Array, Array]:
-    """Columns of weighted mean 0 and variance 1, and their deviations; constant ones become 0."""
+    """Columns of weighted mean 0 and variance 1, and standard deviations; constant ones become 0."""
     share = weight / weight.sum()
     centred = Z - share @ Z
     spread = np.sqrt(share @ centred**2)
@@ -335,7 +352,7 @@ def _standardize(Z: Array, weight: Array) -> tuple[Array, Array]:
 
 
 def _targets(protected: Protected) -> tuple[tuple[str, ...], Array]:
-    """What a component may follow: the number, or the indicator of each level seen."""
+    """Targets of the search: the number, or the indicator of each level that occurs."""
     seen = np.unique(protected.codes)
     columns = protected.columns()
     columns = columns - columns.mean(axis=0)
@@ -350,25 +367,26 @@ def _targets(protected: Protected) -> tuple[tuple[str, ...], Array]:
 
 
 def _halves(codes: Codes, rng: np.random.Generator) -> list[NDArray[np.intp]]:
-    """Two halves of the rows, every level or slice cut in half too."""
+    """Two random halves of the rows, balanced over the levels or slices."""
     order = np.lexsort((rng.random(len(codes)), codes))
     return [order[::2], order[1::2]]
 
 
-def _sums(g: Array, s: Array, weight: Array) -> Array:
-    """Columns whose sums over rows give a correlation."""
+def _resampled_correlations(
+    g: Array, s: Array, weight: Array, n_boot: int, rng: np.random.Generator
+) -> Array:
+    """Correlation of two columns in the rows and in resamples, (1 + B,)."""
     share = weight / weight.sum()
     g, s = g - share @ g, s - share @ s
-    return np.stack([share, share * g, share * s, share * g**2, share * s**2, share * g * s], 1)
-
-
-def _correlations(sums: Array) -> Array:
-    total, g, s, gg, ss, gs = sums.T
-    variances = np.maximum(gg - g**2 / total, 0.0) * np.maximum(ss - s**2 / total, 0.0)
-    return _divide(gs - g * s / total, np.sqrt(variances)).clip(-1.0, 1.0)
+    columns = {"g": g, "s": s, "gg": g**2, "ss": s**2, "gs": g * s}
+    everyone = {ALL: np.zeros(len(g), dtype=np.intp)}
+    sums = resample(everyone, columns, share, n_boot, rng).columns
+    total, sum_g, sum_s, gg, ss, gs = (sums[name][0] for name in ("", *columns))
+    variances = np.maximum(gg - sum_g**2 / total, 0.0) * np.maximum(ss - sum_s**2 / total, 0.0)
+    return _divide(gs - sum_g * sum_s / total, np.sqrt(variances)).clip(-1.0, 1.0)
 
 
 def _divide(above: Array, below: Array) -> Array:
-    """Quotients, 0 where there is nothing to divide by."""
+    """Quotients, and 0 where the divisor is not positive."""
     out = np.zeros(np.shape(above))
     return np.divide(above, below, out=out, where=np.asarray(below) > 0.0)

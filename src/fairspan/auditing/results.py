@@ -1,15 +1,17 @@
-"""``audit``: everything that can be said about a model's treatment of groups, and how surely."""
+"""``audit`` and its result: how a model treats groups of people, with intervals."""
 
 from __future__ import annotations
 
 import math
 import numbers
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import accuracy_score, mean_squared_error
 
 from fairspan._html import audit_html
 from fairspan._system import atomic_write, printable_json, track
@@ -17,28 +19,30 @@ from fairspan.auditing.attack import ATTACKERS
 from fairspan.auditing.bound import HeldOutBound
 from fairspan.auditing.cross_fit import KernelCheck
 from fairspan.auditing.findings import SECTIONS, Finding
-from fairspan.auditing.parts import Settings, finish, gather, not_made
+from fairspan.auditing.parts import Settings, finish, gather, unavailable_parts
 from fairspan.auditing.proxy import Proxy
-from fairspan.auditing.reading import Audited, Protected, read_audit
+from fairspan.auditing.reading import Audited, read_audit
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.rows import read_seed
 from fairspan.metrics.inputs import SensitiveKind
 
-__all__ = ["Audit", "audit"]
+__all__ = ["Audit", "audit", "check_settings"]
+
+_PARTS = SECTIONS[1:]
 
 
 @dataclass(frozen=True, repr=False)
 class Audit:
-    """What an audit found; made by :func:`audit`.
+    """Results of an audit; made by :func:`audit`.
 
     Attributes
     ----------
     model : str
-        What was audited.
+        Name of the audited model, or "scores" or "decisions".
     n_rows : int
-        Rows it was audited on, without those of weight zero.
+        Number of audited rows, without those of weight zero.
     level : float
-        Of the intervals.
+        Confidence level of the intervals.
     groups : dict
         Attribute -> group -> its number of rows. Combinations of all attributes, and strata of the
         control features, are attributes here.
@@ -51,12 +55,13 @@ class Audit:
     kernel : KernelCheck or None
         Whether the kernel space predicts as well as other models.
     settings : dict
-        Parameters it was made with, the positive class, and parts that could not be made, with the reason.
+        Parameters of the audit, the positive class ("positive"), and the parts that could not be
+        computed, with the reason ("not_made").
     rows : Audited or None
-        What was audited, as clean arrays; in no file that is written.
+        The audited rows as clean arrays; they are in no file that is written.
     fitted_share : float or None
-        Share of the audited rows that the model was fitted on; None where no such rows can be shown.
-        The numbers then hold for these rows, not for new people.
+        Share of the audited rows that the model was fitted on; None if no such row was recognised.
+        With a share, the numbers hold for these rows, not for new people.
     """
 
     model: str
@@ -74,40 +79,43 @@ class Audit:
     # ------------------------------------------------------------------ numbers
 
     def select(
-        self, section: str | None = None, *, metric: str | None = None,
-        attribute: str | None = None, where: str | None = None, group: str | None = None,
-    ) -> list[Finding]:  # fmt: skip
-        """Findings of one section, metric, attribute, place or group; all that is not given is any."""
+        self,
+        section: str | None = None,
+        *,
+        metric: str | None = None,
+        attribute: str | None = None,
+        where: str | None = None,
+        group: str | None = None,
+    ) -> list[Finding]:
+        """Findings of one section, metric, attribute, set of rows or group; None matches any."""
         if section is not None and section not in SECTIONS:
             raise ValueError(f"section={section!r} is unknown: one of {', '.join(SECTIONS)}")
-        wanted = {
-            "section": section, "metric": metric, "attribute": attribute, "where": where,
-            "group": group,
-        }  # fmt: skip
-        return [
-            one
-            for one in self.findings
-            if all(value is None or getattr(one, key) == value for key, value in wanted.items())
-        ]
+
+        def matches(f: Finding) -> bool:
+            wanted = section, metric, attribute, where, group
+            values = f.section, f.metric, f.attribute, f.where, f.group
+            return all(a is None or a == b for a, b in zip(wanted, values, strict=True))
+
+        return [finding for finding in self.findings if matches(finding)]
 
     def value(self, metric: str, attribute: str = "", where: str = "", group: str = "") -> float:
-        """One number, by name."""
-        found = self.select(metric=metric, attribute=attribute, where=where, group=group)
-        if not found:
-            known = sorted({one.metric for one in self.findings if one.attribute == attribute})
-            place = f" of {attribute!r}" if attribute else ""
-            raise ValueError(f"there is no {metric!r}{place}. Known: {', '.join(known)}")
-        return found[0].value
+        """Value of one finding, by its name."""
+        selected = self.select(metric=metric, attribute=attribute, where=where, group=group)
+        if not selected:
+            known = sorted({f.metric for f in self.findings if f.attribute == attribute})
+            of = f" of {attribute!r}" if attribute else ""
+            raise ValueError(f"there is no {metric!r}{of}. Known: {', '.join(known)}")
+        return selected[0].value
 
     def table(self, section: str | None = None, **wanted: Any) -> Any:
-        """One row per finding: a pandas DataFrame, or a list of dicts where pandas is absent.
+        """One row per finding: a pandas DataFrame, or a list of dicts if pandas is not installed.
 
         Parameters
         ----------
         section, **wanted
             As in :meth:`select`.
         """
-        rows = [asdict(one) for one in self.select(section, **wanted)]
+        rows = [asdict(finding) for finding in self.select(section, **wanted)]
         try:
             import pandas as pd
         except ImportError:
@@ -115,70 +123,62 @@ class Audit:
         return pd.DataFrame(rows, columns=list(Finding.__dataclass_fields__))
 
     def metric_frame(self, metrics: Any = None) -> Any:
-        """The same rows as fairlearn's ``MetricFrame`` (needs fairlearn).
+        """The audited rows as fairlearn's ``MetricFrame`` (needs fairlearn).
 
         Parameters
         ----------
         metrics : callable or dict, optional
-            As MetricFrame takes them; selection rate, true and false positive rate and accuracy if not
-            given (of a regression: mean prediction and mean squared error).
+            As in MetricFrame. Default: selection rate, true and false positive rate and accuracy; for
+            a regression, mean prediction and mean squared error.
         """
-        from fairspan.auditing.markdown import metric_frame
-
         if self.rows is None:
-            msg = "metric_frame needs the rows, which this audit does not hold."
-            raise ValueError(msg)
-        return metric_frame(self.rows, metrics)
+            raise ValueError("metric_frame needs the rows, which this audit does not hold.")
+        return _metric_frame(self.rows, metrics)
 
-    # ------------------------------------------------------------------ what people see
+    # ------------------------------------------------------------------ output
 
     def plot(self, ax: Any = None, *, attribute: str | None = None) -> Any:
-        """Every gap and leak with its interval (extra: matplotlib)."""
+        """Plot gaps and attacks with their intervals (needs matplotlib)."""
         from fairspan.auditing.plot import AuditDisplay
 
         return AuditDisplay(self).plot(ax, attribute=attribute)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dicts; None for what is not known."""
+        """Plain numbers, strings, lists and dicts; None for NaN and missing parts."""
         from fairspan import __version__
 
-        out: dict[str, Any] = _plain(
-            {
-                "fairspan": __version__, "model": self.model, "n_rows": self.n_rows,
-                "fitted_share": self.fitted_share,
-                "level": self.level, "settings": self.settings, "groups": self.groups,
-                "findings": [asdict(one) for one in self.findings],
-                "proxies": [asdict(one) for one in self.proxies],
-                "bounds": [asdict(one) for one in self.bounds],
-                "kernel": None if self.kernel is None else asdict(self.kernel),
-                "assumptions": self.assumptions, "warnings": list(self.warnings),
-            }
-        )  # fmt: skip
-        return out
+        names = "model", "n_rows", "fitted_share", "level", "settings", "groups"
+        out: dict[str, Any] = {"fairspan": __version__, **{n: getattr(self, n) for n in names}}
+        out["findings"] = [asdict(finding) for finding in self.findings]
+        out["proxies"] = [asdict(proxy) for proxy in self.proxies]
+        out["bounds"] = [asdict(bound) for bound in self.bounds]
+        out["kernel"] = None if self.kernel is None else asdict(self.kernel)
+        out |= {"assumptions": self.assumptions, "warnings": list(self.warnings)}
+        return {name: _json_ready(value) for name, value in out.items()}
 
     def to_json(self, path: Any = None, *, indent: int = 2) -> str:
-        """JSON of everything; written to ``path`` too if given."""
+        """JSON of :meth:`to_dict`; written to ``path`` too if given."""
         import json
 
         text = json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
-        return _written(printable_json(text) + "\n", path)
+        return _write(printable_json(text) + "\n", path)
 
     def to_markdown(self, path: Any = None) -> str:
         """A section for a model card; written to ``path`` too if given."""
         from fairspan.auditing.markdown import markdown
 
-        return _written(markdown(self), path)
+        return _write(markdown(self), path)
 
     @property
     def assumptions(self) -> str:
-        """What the intervals and bounds rest on, in words."""
+        """Assumptions of the intervals and bounds, in words."""
         from fairspan.auditing.markdown import ASSUMPTIONS
 
         return ASSUMPTIONS
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must not miss."""
+        """The most important findings, one sentence each."""
         from fairspan.auditing.markdown import warnings_of
 
         return warnings_of(self)
@@ -192,23 +192,66 @@ class Audit:
         return audit_html(self, self.warnings)
 
 
-def _written(text: str, path: Any) -> str:
+def _metric_frame(data: Audited, metrics: Any) -> Any:
+    """Decisions (1 for the single positive class) or predictions, by all attributes at once."""
+    try:
+        fairlearn = import_module("fairlearn.metrics")
+    except ImportError as error:
+        msg = 'metric_frame needs fairlearn: pip install "fairlearn>=0.12".'
+        raise ImportError(msg) from error
+    if data.target is None:
+        raise ValueError("metric_frame needs y; the audit was made without.")
+    y: Any = data.target.values
+    if data.classes is None:
+        if data.scores is None or data.scores.shape[1] != 1 or y is None:
+            raise ValueError("metric_frame needs one prediction per row.")
+        predicted: Any = data.scores[:, 0]
+        default = {"mean_prediction": _mean_prediction, "mean_squared_error": mean_squared_error}
+    elif data.decided is None:
+        raise ValueError("metric_frame needs decisions; the audit was given scores alone.")
+    elif len(data.positive) == 1:
+        (k,) = data.positive
+        y, predicted = (data.target.codes == k).astype(int), (data.decided == k).astype(int)
+        names = "selection_rate", "true_positive_rate", "false_positive_rate"
+        default = {name: getattr(fairlearn, name) for name in names}
+        default["accuracy"] = accuracy_score
+    else:
+        y, predicted = data.classes[data.target.codes], data.classes[data.decided]
+        default = {"accuracy": accuracy_score}
+    metrics = default if metrics is None else metrics
+    weights: Any = {"sample_weight": data.weight}
+    strata = data.strata
+    return fairlearn.MetricFrame(
+        metrics=metrics,
+        y_true=y,
+        y_pred=predicted,
+        sensitive_features={a.name: np.array(a.labels, object)[a.codes] for a in data.attributes},
+        control_features=strata and {strata.name: np.array(strata.labels)[strata.codes]},
+        sample_params=dict.fromkeys(metrics, weights) if isinstance(metrics, dict) else weights,
+    )
+
+
+def _mean_prediction(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+    del y_true
+    return float(np.average(y_pred, weights=sample_weight))
+
+
+def _write(text: str, path: Any) -> str:
+    """Write the text to ``path`` if one is given, and return it."""
     if path is not None:
         with atomic_write(Path(path)) as part:
             Path(part).write_text(text, encoding="utf-8")
     return text
 
 
-def _plain(value: Any) -> Any:
-    """Ready for JSON, which knows neither NaN nor arrays."""
+def _json_ready(value: Any) -> Any:
+    """Replace arrays by lists, and numbers that are not finite by None: JSON has neither."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _json_ready(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(value.item())
+        return [_json_ready(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -242,53 +285,53 @@ def audit(
     """Audit a model, or plain scores and decisions, on rows it was not fitted on.
 
     Rows that a fairspan model was fitted on are recognised, also inside a pipeline: the audit then
-    warns, and says so before its numbers (``fitted_share``).
+    warns, and its report begins with this warning (``fitted_share``).
 
     Parameters
     ----------
     model_or_scores : fitted model, or array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Anything with ``predict`` (or ``transform``) as in scikit-learn, pipelines too; or the scores
-        themselves. An array of labels is taken as decisions.
+        A model with ``predict`` (or ``transform``) as in scikit-learn, or a pipeline; or the scores
+        themselves. An array of labels is read as decisions.
     X : array-like or frame of shape (n_samples, n_features), optional
-        Rows to audit on. Needed for a model; beside plain scores it is what attackers compare with.
+        Rows to audit on. Required for a model; with plain scores it is a reference for attackers.
     y : array-like of shape (n_samples,), optional
-        True labels or numbers. Without it, nothing that conditions on y is reported.
+        True labels or numbers. Without y, no number that conditions on y is reported.
     sensitive_features : array-like, frame, mapping, or column names of X
         Protected attributes: categories or numbers, one or several.
     control_features : array-like, frame, mapping, or column names of X, optional
-        Strata within which everything about scores and decisions is repeated.
+        Strata within which all findings about scores and decisions are repeated.
     sample_weight : array-like of shape (n_samples,), optional
         Weights; weight k is k copies of the row. Tests draw rows by them.
     decisions : array-like of shape (n_samples,), optional
-        Decisions that go with plain scores, or instead of the model's own.
+        Decisions made from plain scores, or to be used instead of those of the model.
     representation : array-like of shape (n_samples, d), optional
-        What to attack and to certify; the model's own by default, where it shows one.
+        Representation to attack and to certify. Default: that of the model, if it has one.
     pos_label : label, optional
-        The favourable class. If not given: the ``pos_label`` of the model, if it has one; otherwise the
-        larger of two labels; of more, each in turn.
+        The favourable class. Default: the ``pos_label`` of the model, if it has one; otherwise the
+        larger of two labels, or each of more than two labels in turn.
     sensitive_kind : str, sequence or mapping, default="auto"
         "auto", "categorical" or "continuous", for all attributes or one for each.
     intersectional : bool, default=True
-        Report combinations of all attributes beside each alone.
+        Report combinations of all attributes in addition to each attribute alone.
     n_bins : int, default=10
         Slices of a continuous attribute, and of a numeric y.
     parts : sequence of str, optional
-        Which of "scores", "decisions", "tests", "attacks", "proxies", "certificate", "kernel" to make;
-        all that can be made if not given.
+        Parts to compute: some of "scores", "decisions", "tests", "attacks", "proxies", "certificate",
+        "kernel". Default: all that can be computed.
     attackers : sequence of str, default=("linear", "kernel", "boosted")
         Models that try to recover an attribute.
     level : float, default=0.95
-        Of all intervals and bounds.
+        Confidence level of all intervals and bounds.
     n_boot, n_permutations : int, default=500, 499
         Resamples of the rows, and permutations of a test on few rows.
     min_rows : int, default=30
         Groups with fewer (effective) rows are marked as small and left out of gaps.
     max_attack_rows : int, default=10_000
-        Attackers learn on a sample of at most so many rows.
+        Largest number of rows that attackers use; more rows are sampled.
     n_folds : int, default=5
-        Folds of everything cross-fitted.
+        Number of folds of all cross-fitted predictions.
     random_state : int, RandomState or None, default=0
-        Seed of resamples, permutations and attackers. None draws another one each time.
+        Seed of resamples, permutations and attackers. None: a different seed in each call.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -304,11 +347,10 @@ def audit(
     >>> s = rng.integers(0, 2, 400)
     >>> score = rng.normal(size=400) + 0.5 * s
     >>> y = (score + rng.normal(size=400) > 0).astype(int)
-    >>> found = audit(
-    ...     score, y=y, decisions=(score > 0).astype(int), sensitive_features={"sex": s},
-    ...     parts=["scores", "decisions"], random_state=0,
-    ... )  # fmt: skip
-    >>> gap = found.select(metric="demographic_parity_difference")[0]
+    >>> decisions = (score > 0).astype(int)
+    >>> parts = ["scores", "decisions"]
+    >>> result = audit(score, y=y, decisions=decisions, sensitive_features={"sex": s}, parts=parts)
+    >>> gap = result.select(metric="demographic_parity_difference")[0]
     >>> bool(gap.low <= gap.value <= gap.high)
     True
     """
@@ -317,32 +359,42 @@ def audit(
     )
     with each_warning_once():  # the model reads the same rows several times
         data = read_audit(
-            model_or_scores, X, y, sensitive_features=sensitive_features,
-            control_features=control_features, sample_weight=sample_weight, decisions=decisions,
-            representation=representation, pos_label=pos_label, sensitive_kind=sensitive_kind,
-            n_bins=n_bins, intersectional=intersectional,
-            with_features=any(part in settings.parts for part in ("attacks", "kernel")),
-        )  # fmt: skip
-    missing = {part: why for part, why in not_made(data).items() if part in settings.parts}
-    if len(missing) == len(settings.parts):
-        part, why = next(iter(missing.items()))
-        raise ValueError(f"Nothing of {', '.join(missing)} can be made; {part!r} because {why}.")
+            model_or_scores,
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            control_features=control_features,
+            sample_weight=sample_weight,
+            decisions=decisions,
+            representation=representation,
+            pos_label=pos_label,
+            sensitive_kind=sensitive_kind,
+            n_bins=n_bins,
+            intersectional=intersectional,
+            with_features=bool({"attacks", "kernel"} & set(settings.parts)),
+        )
+    unavailable = {k: why for k, why in unavailable_parts(data).items() if k in settings.parts}
+    if len(unavailable) == len(settings.parts):
+        part, why = next(iter(unavailable.items()))
+        names = ", ".join(unavailable)
+        raise ValueError(f"None of the requested parts ({names}) can be computed. {part!r} {why}.")
     seed = read_seed(random_state).randint(2**31 - 1)
     evidence, steps = gather(data, settings, np.random.default_rng(seed))
     for _, work in track(steps, len(steps), "audit", verbose=verbose):
         work()
-    findings = finish(evidence)
-    order = {name: i for i, name in enumerate(SECTIONS)}
-    findings.sort(key=lambda one: order[one.section])
-    groups = {
-        one.name: _sizes(one)
-        for one in (*data.groupings, *([_named_apart(data.strata)] if data.strata else []))
-    }
     out = Audit(
-        data.name, data.n, level, groups, tuple(findings), tuple(evidence.proxies),
-        tuple(evidence.bounds), evidence.kernel, _shown(settings, data, missing), data,
-        data.fitted_share,
-    )  # fmt: skip
+        model=data.name,
+        n_rows=data.n,
+        level=level,
+        groups=_group_sizes(data),
+        findings=tuple(sorted(finish(evidence), key=lambda f: SECTIONS.index(f.section))),
+        proxies=tuple(evidence.proxies),
+        bounds=tuple(evidence.bounds),
+        kernel=evidence.kernel,
+        settings=_settings_dict(settings, data, unavailable),
+        rows=data,
+        fitted_share=data.fitted_share,
+    )
     if data.fitted_share is not None:
         warn_user(out.warnings[0], DataWarning)
     if evidence.kernel is not None and evidence.kernel.misspecified:
@@ -350,52 +402,64 @@ def audit(
     return out
 
 
-def _named_apart(strata: Protected) -> Protected:
-    """A control feature may be a protected attribute, too."""
-    return replace(strata, name=f"strata of {strata.name}")
+def _group_sizes(data: Audited) -> dict[str, dict[str, int]]:
+    """Number of rows of each group of each attribute, and of each stratum."""
+    attributes = {attribute.name: attribute for attribute in data.groupings}
+    if data.strata is not None:  # a control feature may be a protected attribute, too
+        attributes[f"strata of {data.strata.name}"] = data.strata
+    out = {}
+    for name, attribute in attributes.items():
+        counts = np.bincount(attribute.codes, minlength=len(attribute.labels))
+        out[name] = dict(zip(attribute.labels, counts.tolist(), strict=True))
+    return out
 
 
-def _sizes(one: Any) -> dict[str, int]:
-    counts = np.bincount(one.codes, minlength=len(one.labels))
-    return dict(zip(one.labels, counts.tolist(), strict=True))
-
-
-def _shown(settings: Settings, data: Audited, missing: dict[str, str]) -> dict[str, Any]:
+def _settings_dict(
+    settings: Settings, data: Audited, unavailable: dict[str, str]
+) -> dict[str, Any]:
     out = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(settings).items()}
     classes = data.classes
     out["positive"] = [] if classes is None else [str(classes[k]) for k in data.positive]
-    return out | {"not_made": missing}
-
-
-_PARTS = SECTIONS[1:]
+    return out | {"not_made": unavailable}
 
 
 def check_settings(
-    level: Any, n_boot: Any, n_permutations: Any, min_rows: Any, max_attack_rows: Any,
-    n_folds: Any, attackers: Sequence[str], parts: Sequence[str] | None,
-) -> Settings:  # fmt: skip
+    level: Any,
+    n_boot: Any,
+    n_permutations: Any,
+    min_rows: Any,
+    max_attack_rows: Any,
+    n_folds: Any,
+    attackers: Sequence[str],
+    parts: Sequence[str] | None,
+) -> Settings:
+    """Validate audit options; invalid values raise ValueError before any computation."""
     if not isinstance(level, int | float | np.floating) or not 0.0 < level < 1.0:
         raise ValueError(f"level={level!r} is not allowed; give a number between 0 and 1, as 0.95.")
     whole: dict[str, tuple[Any, int]] = {
-        "n_boot": (n_boot, 20), "n_permutations": (n_permutations, 19), "min_rows": (min_rows, 1),
-        "max_attack_rows": (max_attack_rows, 100), "n_folds": (n_folds, 2),
-    }  # fmt: skip
+        "n_boot": (n_boot, 20),
+        "n_permutations": (n_permutations, 19),
+        "min_rows": (min_rows, 1),
+        "max_attack_rows": (max_attack_rows, 100),
+        "n_folds": (n_folds, 2),
+    }
     for name, (number, least) in whole.items():
         if type(number) is bool or not isinstance(number, numbers.Integral) or number < least:
-            raise ValueError(
-                f"{name}={number!r} is not allowed; give a whole number from {least} up."
-            )
-    for name, asked, known in (("parts", parts, _PARTS), ("attackers", attackers, ATTACKERS)):
-        if isinstance(asked, str):
-            raise ValueError(f"{name}={asked!r} is one text; give a list, as [{asked!r}].")
-        if asked is not None and not isinstance(asked, Iterable):
-            raise ValueError(f"{name}={asked!r} is not allowed; give some of {', '.join(known)}.")
-        unknown = [one for one in asked or () if one not in known]
+            msg = f"{name}={number!r} is not allowed; give a whole number from {least} up."
+            raise ValueError(msg)
+    for name, given, known in (("parts", parts, _PARTS), ("attackers", attackers, ATTACKERS)):
+        if isinstance(given, str):
+            raise ValueError(f"{name}={given!r} is one text; give a list, as [{given!r}].")
+        if given is not None and not isinstance(given, Iterable):
+            raise ValueError(f"{name}={given!r} is not allowed; give some of {', '.join(known)}.")
+        unknown = [entry for entry in given or () if entry not in known]
         if unknown:
             raise ValueError(f"{name} has {unknown[0]!r}; known are {', '.join(known)}.")
     if parts is not None and not list(parts):
         raise ValueError(f"parts is empty; give some of {', '.join(_PARTS)}, or leave it out.")
     return Settings(
-        float(level), int(n_boot), int(n_permutations), int(min_rows), int(max_attack_rows), int(n_folds),
-        tuple(attackers), tuple(_PARTS if parts is None else parts),
-    )  # fmt: skip
+        level=float(level),
+        attackers=tuple(attackers),
+        parts=tuple(_PARTS if parts is None else parts),
+        **{name: int(number) for name, (number, _) in whole.items()},
+    )

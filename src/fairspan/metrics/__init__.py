@@ -2,29 +2,29 @@
 
 On real-valued scores f (METHOD 10): correlations with the protected attribute S, which is how the
 paper measures fairness, the correlation ratio, and the Kolmogorov distance between groups. On
-decisions: fairlearn's gaps, which are another thing and may stay open at correlation 0.
-Misclassification and RMSE are scikit-learn's own.
+decisions: fairlearn's gaps, which are different quantities and may be large at correlation 0.
+For misclassification and RMSE use scikit-learn.
 
 Common to all: ``sensitive_features`` may hold several attributes of any type (list, array, mapping,
 pandas or polars); the result is the worst over them, and :func:`by_attribute` gives each. Scores
-may have several columns, one per class; the worst counts. A constant score tells nothing about S,
-so its correlations and distances are 0; a constant S is an error. Weight k is k copies of a row.
+may have several columns, one per class; the result is the worst over them. The correlations and
+distances of a constant score are 0; a constant S is an error. Weight k is k copies of a row.
 pandas objects are matched by their index: rows are put into the order of the scores or decisions.
 """
 
-from fairspan.metrics.scorers import (
-    by_attribute,
-    correlation_noise,
-    correlation_ratio,
+from fairspan.metrics.decisions import (
     demographic_parity_difference,
     demographic_parity_ratio,
-    equal_opportunity_correlation,
     equal_opportunity_difference,
-    equalized_odds_correlation,
     equalized_odds_difference,
-    fairness_scorer,
-    ks_distance,
     selection_rates,
+)
+from fairspan.metrics.scorers import by_attribute, correlation_noise, fairness_scorer
+from fairspan.metrics.scores import (
+    correlation_ratio,
+    equal_opportunity_correlation,
+    equalized_odds_correlation,
+    ks_distance,
     statistical_parity_correlation,
 )
 

@@ -1,8 +1,8 @@
 """Gaps between groups in decisions, with the names and definitions of fairlearn.
 
-Two things differ from fairlearn. Several attributes are taken one by one and the worst counts;
-``intersectional=True`` crosses them, as fairlearn always does. And what fairlearn fills with zero
-(a rate in a group without such rows) is an error here.
+Two things differ from fairlearn. With several attributes the result is the worst over them;
+``intersectional=True`` crosses them, as fairlearn always does. A rate in a group without such rows,
+which fairlearn fills with zero, is an error here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from fairspan.metrics.groups import DECIDED, TARGET, group_sums
 from fairspan.metrics.inputs import (
     SensitiveKind,
     check_decisions,
@@ -26,7 +27,7 @@ Rates: TypeAlias = list[tuple[str, dict[str, float]]]
 
 
 def _rates(
-    given: Sequence[Cell],
+    cells: Sequence[Cell],
     y_true: Any,
     y_pred: Any,
     sensitive_features: Any,
@@ -36,34 +37,33 @@ def _rates(
     n_bins: int,
     intersectional: bool,
 ) -> Rates:
-    """P(y_pred = pos_label | group, cell) by group, for every attribute and cell ``given``."""
+    """P(y_pred = pos_label | group, cell) by group, for every attribute and every one of ``cells``."""
     rows, (actual, decided) = read(
-        sensitive_features,
-        sensitive_kind,
-        sample_weight,
-        y_true=y_true,
-        y_pred=y_pred,
+        sensitive_features, sensitive_kind, sample_weight, y_true=y_true, y_pred=y_pred
     )
     check_decisions(decided, actual, "y_pred", "y_true")
     pos_label = choose_positive(pos_label, actual, decided)
     positive, selected = is_positive(actual, pos_label), is_positive(decided, pos_label)
     if not (positive.any() or selected.any()):
         raise unknown_pos_label(pos_label, actual)
-    cells = {
-        "all": (np.ones_like(positive), ""),
-        "positive": (positive, f"y_true = {pos_label!r}"),
-        "negative": (~positive, f"y_true other than {pos_label!r}"),
+    conditions = {
+        "positive": f"y_true = {pos_label!r}",
+        "negative": f"y_true other than {pos_label!r}",
     }
+    outcomes = {TARGET: positive.astype(np.intp), DECIDED: selected.astype(np.intp)}
     out: Rates = []
     for name, codes, labels in rows.groups(n_bins, intersectional):
-        for cell, condition in map(cells.__getitem__, given):
-            mass = np.bincount(codes[cell], rows.weight[cell], minlength=len(labels))
+        sums = group_sums({name: codes, **outcomes}, {}, rows.weight)
+        for cell in cells:
+            wanted = sums.factors[TARGET] == int(cell == "positive")
+            inside = sums if cell == "all" else sums.where(wanted)
+            mass = inside.by(name, len(labels))[:, 0]
             if not mass.all():
                 empty = labels[int(np.argmin(mass))]
-                raise ValueError(f"no rows with {condition} and {name} = {empty!r}")
-            hit = cell & selected
-            share = np.bincount(codes[hit], rows.weight[hit], minlength=len(labels)) / mass
-            out.append((name, dict(zip(labels, np.minimum(share, 1.0).tolist(), strict=True))))
+                raise ValueError(f"no rows with {conditions[cell]} and {name} = {empty!r}")
+            chosen = inside.where(inside.factors[DECIDED] == 1).by(name, len(labels))[:, 0]
+            rates = np.minimum(chosen / mass, 1.0)
+            out.append((name, dict(zip(labels, rates.tolist(), strict=True))))
     return out
 
 
@@ -87,14 +87,15 @@ def selection_rates(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels. Only used to tell a class that is never chosen from a wrong ``pos_label``.
+        True labels. Only used to distinguish a class that is never predicted from a wrong
+        ``pos_label``.
     y_pred : array-like of shape (n_samples,)
         Decisions.
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_attributes)
         Protected attributes: list, array, mapping, or pandas / polars Series or DataFrame.
     pos_label : label, default=None
         The favourable decision; with more than two classes, all others are one class. None: 1, if
-        that is the larger of the labels; for other labels name it.
+        that is the larger of the labels; other labels must be named.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights; weight k is k copies of the row.
     sensitive_kind : str, sequence or mapping, default="auto"
@@ -102,7 +103,7 @@ def selection_rates(
     n_bins : int, default=10
         Number of quantile slices a continuous attribute is cut into.
     intersectional : bool, default=False
-        Cross all attributes into one (what fairlearn always does) instead of taking each alone.
+        Cross all attributes into one (what fairlearn always does) instead of using each alone.
 
     Returns
     -------

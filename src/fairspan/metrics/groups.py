@@ -1,13 +1,13 @@
-"""Sums over groups of rows, in the data and in bootstrap resamples of them.
+"""Weighted sums by group, in the data and in bootstrap resamples.
 
-Every correlation, rate and gap of an audit is a function of weighted sums over the cells that all
-attributes, classes, decisions and strata make together. So rows are met once per column summed, whatever
-is computed from the sums later.
+This is the engine of metrics and audits. Every correlation, rate and gap is a function of weighted
+sums over the joint cells of some factors: protected attributes, classes, decisions, strata. Each column
+is summed once per cell; all statistics are then computed from the sums of the cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,24 +17,39 @@ from numpy.typing import NDArray
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
 
-__all__ = ["ALL", "BIN", "DECIDED", "STRATA", "TARGET", "Sums", "count_cells", "resample"]
+__all__ = [
+    "ALL",
+    "BIN",
+    "DECIDED",
+    "STRATA",
+    "TARGET",
+    "GroupSums",
+    "bootstrap_counts",
+    "combinations",
+    "count_cells",
+    "group_sums",
+    "membership",
+    "resample",
+]
 
-# Factors beside the attributes, whose names are the users': no name begins like these.
+# Names of factors other than the protected attributes: the class of y, the decision, the stratum of
+# the control features, the bin of the probability, and one level for all rows. Users name the
+# attributes; the leading null character keeps these names apart from theirs.
 TARGET, DECIDED, STRATA, BIN, ALL = "\0y", "\0decided", "\0strata", "\0bin", "\0all"
-# Counts held at once: 64 MiB.
+# Bootstrap counts held at once: 64 MiB.
 _BATCH_NUMBERS = 8 * 2**20
 
 
-@dataclass(frozen=True)
-class Sums:
-    """Weighted sums over the joint cells: of the data in column 0, of resamples after it.
+@dataclass(frozen=True, kw_only=True)
+class GroupSums:
+    """Weighted sums over joint cells: of the data in column 0, of the resamples in columns 1 to B.
 
     Attributes
     ----------
-    factors : what a cell is: factor name -> its code in every cell, (K,).
+    factors : factor name -> level of each of the K cells.
     rows : (K,) number of rows.
     squares : (K,) sum of squared weights.
-    columns : column name -> (K, 1 + B) weighted sums; "" are the weights themselves.
+    columns : column name -> (K, 1 + B) weighted sums; the column "" holds the sums of the weights.
     """
 
     factors: dict[str, Codes]
@@ -42,94 +57,140 @@ class Sums:
     squares: Array
     columns: dict[str, Array]
 
-    def over(self, *names: str) -> Sums:
-        """The same sums over the cells of fewer factors."""
-        kept = [name for name in names if name in self.factors]
-        seen, cell = combinations([self.factors[name] for name in kept])
-        return Sums(
-            {name: seen[:, j] for j, name in enumerate(kept)},
-            np.bincount(cell, self.rows, minlength=len(seen)).astype(np.intp),
-            np.bincount(cell, self.squares, minlength=len(seen)).astype(np.float64),
-            {name: _gather(cell, len(seen), values) for name, values in self.columns.items()},
+    def over(self, *names: str) -> GroupSums:
+        """Sum over all factors but those named; names that are no factor are ignored."""
+        names = tuple(name for name in names if name in self.factors)
+        levels, cell = combinations([self.factors[name] for name in names])
+        onto = membership(cell, len(levels))
+        return GroupSums(
+            factors={name: levels[:, j] for j, name in enumerate(names)},
+            rows=np.asarray(onto @ self.rows, dtype=np.intp),
+            squares=onto @ self.squares,
+            columns={name: onto @ values for name, values in self.columns.items()},
         )
 
-    def where(self, mask: NDArray[np.bool_]) -> Sums:
-        """The sums of some cells."""
-        return Sums(
-            {name: codes[mask] for name, codes in self.factors.items()},
-            self.rows[mask], self.squares[mask],
-            {name: values[mask] for name, values in self.columns.items()},
-        )  # fmt: skip
+    def where(self, mask: NDArray[np.bool_]) -> GroupSums:
+        """Keep the cells of a mask."""
+        return GroupSums(
+            factors={name: codes[mask] for name, codes in self.factors.items()},
+            rows=self.rows[mask],
+            squares=self.squares[mask],
+            columns={name: values[mask] for name, values in self.columns.items()},
+        )
 
     def by(self, name: str, n_levels: int, column: str = "") -> Array:
-        """A column's sums over the levels of a factor, (n_levels, 1 + B)."""
-        return _gather(self.factors[name], n_levels, self.columns[column])
+        """Sums of a column for each level of a factor, (n_levels, 1 + B)."""
+        return np.asarray(membership(self.factors[name], n_levels) @ self.columns[column])
 
     def count(self, name: str, n_levels: int) -> Codes:
-        """Rows per level."""
+        """Number of rows of each level."""
         return np.bincount(self.factors[name], self.rows, minlength=n_levels).astype(np.intp)
 
     def effective(self, name: str, n_levels: int) -> Array:
-        """Kish's effective number of rows per level."""
+        """Kish's effective number of rows of each level, ``(sum w)^2 / sum w^2``."""
         codes = self.factors[name]
         mass = np.bincount(codes, self.columns[""][:, 0], minlength=n_levels)
         squares = np.bincount(codes, self.squares, minlength=n_levels)
         return np.divide(mass**2, squares, out=np.zeros(n_levels), where=squares > 0.0)
 
 
-def _gather(codes: Codes, n_levels: int, values: Array) -> Array:
-    place = (codes, np.arange(len(codes)))
-    onehot = scipy.sparse.csr_array((np.ones(len(codes)), place), shape=(n_levels, len(codes)))
-    return np.asarray(onehot @ values)
+def membership(codes: Codes, n_levels: int, weight: Array | None = None) -> scipy.sparse.csr_array:
+    """Sparse indicators of the levels, (n_levels, n): its product with a column sums it by level."""
+    weight = np.ones(len(codes)) if weight is None else weight
+    where = (codes, np.arange(len(codes)))
+    return scipy.sparse.csr_array((weight, where), shape=(n_levels, len(codes)))
 
 
 def count_cells(factors: Mapping[str, Codes]) -> int:
-    """Combinations of all factors that occur."""
+    """Number of combinations of all factors that occur."""
     return len(combinations(list(factors.values()))[0])
 
 
 def combinations(factors: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """Combinations that occur, (K, factors), and the one of each row; by one integer each if it fits."""
+    """Sorted combinations of levels that occur, (K, factors), and the combination of each row."""
     sizes = tuple(int(codes.max(initial=0)) + 1 for codes in factors)
-    if np.prod(np.array(sizes, dtype=float)) >= 2.0**62:
-        seen, cell = np.unique(np.stack(factors, axis=1), axis=0, return_inverse=True)
-        return seen.astype(np.intp), cell.ravel()
-    keys, cell = np.unique(np.ravel_multi_index(tuple(factors), sizes), return_inverse=True)
-    return np.stack(np.unravel_index(keys, sizes), axis=1).astype(np.intp), cell.ravel()
+    n_possible = np.prod(np.array(sizes, dtype=float))
+    if n_possible >= 2.0**62:  # too many for one integer each
+        levels, cell = np.unique(np.stack(factors, axis=1), axis=0, return_inverse=True)
+        return levels.astype(np.intp), cell.ravel()
+    keys = np.ravel_multi_index(tuple(factors), sizes)
+    if n_possible <= len(keys):  # counting is faster than sorting
+        occurs = np.bincount(keys, minlength=int(n_possible)) > 0
+        seen, cell = np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[keys]
+    else:
+        seen, cell = np.unique(keys, return_inverse=True)
+    return np.stack(np.unravel_index(seen, sizes), axis=1).astype(np.intp), cell.ravel()
 
 
-def resample(
-    factors: Mapping[str, Codes], columns: Mapping[str, Array], weight: Array, n_boot: int,
-    rng: np.random.Generator,
-) -> Sums:  # fmt: skip
-    """Sums of every column over joint cells, in the rows and in ``n_boot`` draws of n of them.
+def bootstrap_counts(
+    n: int, n_boot: int, rng: np.random.Generator, strata: Codes | None = None
+) -> Array:
+    """How often each of n rows is drawn in each of the resamples, (n, n_boot).
+
+    Every resample has n rows, drawn with replacement; with ``strata``, within each stratum.
+    """
+    counts = np.empty((n, n_boot))
+    if strata is None:
+        for b in range(n_boot):
+            counts[:, b] = np.bincount(rng.integers(0, n, n), minlength=n)
+        return counts
+    for stratum in np.unique(strata):
+        rows = np.flatnonzero(strata == stratum)
+        counts[rows] = bootstrap_counts(len(rows), n_boot, rng)
+    return counts
+
+
+def group_sums(
+    factors: Mapping[str, Codes],
+    columns: Mapping[str, Array],
+    weight: Array,
+    counts: Iterable[Array] = (),
+) -> GroupSums:
+    """Sum every column over the joint cells of the factors.
 
     Parameters
     ----------
-    factors : codes of every row, by name.
-    columns : numbers of every row, by name.
+    factors : factor name -> (n,) level of each row.
+    columns : column name -> (n,) numbers.
     weight : (n,)
-    n_boot, rng : number of resamples, and their source.
+    counts : resamples to sum over as well, in batches (n, b) as of :func:`bootstrap_counts`.
+    """
+    levels, cell = combinations(list(factors.values()))
+    n_cells = len(levels)
+    onto = membership(cell, n_cells)
+    weighted = {"": weight, **{name: weight * column for name, column in columns.items()}}
+    sums = {
+        name: [np.bincount(cell, v, minlength=n_cells)[:, None]] for name, v in weighted.items()
+    }
+    for batch in counts:
+        for name, values in weighted.items():
+            scaled = (values[onto.indices], onto.indices, onto.indptr)
+            sums[name].append(scipy.sparse.csr_array(scaled, shape=onto.shape) @ batch)
+    return GroupSums(
+        factors={name: levels[:, j] for j, name in enumerate(factors)},
+        rows=np.bincount(cell, minlength=n_cells),
+        squares=np.bincount(cell, weight**2, minlength=n_cells).astype(np.float64),
+        columns={name: np.concatenate(sums.pop(name), axis=1) for name in weighted},
+    )
+
+
+def resample(
+    factors: Mapping[str, Codes],
+    columns: Mapping[str, Array],
+    weight: Array,
+    n_boot: int,
+    rng: np.random.Generator,
+) -> GroupSums:
+    """Sum every column over the joint cells, in the rows and in bootstrap resamples of them.
+
+    Parameters
+    ----------
+    factors, columns, weight
+        As in :func:`group_sums`.
+    n_boot : number of resamples, each of n rows drawn with replacement.
+    rng : their source; they are drawn one after the other, in batches of 64 MiB.
     """
     n = len(weight)
-    seen, cell = combinations(list(factors.values()))
-    each = {"": weight, **{name: weight * column for name, column in columns.items()}}
-    place, shape = (cell, np.arange(n)), (len(seen), n)
-    onehot = {name: scipy.sparse.csr_array((v, place), shape=shape) for name, v in each.items()}
-    out = {name: np.empty((len(seen), 1 + n_boot)) for name in each}
-    for name, values in each.items():
-        out[name][:, 0] = np.bincount(cell, values, minlength=len(seen))
     batch = max(1, _BATCH_NUMBERS // n)
-    for start in range(0, n_boot, batch):
-        stop = min(start + batch, n_boot)
-        counts = np.stack(
-            [np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(start, stop)], axis=1
-        ).astype(np.float64)
-        for name, scaled in onehot.items():
-            out[name][:, 1 + start : 1 + stop] = scaled @ counts
-    return Sums(
-        {name: seen[:, j] for j, name in enumerate(factors)},
-        np.bincount(cell, minlength=len(seen)).astype(np.intp),
-        np.bincount(cell, weight**2, minlength=len(seen)).astype(np.float64),
-        out,
-    )
+    sizes = (min(batch, n_boot - start) for start in range(0, n_boot, batch))
+    return group_sums(factors, columns, weight, (bootstrap_counts(n, size, rng) for size in sizes))

@@ -1,4 +1,4 @@
-"""How the metrics read their input: scores, labels, weights and protected attributes."""
+"""Read and check the input of metrics: scores, labels, weights and protected attributes."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ SensitiveKind: TypeAlias = str | Sequence[str] | Mapping[str, str]
 
 @dataclass(frozen=True)
 class Rows:
-    """Protected attributes and weights of the rows a metric is taken on."""
+    """Protected attributes and weights of the rows of a metric."""
 
     attributes: dict[str, Attribute]
     kinds: dict[str, Kind]
     weight: Array
 
     def take(self, mask: Mask) -> Rows:
-        """Some of the rows; the kinds stay those of all rows."""
+        """Select rows by a mask; the kinds stay those of all rows."""
         some = {name: attribute.take(mask) for name, attribute in self.attributes.items()}
         return Rows(some, self.kinds, self.weight[mask])
 
     def groups(
         self, n_bins: int, intersectional: bool = False
     ) -> Iterator[tuple[str, Codes, tuple[str, ...]]]:
-        """Per attribute: name, group of each row, group names. Continuous ones are sliced."""
+        """Name, group of each row and group names of each attribute; continuous ones are sliced."""
         check_bins(n_bins)
         parts: list[Coder] = []
         for name, attribute in self.attributes.items():
@@ -53,14 +53,14 @@ class Rows:
 
 
 def check_bins(n_bins: Any) -> None:
-    """Refuse what is no number of slices."""
+    """Raise unless ``n_bins`` is a whole number of at least 2."""
     whole = isinstance(n_bins, numbers.Integral) and not isinstance(n_bins, bool)
     if not whole or n_bins < 2:
         raise ValueError(f"n_bins must be at least 2, a whole number; got {n_bins!r}")
 
 
 def read_labels(data: Any, what: str) -> Labels:
-    """One column of labels or target values, as the user wrote them."""
+    """Read one column of labels or target values; nothing may be missing."""
     try:
         labels = as_array(data)
     except ValueError:
@@ -78,7 +78,7 @@ def read_labels(data: Any, what: str) -> Labels:
 
 
 def read_scores(data: Any, what: str = "scores") -> Array:
-    """Real-valued scores of shape (n, n_outputs)."""
+    """Read real-valued scores, (n, n_outputs)."""
     try:
         scores = np.asarray(unmasked(data))
     except ValueError:
@@ -120,7 +120,7 @@ def _resolve_kinds(
     for name, attribute in attributes.items():
         if wanted[name] == "auto" and attribute.values.dtype.kind == "f":
             wanted[name] = fitted.get(name, "auto")
-    kinds = infer_kinds({n: one for n, one in attributes.items() if wanted[n] == "auto"})
+    kinds = infer_kinds({name: a for name, a in attributes.items() if wanted[name] == "auto"})
     for name, attribute in attributes.items():
         match wanted[name]:
             case "auto":
@@ -159,10 +159,10 @@ def read_rows(
     sizes: dict[str, int],
     fitted: Mapping[str, Kind] = MappingProxyType({}),
 ) -> Rows:
-    """Clean attributes and weights.
+    """Read and check protected attributes and weights.
 
-    ``sizes`` are the numbers of rows of the other arguments, ``fitted`` the kinds that a model has
-    read numbers as: they replace the guess "auto", which may turn out otherwise on fewer rows.
+    ``sizes`` are the numbers of rows of the other arguments. ``fitted`` are the kinds of numeric
+    attributes of a fitted model: they replace the guess "auto", which may differ on fewer rows.
     """
     n = next(iter(sizes.values()))
     weight = _read_weight(sample_weight, n)
@@ -171,8 +171,8 @@ def read_rows(
     if hasattr(sensitive_features, "__len__") and not isinstance(sensitive_features, Mapping):
         sizes = {**sizes, "sensitive_features": len(sensitive_features)}
     if len(set(sizes.values())) > 1:
-        found = ", ".join(f"{what} has {size}" for what, size in sizes.items())
-        raise ValueError(f"numbers of rows differ: {found}")
+        shown = ", ".join(f"{what} has {size}" for what, size in sizes.items())
+        raise ValueError(f"numbers of rows differ: {shown}")
     attributes = read_attributes(sensitive_features, n, "sensitive_features", "sensitive_feature")
     for name, attribute in attributes.items():
         if attribute.missing.any():
@@ -186,32 +186,29 @@ def read_rows(
 def read(
     sensitive_features: Any, sensitive_kind: SensitiveKind, sample_weight: Any, **columns: Any
 ) -> tuple[Rows, list[Labels]]:
-    """Clean rows of one length, without those of weight zero (METHOD 0).
+    """Read rows of one length and drop those of weight zero (METHOD 0).
 
-    ``columns`` are ``scores`` or labels by name. The last one is what the model predicted: its rows
-    set the order of all others.
+    ``columns`` are ``scores`` or labels by name. The last one is the prediction of the model: the
+    other columns are put into the order of its rows.
     """
     predicted = list(columns)[-1]
-    given = align_rows(
-        **{predicted: columns[predicted], **columns}, sensitive_features=sensitive_features,
-        sample_weight=sample_weight,
-    )  # fmt: skip
-    sensitive_features, sample_weight = given["sensitive_features"], given["sample_weight"]
+    others = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    given = align_rows(**{predicted: columns[predicted], **columns, **others})
     arrays = {
         name: read_scores(given[name]) if name == "scores" else read_labels(given[name], name)
         for name in columns
     }
     sizes = {what: len(array) for what, array in arrays.items()}
-    rows = read_rows(sensitive_features, sensitive_kind, sample_weight, sizes)
+    rows = read_rows(given["sensitive_features"], sensitive_kind, given["sample_weight"], sizes)
     keep = rows.weight > 0
     return rows.take(keep), [array[keep] for array in arrays.values()]
 
 
 def check_decisions(decisions: Labels, labels: Labels | None, what: str, true: str) -> None:
-    """Check that decisions are labels, and can be compared with the true labels if there are any.
+    """Check that decisions are labels, and comparable with the true labels if there are any.
 
-    ``what`` and ``true`` name the two arguments in messages. A comparison of different types, or of
-    scores with labels, would find no row selected, and so no gap between groups.
+    ``what`` and ``true`` name the two arguments in messages. Decisions that never equal a label, such
+    as scores or labels of another type, would select no row and so hide every gap between groups.
     """
     if not len(decisions):
         return
@@ -246,9 +243,9 @@ def _listed(labels: Labels) -> str:
 
 
 def choose_positive(pos_label: Any, *columns: Labels) -> Any:
-    """The favourable label: the one given, or 1 if that is the larger label.
+    """Return the favourable label: the one given, or 1 if that is the larger label.
 
-    Of the labels 1 and 2 the models take 2, as scikit-learn does, so 1 must be asked for.
+    Of the labels 1 and 2 the models favour 2, as scikit-learn does, so 1 must be given explicitly.
     """
     if pos_label is not None:
         return pos_label
@@ -262,11 +259,11 @@ def choose_positive(pos_label: Any, *columns: Labels) -> Any:
 
 
 def is_positive(labels: Labels, pos_label: Any) -> Mask:
-    """Rows of the positive class; numpy answers with one False when types do not compare."""
+    """Mask of the positive class; numpy returns a single False for types that do not compare."""
     return np.broadcast_to(np.asarray(labels == pos_label, dtype=bool), labels.shape)
 
 
 def unknown_pos_label(pos_label: Any, labels: Labels, hint: str = "") -> ValueError:
-    """The error for a positive class that does not occur."""
+    """Error for a positive class that does not occur."""
     seen = np.array(list(dict.fromkeys(labels.tolist())), dtype=object)
     return ValueError(f"pos_label={pos_label!r} is not among the labels {_listed(seen)}{hint}")

@@ -1,16 +1,4 @@
-"""Fairness metrics of scores and decisions, and scikit-learn scorers made of them.
-
-On real-valued scores f (METHOD 10): correlations with the protected attribute S, which is how the
-paper measures fairness, the correlation ratio, and the Kolmogorov distance between groups. On
-decisions: fairlearn's gaps, which are another thing and may stay open at correlation 0.
-Misclassification and RMSE are scikit-learn's own.
-
-Common to all: ``sensitive_features`` may hold several attributes of any type (list, array, mapping,
-pandas or polars); the result is the worst over them, and :func:`by_attribute` gives each. Scores
-may have several columns, one per class; the worst counts. A constant score tells nothing about S,
-so its correlations and distances are 0; a constant S is an error. Weight k is k copies of a row.
-pandas objects are matched by their index: rows are put into the order of the scores or decisions.
-"""
+"""Metrics per attribute, the sampling noise of a correlation, and scikit-learn scorers."""
 
 from __future__ import annotations
 
@@ -31,7 +19,6 @@ from fairspan.metrics.decisions import (
     demographic_parity_ratio,
     equal_opportunity_difference,
     equalized_odds_difference,
-    selection_rates,
 )
 from fairspan.metrics.inputs import SensitiveKind, read_rows
 from fairspan.metrics.scores import (
@@ -42,25 +29,11 @@ from fairspan.metrics.scores import (
     statistical_parity_correlation,
 )
 
-__all__ = [
-    "by_attribute",
-    "correlation_noise",
-    "correlation_ratio",
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equal_opportunity_correlation",
-    "equal_opportunity_difference",
-    "equalized_odds_correlation",
-    "equalized_odds_difference",
-    "fairness_scorer",
-    "ks_distance",
-    "selection_rates",
-    "statistical_parity_correlation",
-]
+__all__ = ["by_attribute", "correlation_noise", "fairness_scorer"]
 
 
 class _Entry(NamedTuple):
-    """What a scorer must know about a metric."""
+    """A metric and the properties that a scorer needs."""
 
     metric: Callable[..., float]
     uses_target: bool
@@ -83,12 +56,12 @@ _METRICS = {
     )
 }
 
-# What a score is: the real-valued output a classifier has; a regressor has `predict` alone.
+# Methods that give real-valued scores; a regressor has `predict` alone.
 _SCORE_METHODS = ("decision_function", "predict_proba", "predict")
 
 
 def _look_up(metric: str | Callable[..., float]) -> _Entry:
-    """The entry of a name or of one of our functions; any other callable acts on decisions."""
+    """Entry of a metric of this package; any other callable is a metric of decisions."""
     if callable(metric):
         ours = _METRICS.get(getattr(metric, "__name__", ""))
         return ours if ours and ours.metric is metric else _Entry(metric, True, on_scores=False)
@@ -104,14 +77,14 @@ def by_attribute(
     sensitive_kind: SensitiveKind = "auto",
     **kwargs: Any,
 ) -> dict[str, float]:
-    """A metric for each protected attribute alone, where the metric itself gives the worst.
+    """Compute a metric for each protected attribute alone; the metric itself gives the worst.
 
     Parameters
     ----------
     metric : str or callable
         Name of a metric of this module, or a callable ``metric(*args, sensitive_features=s)``.
     *args
-        What the metric takes by position: ``scores``, or ``y_true`` and ``scores`` or ``y_pred``.
+        Positional arguments of the metric: ``scores``, or ``y_true`` and ``scores`` or ``y_pred``.
     sensitive_features, sensitive_kind
         As in :func:`statistical_parity_correlation`.
     **kwargs
@@ -154,9 +127,9 @@ def by_attribute(
             given["sensitive_features"], sensitive_kind, kwargs.get("sample_weight"), sizes
         )
         for name, attribute in rows.attributes.items():
-            one = {name: attribute.values} if is_ours else attribute.as_given()
+            column = {name: attribute.values} if is_ours else attribute.as_given()
             options = {"sensitive_kind": rows.kinds[name], **kwargs} if is_ours else kwargs
-            out[name] = function(*columns.values(), sensitive_features=one, **options)
+            out[name] = function(*columns.values(), sensitive_features=column, **options)
     return out
 
 
@@ -171,7 +144,7 @@ def correlation_noise(n_test: float, n_train: float) -> float:
     Returns
     -------
     float
-        Print it beside a correlation.
+        Standard of comparison to print next to a correlation.
     """
     sizes: tuple[Any, Any] = n_test, n_train
     if not all(isinstance(n, int | float | np.number) and n > 0 for n in sizes):
@@ -181,16 +154,14 @@ def correlation_noise(n_test: float, n_train: float) -> float:
 
 @dataclass(frozen=True)
 class _ScorerMetric:
-    """A metric under the signature that scikit-learn's scorers call; a class, to pickle."""
+    """Adapter of a metric to the signature of scikit-learn's scorers; a class, so that it pickles."""
 
     metric: Callable[..., float]
     uses_target: bool
 
     def __call__(self, y_true: Any, predicted: Any, **kwargs: Any) -> float:
-        """The metric, after a check that y_true and S are in the order of the predictions."""
-        rows = {
-            key: kwargs[key] for key in ("sensitive_features", "sample_weight") if key in kwargs
-        }
+        """Align y_true, S and weights with the predictions, then compute the metric."""
+        rows = {k: kwargs[k] for k in ("sensitive_features", "sample_weight") if k in kwargs}
         given = align_rows(y_pred=predicted, y_true=y_true, **rows)
         predicted, y_true = given.pop("y_pred"), given.pop("y_true")
         args = (y_true, predicted) if self.uses_target else (predicted,)
@@ -208,11 +179,11 @@ def fairness_scorer(
     greater_is_better: bool | None = None,
     **kwargs: Any,
 ) -> Any:
-    """A scikit-learn scorer that already requests ``sensitive_features``.
+    """Make a scikit-learn scorer that already requests ``sensitive_features``.
 
-    For cross_validate, GridSearchCV and friends with metadata routing enabled. Greater is better,
-    as everywhere in scikit-learn, so gaps and correlations come out negative. When weights are
-    passed too, scikit-learn asks whether the scorer wants them; answer with
+    For cross_validate, GridSearchCV and similar tools with metadata routing enabled. Greater is
+    better, as everywhere in scikit-learn, so gaps and correlations are negated. If weights are passed
+    too, scikit-learn requires the scorer to request or refuse them; request them with
     ``scorer.set_score_request(sensitive_features=True, sample_weight=True)``.
 
     Parameters
@@ -221,8 +192,8 @@ def fairness_scorer(
         Name of a metric of this module, or a callable
         ``metric(y_true, y_pred, *, sensitive_features, **kwargs)``, such as those of fairlearn.
     response_method : str or tuple of str, default=None
-        What to ask of the estimator. None: ``predict`` for metrics of decisions and for callables;
-        for metrics of scores the first it has of ``decision_function``, ``predict_proba`` and
+        Method of the estimator to call. None: ``predict`` for metrics of decisions and for callables;
+        for metrics of scores, the first that exists of ``decision_function``, ``predict_proba`` and
         ``predict``.
     greater_is_better : bool, default=None
         None: True for ``demographic_parity_ratio``, False for the other names and for callables.
@@ -269,7 +240,7 @@ def fairness_scorer(
         greater_is_better = entry.greater_is_better
     request: dict[str, bool | None] = {"sensitive_features": True}
     if "sample_weight" in parameters:
-        request["sample_weight"] = None  # an error if passed and not decided on, never ignored
+        request["sample_weight"] = None  # scikit-learn raises if weights are passed unrequested
     with sklearn.config_context(enable_metadata_routing=True):
         return make_scorer(
             _ScorerMetric(entry.metric, entry.uses_target),

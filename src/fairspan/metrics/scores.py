@@ -9,7 +9,9 @@ import numpy as np
 
 from fairspan.inputs.columns import read_attributes
 from fairspan.method.codes import Coder, infer_kind, warn_of_few_values
+from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.metrics.groups import ALL, group_sums
 from fairspan.metrics.inputs import (
     Rows,
     SensitiveKind,
@@ -21,7 +23,7 @@ from fairspan.metrics.inputs import (
 
 
 def standardize(columns: Array, weight: Array) -> Array:
-    """Weighted mean 0 and variance 1; columns that are constant to rounding become 0."""
+    """Scale columns to weighted mean 0 and variance 1; columns constant to rounding become 0."""
     low, high = columns.min(axis=0), columns.max(axis=0)
     half = high / 2 - low / 2  # halved: the range itself may overflow
     constant = half <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
@@ -43,14 +45,20 @@ def _worst_correlation(scores: Array, rows: Rows, where: str = "") -> float:
             raise ValueError(f"sensitive feature {name!r} is constant{where}")
         if rows.kinds[name] == "continuous":
             s = standardize(attribute.values.astype(np.float64)[:, None], rows.weight)
-            found = np.abs((share * s[:, 0]) @ f)
+            correlations = np.abs((share * s[:, 0]) @ f)
         else:  # Cov(f, 1[S=h]) is a sum over the rows of level h
-            mass = np.bincount(codes, share)
-            total = np.stack([np.bincount(codes, share * column) for column in f.T])
-            tiny = np.finfo(np.float64).tiny  # a level may hold all weight but rounding
-            found = np.abs(total) / np.sqrt(np.maximum(mass * (1.0 - mass), tiny))
-        worst = max(worst, float(found.max()))
+            mass, total = _level_sums(f, codes, share)
+            tiny = np.finfo(np.float64).tiny  # one level may have all the weight, up to rounding
+            correlations = np.abs(total) / np.sqrt(np.maximum(mass * (1.0 - mass), tiny))
+        worst = max(worst, float(correlations.max()))
     return min(worst, 1.0)
+
+
+def _level_sums(f: Array, codes: Codes, share: Array) -> tuple[Array, Array]:
+    """Weight of each level that occurs, and weighted sums of the columns of f, (n_outputs, levels)."""
+    columns = {str(j): column for j, column in enumerate(f.T)}
+    sums = group_sums({ALL: codes}, columns, share).columns
+    return sums[""][:, 0], np.stack([sums[name][:, 0] for name in columns])
 
 
 def statistical_parity_correlation(
@@ -104,7 +112,7 @@ def equal_opportunity_correlation(
     scores, sensitive_features, sample_weight, sensitive_kind
         As in :func:`statistical_parity_correlation`.
     pos_label : label, default=None
-        The positive class. None: 1, if that is the larger of the labels; for other labels name it.
+        The positive class. None: 1, if that is the larger of the labels; other labels must be named.
 
     Returns
     -------
@@ -112,11 +120,7 @@ def equal_opportunity_correlation(
         In [0, 1], 0 is parity.
     """
     rows, (y, f) = read(
-        sensitive_features,
-        sensitive_kind,
-        sample_weight,
-        y_true=y_true,
-        scores=scores,
+        sensitive_features, sensitive_kind, sample_weight, y_true=y_true, scores=scores
     )
     pos_label = choose_positive(pos_label, y)
     cell = is_positive(y, pos_label)
@@ -153,11 +157,7 @@ def equalized_odds_correlation(
         In [0, 1], 0 is parity.
     """
     rows, (y, f) = read(
-        sensitive_features,
-        sensitive_kind,
-        sample_weight,
-        y_true=y_true,
-        scores=scores,
+        sensitive_features, sensitive_kind, sample_weight, y_true=y_true, scores=scores
     )
     target = read_attributes({"y_true": y}, len(y), "target", "y_true")
     warn_of_few_values(target, n_bins, "target")
@@ -180,17 +180,18 @@ def correlation_ratio(
     sensitive_kind: SensitiveKind = "auto",
     intersectional: bool = False,
 ) -> float:
-    """How far the mean of the score depends on S, ``sqrt(Var(E[f|S]) / Var(f))``.
+    """Dependence of the mean of the score on S, ``sqrt(Var(E[f|S]) / Var(f))``.
 
-    Uncorrelated is not independent: this also sees a mean that bends with a continuous S. On few
-    rows it is biased upwards, by about ``sqrt((groups - 1) / n)`` where the truth is 0.
+    Uncorrelated is not independent: this also detects a mean that is a nonlinear function of a
+    continuous S. On few rows it is biased upwards, by about ``sqrt((groups - 1) / n)`` where the
+    truth is 0.
 
     Parameters
     ----------
     scores, sensitive_features, sample_weight, sensitive_kind
         As in :func:`statistical_parity_correlation`.
     n_bins : int, default=10
-        Number of quantile slices of a continuous attribute (one per value if it has no more).
+        Number of quantile slices of a continuous attribute (one per value if it has no more values).
     intersectional : bool, default=False
         Cross all attributes into one instead of taking the worst.
 
@@ -204,9 +205,8 @@ def correlation_ratio(
     share = rows.weight / rows.weight.sum()
     between = 0.0
     for _, codes, _ in rows.groups(n_bins, intersectional):
-        mass = np.bincount(codes, share)
-        for column in z.T:
-            between = max(between, float(np.sum(np.bincount(codes, share * column) ** 2 / mass)))
+        mass, total = _level_sums(z, codes, share)
+        between = max(between, float(np.sum(total**2 / mass, axis=1).max()))
     return min(sqrt(between), 1.0)
 
 
@@ -238,11 +238,11 @@ def ks_distance(
     worst = 0.0
     for _, codes, labels in rows.groups(n_bins, intersectional):
         for column in f.T:
-            values, at = np.unique(column, return_inverse=True)
+            values, rank = np.unique(column, return_inverse=True)
             highest, lowest = np.zeros(len(values)), np.ones(len(values))
             for group in range(len(labels)):
-                mine = codes == group
-                mass = np.bincount(at[mine], rows.weight[mine], minlength=len(values))
+                member = codes == group
+                mass = np.bincount(rank[member], rows.weight[member], minlength=len(values))
                 below = np.cumsum(mass)
                 cdf = below / below[-1]
                 highest, lowest = np.maximum(highest, cdf), np.minimum(lowest, cdf)

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
-import scipy.stats
 
 from fairspan.auditing import parts as _parts
 from fairspan.auditing.bound import HeldOutBound
 from fairspan.auditing.decisions import decision_columns, decision_findings, performance_findings
 from fairspan.auditing.findings import Finding
 from fairspan.auditing.outputs import Outputs
-from fairspan.auditing.parts import Case, Evidence, Settings, draw_resamples
+from fairspan.auditing.parts import Case, Evidence, Settings, resample_source
 from fairspan.auditing.reading import Audited, Protected, find_representation, read_audit
 from fairspan.auditing.scores import score_columns, score_findings
 from fairspan.method.certificates import Certificate
@@ -26,9 +24,9 @@ from fairspan.metrics.groups import (
     DECIDED,
     STRATA,
     TARGET,
-    Sums,
-    combinations,
-    count_cells,
+    GroupSums,
+    bootstrap_counts,
+    group_sums,
     resample,
 )
 from fairspan.report.met import Met
@@ -66,39 +64,17 @@ class Draws:
         self._counts: Array | None = None
         n = len(weight)
         if n * n_boot <= _MOST_COUNTS:
-            rng = self.source()
-            counts = np.empty((n, n_boot))
-            for b in range(n_boot):
-                counts[:, b] = np.bincount(rng.integers(0, n, n), minlength=n)
-            self._counts = counts
+            self._counts = bootstrap_counts(n, n_boot, self.source())
 
     def source(self) -> np.random.Generator:
         """Where the audit draws from for scores and decisions."""
-        rng = np.random.default_rng(self._seed)
-        draw_resamples(self._weight, rng)
-        return np.random.default_rng(rng.integers(2**63))
+        return resample_source(self._weight, self._seed)
 
-    def sums(self, factors: Mapping[str, Codes], columns: Mapping[str, Array]) -> Sums:
+    def sums(self, factors: Mapping[str, Codes], columns: Mapping[str, Array]) -> GroupSums:
         """Sums over joint cells, in the rows and in every resample, as the audit takes them."""
         if self._counts is None:
             return resample(factors, columns, self._weight, self._n_boot, self.source())
-        n = len(self._weight)
-        seen, cell = combinations(list(factors.values()))
-        # Rows by cell: one sparse matrix for all columns, of which only the numbers change.
-        order = np.argsort(cell, kind="stable")
-        starts = np.searchsorted(cell[order], np.arange(len(seen) + 1))
-        out = {}
-        for name, values in {"": np.ones(n), **columns}.items():
-            scaled = self._weight * values
-            onehot = scipy.sparse.csr_array((scaled[order], order, starts), shape=(len(seen), n))
-            sums = np.bincount(cell, scaled, minlength=len(seen))
-            out[name] = np.concatenate([sums[:, None], onehot @ self._counts], axis=1)
-        return Sums(
-            {name: seen[:, j] for j, name in enumerate(factors)},
-            np.bincount(cell, minlength=len(seen)).astype(np.intp),
-            np.bincount(cell, self._weight**2, minlength=len(seen)).astype(np.float64),
-            out,
-        )
+        return group_sums(factors, columns, self._weight, [self._counts])
 
 
 Key = tuple[str, str, str, str]
@@ -204,7 +180,7 @@ def place_at(met: Met, ground: Ground, fairness: float) -> Place:
     else:
         assert target.values is not None
         loss = (said[:, 0] - target.values) ** 2
-    evidence = Evidence([], [], [])
+    evidence = Evidence()
     case = Case(data, ground.settings, evidence, None)
     _sums(case, ground)
     if data.representation is not None:
@@ -254,11 +230,11 @@ def _columns(scores: Array) -> Array:
 def _sums(case: Case, ground: Ground) -> None:
     """What ``audit(model, ..., random_state)`` finds in scores and decisions, from the same draws."""
     data, settings = case.data, case.settings
-    factors = _parts._factors(data)
+    factors = _parts.cell_factors(data)
     scores, decisions = score_columns(data), decision_columns(data)
     merged = tuple(one for name, one in ground.shown.items() if one.name != name)
     groupings = (*(one for one in data.groupings if one.name in ground.compared), *merged)
-    if count_cells(factors) * settings.n_boot * (1 + len(scores | decisions)) > _parts._MOST_SUMS:
+    if _parts.too_many_sums(factors, len(scores | decisions), settings.n_boot):
         # One attribute at a time, those that only are shown after all others.
         wide = replace(data, attributes=(*data.groupings, *merged), crossed=None)
         _parts.sums(replace(case, data=wide), ground.draws.source())
@@ -275,7 +251,7 @@ def _sums(case: Case, ground: Ground) -> None:
     out += decision_findings(data, groupings, some, level, min_rows)
 
 
-def _only(found: Sums, names: Iterable[str]) -> Sums:
+def _only(found: GroupSums, names: Iterable[str]) -> GroupSums:
     return replace(found, columns={name: found.columns[name] for name in ("", *names)})
 
 

@@ -62,7 +62,7 @@ function auditTable(section) {
 const auditWords = (line) =>
   line
     .replace(/^! /, "")
-    .replace(/^not made, ([^:]*):/, "Not made ($1):")
+    .replace(/^skipped, ([^:]*):/, "Skipped ($1):")
     .replace(/\[(-?[\d.]+), (-?[\d.]+)\]/g, "($1 to $2)");
 
 // The audit's own text marks what a reader must not miss with "!"; the rest is in the table.
@@ -70,7 +70,7 @@ function auditSummary() {
   const marked = (audit.summary ?? "")
     .split("\n")
     .map((line) => line.trim())
-    .filter((line) => /^(! |not made)/.test(line));
+    .filter((line) => /^(! |skipped)/.test(line));
   if (!marked.length) return "";
   return [
     element("h4", {}, "What stands out"),
