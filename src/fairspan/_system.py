@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import re
 import shutil
@@ -88,6 +89,35 @@ def printable(text: str, keep: str = "\n") -> str:
 def printable_json(text: str) -> str:
     """JSON with letters as they are; what steers a terminal, or is no UTF-8, as JSON escapes it."""
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def json_safe(value: Any, *, digits: int | None = None, escape: bool = False) -> Any:
+    """Return `value` as plain Python types for JSON, with None for NaN and infinity.
+
+    Parameters
+    ----------
+    value : number, text, array, or nested dicts, lists and tuples of them.
+    digits : significant digits of floats, which become integers where that is the same; None: all.
+    escape : escape control characters in texts, see :func:`printable_json`.
+    """
+    if isinstance(value, dict):
+        return {
+            json_safe(str(key), escape=escape): json_safe(item, digits=digits, escape=escape)
+            for key, item in value.items()
+        }
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [json_safe(item, digits=digits, escape=escape) for item in value]
+    if isinstance(value, str):
+        return printable_json(value) if escape and not value.isprintable() else value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        if digits is not None:
+            value = float(f"{value:.{digits}g}")
+            return int(value) if value.is_integer() and abs(value) < 1e15 else value
+    return value
 
 
 def is_formula(text: str) -> bool:

@@ -16,8 +16,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from fairspan.cli.output import STDOUT, bring_json, check_json, show
-from fairspan.cli.tables import listed as _listed
+from fairspan.cli.options import DataHome, Json, check_json, split_commas
+from fairspan.cli.output import STDOUT, print_result, write_json
 
 __all__ = ["add_commands"]
 
@@ -39,14 +39,6 @@ FRONTIER_METHODS = (
     "correlation-remover",
 )
 _errors = Console(stderr=True)
-
-DataHome = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the data files; $FAIRSPAN_DATA or the cache if absent."),
-]
-Json = Annotated[
-    Path | None, typer.Option("--json", help="The same for machines; - is standard output.")
-]
 
 
 def reproduce_command(
@@ -104,8 +96,8 @@ def frontier_command(
 
     try:
         written = frontier(
-            _listed(data), _listed(methods), splits, out, data_home=data_home, quick=quick,
-            jobs=jobs, criteria=_listed(criteria), track=_track, say=_say,
+            split_commas(data), split_commas(methods), splits, out, data_home=data_home, quick=quick,
+            jobs=jobs, criteria=split_commas(criteria), track=_track, say=_say,
         )  # fmt: skip
     except FailedCellsError as error:
         _bring_files(error.written, json_file, error.failures)
@@ -121,10 +113,10 @@ def _bring_files(
     """Files that a run has left, one to a line."""
     files = [str(path) for path in written]
     if json_file is not None:
-        bring_json(json_file, {"files": files, "failures": list(failures)})
+        write_json(json_file, {"files": files, "failures": list(failures)})
     if json_file != STDOUT:
         for file in files:
-            show(file)
+            print_result(file)
 
 
 def _track(cells: Sequence[Any]) -> Iterable[Any]:

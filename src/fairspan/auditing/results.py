@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairspan._html import audit_html
-from fairspan._system import atomic_write, printable_json, track
+from fairspan._system import atomic_write, json_safe, printable_json, track
 from fairspan.auditing.attack import ATTACKERS
 from fairspan.auditing.bound import HeldOutBound
 from fairspan.auditing.cross_fit import KernelCheck
@@ -142,7 +141,7 @@ class Audit:
         """Plain numbers, strings, lists and dicts; None for what is not known."""
         from fairspan import __version__
 
-        out: dict[str, Any] = _plain(
+        out: dict[str, Any] = json_safe(
             {
                 "fairspan": __version__, "model": self.model, "n_rows": self.n_rows,
                 "fitted_share": self.fitted_share,
@@ -197,21 +196,6 @@ def _written(text: str, path: Any) -> str:
         with atomic_write(Path(path)) as part:
             Path(part).write_text(text, encoding="utf-8")
     return text
-
-
-def _plain(value: Any) -> Any:
-    """Ready for JSON, which knows neither NaN nor arrays."""
-    if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def audit(

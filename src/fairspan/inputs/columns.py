@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import numbers
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -17,6 +18,7 @@ __all__ = [
     "LARGEST",
     "as_array",
     "as_frame",
+    "check_one_role",
     "column_names",
     "is_categorical",
     "is_float",
@@ -25,9 +27,12 @@ __all__ = [
     "read_attribute",
     "read_attributes",
     "refuse_dates",
+    "require_columns",
     "take_rows",
     "unmasked",
 ]
+
+_COLUMNS_SHOWN = 6
 
 
 def _refuse_twice(names: list[Any], what: str) -> None:
@@ -35,6 +40,34 @@ def _refuse_twice(names: list[Any], what: str) -> None:
         twice = next(name for name in names if names.count(name) > 1)
         msg = f"{what} the column {twice!r} twice; give each column its own name, once."
         raise ValueError(msg)
+
+
+def require_columns(names: Iterable[Any], columns: Sequence[str], given_by: str) -> None:
+    """Raise if a name is not among the columns, with similar names; `given_by` begins the message."""
+    known = set(columns)
+    for name in names:
+        if not isinstance(name, str) or name not in known:
+            hint = _similar_columns(name, columns)
+            raise ValueError(f"{given_by} the column {name!r}, which is not there. {hint}")
+
+
+def _similar_columns(name: Any, columns: Sequence[str]) -> str:
+    lower = {column.lower(): column for column in reversed(columns)}
+    similar = difflib.get_close_matches(str(name).lower(), list(lower), n=3)
+    if similar:
+        return f"Did you mean {' or '.join(repr(lower[key]) for key in similar)}?"
+    more = ", ..." if len(columns) > _COLUMNS_SHOWN else ""
+    return f"Its columns: {', '.join(map(repr, columns[:_COLUMNS_SHOWN]))}{more}."
+
+
+def check_one_role(roles: Mapping[str, Sequence[str]], may_share: Collection[str] = ()) -> None:
+    """Raise if a column has two roles, other than those in `may_share`."""
+    first: dict[str, str] = {}
+    for role, names in roles.items():
+        for name in names:
+            other = first.setdefault(name, role)
+            if other != role and not {role, other} <= set(may_share):
+                raise ValueError(f"The column {name!r} cannot be both {other} and {role}.")
 
 
 def _check_names(names: list[Any], role: str) -> None:
