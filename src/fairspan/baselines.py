@@ -1,4 +1,4 @@
-"""Published rivals of the fair kernel models, from the package fairspan-lab.
+"""Published methods to compare with, from the package fairspan-lab.
 
 The names below are available once fairspan-lab is installed.
 """
