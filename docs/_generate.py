@@ -33,7 +33,6 @@ Written by `python docs/_generate.py`; do not edit.
 def command_line() -> str:
     """The page of all commands."""
     import typer
-
     from fairspan.cli.main import app
 
     parts = [_HEAD]

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 import fairspan
 from fairspan import cli
-from fairspan.cli import tables
+from fairspan.cli import options, tables
+from fairspan.report import held_out_rows
 
 FAST = ("--parts", "scores,decisions")
 FEATURES = ["income", "job", "debt"]
@@ -71,8 +72,7 @@ def folder(tmp_path_factory):
 def split(folder):
     """Training and held-out rows of that fit."""
     table = pd.read_csv(folder / "people.csv")
-    roles = {"target": ["repaid"], "protected": ["sex", "age"]}
-    held_out = tables.held_out_rows(table, roles, {}, 0.25, 0)
+    held_out = held_out_rows(table, ["repaid", "sex", "age"], share=0.25, seed=0)
     return table[~held_out], table[held_out]
 
 
@@ -160,7 +160,7 @@ def test_strata_are_for_the_criterion_or_for_the_audit(call, folder, tmp_path):
     ],
 )
 def test_the_target_chooses_the_model(column, kind):
-    from fairspan.cli.models import make_estimator
+    from fairspan.cli.training import make_estimator
 
     values = column.split() if isinstance(column, str) else list(column)
     assert type(make_estimator("auto", pd.DataFrame({"y": values}), "y")).__name__ == kind
@@ -340,7 +340,10 @@ SCORED = (*AUDIT, "--scores", "score")
             ("fit", "people.csv", "--target", "repaid", "--sensitive", "sex,zzz"),
             "--protected names the column 'zzz', which is not there. Its columns: 'id', 'sex'",
         ),
-        (("fit", "people.csv", "--target", "repaid", "--sensitive", ","), "names no column"),
+        (
+            ("fit", "people.csv", "--target", "repaid", "--sensitive", ","),
+            "--protected: give at least one column name",
+        ),
         ((*FIT, "--drop", "Income"), "Did you mean 'income'?"),
         ((*FIT, "--control", "sex"), "'sex' cannot be both --protected and --control"),
         ((*FIT, "--weight", "job"), "--weight names the column 'job', which holds no numbers"),
@@ -349,7 +352,7 @@ SCORED = (*AUDIT, "--scores", "score")
         ((*FIT, "--criterion", "luck"), "--criterion 'luck' is unknown"),
         ((*FIT, "--fairness", "2"), "--fairness 2 is not allowed"),
         ((*FIT, "--max-correlation", "-1"), "--max-correlation -1 is not allowed"),
-        ((*FIT, "--fairness", "1", "--max-correlation", "0.1"), "give one of them"),
+        ((*FIT, "--fairness", "1", "--max-correlation", "0.1"), "exclude each other; give one of them"),
         ((*FIT, "--pos-label", "maybe"), "--positive 'maybe' is no label of 'repaid': 'no', 'yes'"),
         ((*FIT, "--kind", "sex"), "--kind 'sex' is not allowed; write NAME=categorical"),
         ((*FIT, "--kind", "sex=often"), "write NAME=categorical"),
@@ -438,9 +441,8 @@ def test_help_names_both_commands(call):
 )
 def test_every_class_and_group_is_held_out_alike(rows, share, seed):
     table = pd.DataFrame(rows, columns=["y", "s"])
-    roles = {"target": ["y"], "protected": ["s"]}
     try:
-        held_out = tables.held_out_rows(table, roles, {}, share, seed)
+        held_out = held_out_rows(table, ["y", "s"], share=share, seed=seed)
     except ValueError:  # one row out, and that one the only one of its group
         reject()
     assert set(table.y[~held_out]) == set(table.y)
@@ -451,7 +453,8 @@ def test_every_class_and_group_is_held_out_alike(rows, share, seed):
     for keys in (["y"], ["y", "s"]):
         for _, mask in table.assign(held_out=held_out).groupby(keys)["held_out"]:
             assert abs(mask.sum() - share * len(mask)) < 1.0 + spared + 1e-9
-    np.testing.assert_array_equal(held_out, tables.held_out_rows(table, roles, {}, share, seed))
+    again = held_out_rows(table, ["y", "s"], share=share, seed=seed)
+    np.testing.assert_array_equal(held_out, again)
 
 
 @pytest.mark.parametrize(
@@ -466,12 +469,12 @@ def test_every_class_and_group_is_held_out_alike(rows, share, seed):
     ],
 )
 def test_a_label_has_the_type_of_the_column(text, labels, label):
-    found = tables.label_like(text, labels, "y")
+    found = tables.match_label(text, labels, "y")
     assert found == label
     assert type(found) is type(label)
 
 
 def test_a_name_may_hold_a_comma():
     table = pd.DataFrame({"a,b": [1], "c": [2]})
-    assert tables.pick(table, ["a,b", "c"], "--drop") == ["a,b", "c"]
-    assert tables.listed([" a , b", "c"]) == ["a", "b", "c"]
+    assert tables.pick_columns(table, ["a,b", "c"], "--drop") == ["a,b", "c"]
+    assert options.split_commas([" a , b", "c"]) == ["a", "b", "c"]

@@ -252,7 +252,7 @@ WRONG = [
     (("lones",), "Did you mean 'loans'?"),
     (("note.txt", "--target", "a", "--protected", "b"), "is of no known kind"),
     (("people.csv", "--protected", "region"), "--target is missing"),
-    (("people.csv", "--target", "repaid"), "--protected is missing"),
+    (("people.csv", "--target", "repaid"), "--protected: give at least one column name"),
     ((*START[1:3], "repayed", *START[4:]), "Did you mean 'repaid'?"),
     ((*START[1:5], "regoin"), "Did you mean 'region'?"),
     ((*START[1:5], "repaid"), "cannot be both --target and --protected"),

@@ -18,8 +18,7 @@ pytest.importorskip("pandas")
 import pandas as pd
 
 import fairspan
-from fairspan.cli import output as _cli_output
-from fairspan.cli import tables
+from fairspan.cli import options, output, tables
 from fairspan.cli.checks import doubtful_columns
 from fairspan.cli.read import read_table
 from fairspan.report.snippet import source_lines
@@ -52,8 +51,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def never(text):
-    raise AssertionError(text)
+def never(*_):
+    raise AssertionError
 
 
 def refused(done, says):
@@ -80,7 +79,7 @@ def refused(done, says):
         (b"a,b\n1,2,3\n4,5\n", "its rows have more fields than the header, which has 2"),
         (b'a,b\n"1\n', "cannot be read: Error tokenizing data. C error: EOF inside string"),
         (b"a,b\n1,2\n4,5,6\n", "Expected 2 fields in line 3, saw 3"),
-        (b"a,b\n1,2,\n4,5,\n", "as a comma at the end of the rows"),
+        (b"a,b\n1,2,\n4,5,\n", "such as a comma at the end of the rows"),
         (b"a,b,a,c,b\n1,2,3,4,5\n", "it has two columns named 'a', 'b'; give each its own name"),
         (b"a;b\n1;2\n", "its fields are separated by ';': save it with commas"),
         (b"a;b\n1,5;2,5\n", "its fields are separated by ';': save it with commas"),
@@ -102,15 +101,15 @@ def test_a_packed_file_is_checked_like_another(folder):
 
     (folder / "t.csv.gz").write_bytes(gzip.compress(b"a,a\n1,2\n"))
     with pytest.raises(ValueError, match="two columns named 'a'"):
-        read_table(folder / "t.csv.gz", never)
+        read_table(folder / "t.csv.gz")
     (folder / "t.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfa,b\n1,2\n"))
-    assert read_table(folder / "t.csv.gz", never).columns.tolist() == ["a", "b"]
+    assert read_table(folder / "t.csv.gz").columns.tolist() == ["a", "b"]
 
 
 def test_none_is_a_category_and_the_snippet_reads_the_same(folder):
     text = 'a,n\nNone,1\nNA,NA\n"",2\nnan,NaN\nn/a,NULL\n'
     (folder / "t.csv").write_text(text, encoding="utf-8")
-    found = read_table(folder / "t.csv", never)
+    found = read_table(folder / "t.csv")
     assert found["a"].fillna("missing").tolist() == ["None", "missing", "missing", "missing", "n/a"]
     np.testing.assert_array_equal(found["n"], [1.0, np.nan, 2.0, np.nan, np.nan])
     names = {}
@@ -261,16 +260,16 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_work(call, monkeypa
     def read_only(**_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(_cli_output.tempfile, "TemporaryFile", read_only)
-    monkeypatch.setattr("fairspan.cli.explore.read_data", never)
-    monkeypatch.setattr("fairspan.cli.models.read_data", never)
+    monkeypatch.setattr(options.tempfile, "TemporaryFile", read_only)
+    monkeypatch.setattr("fairspan.cli.tables.read_data", never)
+    monkeypatch.setattr("fairspan.cli.evaluation.read_data", never)
     refused(call(*arguments, "--out", "r.out"), "--out r.out cannot be written (Permission denied)")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_can_be_written_to_and_a_socket_cannot(call, folder):
     os.mkfifo(folder / "pipe")
-    _cli_output.check_folder(Path("pipe"), "--out")
+    options.check_output_file(Path("pipe"), "--out")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
         refused(call(*EXPLORE, "--out", "socket"), "--out socket is a socket, not a file")
@@ -298,7 +297,7 @@ def test_lines_for_a_reader_that_has_gone_are_no_error(monkeypatch):
     with os.fdopen(write, "w") as gone:
         monkeypatch.setattr(sys, "stdout", gone)
         for text in ("one", "two"):
-            _cli_output.show(text)
+            output.print_result(text)
 
 
 def test_a_dash_in_the_table_is_explained(call, folder):

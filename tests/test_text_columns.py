@@ -171,7 +171,7 @@ def test_a_long_csv_file_is_not_read_in_pieces_of_several_types(tmp_path):
     code = np.resize(["01", "02"], 300_000).astype(object)
     code[-1] = "1A"
     path = as_csv(tmp_path, pd.DataFrame({"code": code, "n": np.arange(len(code))}), "long.csv")
-    assert set(read_table(path, print)["code"]) == {"01", "02", "1A"}
+    assert set(read_table(path)["code"]) == {"01", "02", "1A"}
 
 
 # --------------------------------------------------------------------------- files: streams
@@ -237,7 +237,7 @@ def test_the_missing_words_of_csv_files_are_those_of_the_command_line(tmp_path):
     words = ["", "NA", "NaN", "nan", "NULL", "null", "None", "n/a", "N/A", "#N/A", "-nan", "x"]
     path = as_csv(tmp_path, pd.DataFrame({"word": words, "n": range(len(words))}), "words.csv")
     (rows,) = open_source(path, features=["word"]).parts[0].read()
-    expected = read_table(path, print)["word"]
+    expected = read_table(path)["word"]
     assert rows.X["word"].isna().tolist() == expected.isna().tolist()
     assert rows.X["word"].dropna().tolist() == expected.dropna().tolist()
 

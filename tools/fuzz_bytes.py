@@ -157,7 +157,7 @@ def _read_csv(path: Path) -> None:
 def _read_command_line(path: Path) -> None:
     from fairspan.cli.read import read_table
 
-    assert len(read_table(path, lambda _: None))
+    assert len(read_table(path))
 
 
 def _in_one_part(content: bytes, rng: np.random.Generator) -> bytes:

@@ -1,6 +1,6 @@
-"""Small tables for notebooks: self-contained, readable in light and dark, and inert.
+"""HTML representation of estimators, certificates, paths and audits in notebooks.
 
-No script, no colour of their own: text and lines take those of the page.
+Tables contain no script and no colours: text and lines take those of the page, light or dark.
 """
 
 from __future__ import annotations
@@ -13,32 +13,34 @@ from typing import Any
 from fairspan._system import inert
 
 __all__ = [
-    "audit_html",
-    "certificate_html",
-    "escaped",
-    "estimator_html",
-    "number",
-    "path_html",
-    "table",
+    *(
+        "audit_html",
+        "certificate_html",
+        "escaped",
+        "estimator_html",
+        "number",
+        "path_html",
+        "table",
+    ),
 ]
 
-_LONGEST = 200
-_ROWS_OF_A_PATH = 11
-_MOST_ROWS = 60
-# Half-transparent grey is seen on white and on black.
+_MAX_CHARACTERS = 200
+_PATH_ROWS = 11
+_AUDIT_ROWS = 60
+# Half-transparent grey is visible on white and on black.
 _LINE = "1px solid rgba(128,128,128,0.45)"
 _TABLE = "border-collapse:collapse;margin:0.5em 0;color:inherit;background:transparent"
 _CAPTION = "caption-side:top;text-align:left;color:inherit;padding:0.3em 0;font-weight:bold"
 _CELL = f"padding:0.2em 0.8em 0.2em 0;border-bottom:{_LINE};color:inherit;background:transparent"
 
 
-def escaped(text: object, longest: int = _LONGEST) -> str:
-    """Text from data inside HTML: on one line, printable, short, no markup."""
+def escaped(text: object, longest: int = _MAX_CHARACTERS) -> str:
+    """Return text for HTML: one short line without control characters, markup escaped."""
     return html.escape(inert(str(text), longest))
 
 
 def number(value: float) -> str:
-    """Three digits; what is zero up to rounding says so."""
+    """Format a number with three digits; "<1e-10" if it is zero up to rounding."""
     if value != value:
         return "-"
     if 0.0 < abs(value) < 1e-10:
@@ -49,7 +51,7 @@ def number(value: float) -> str:
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose first column names its rows; every text is escaped here."""
+    """Return an HTML table whose first column names its rows; escapes every text."""
     rows = list(rows)
     sides = [_side([row[j] for row in rows]) if j else "left" for j in range(len(head))]
     lines = [
@@ -60,13 +62,13 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> s
     ]
     for row in rows:
         tags = ('th scope="row"', *["td"] * (len(row) - 1))
-        cells = (_cell(*one) for one in zip(tags, row, sides, strict=True))
+        cells = (_cell(*cell) for cell in zip(tags, row, sides, strict=True))
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return "".join([*lines, "</tbody></table>"])
 
 
 def _side(column: Sequence[str]) -> str:
-    """Numbers stand under each other."""
+    """Right-align numeric columns."""
     return "right" if all(text[:1] in "0123456789-<?" for text in column) else "left"
 
 
@@ -76,35 +78,35 @@ def _cell(tag: str, text: str, side: str) -> str:
     return f'<{tag} style="{_CELL};text-align:{side}{weight}">{escaped(text)}</{name}>'
 
 
-def _said(words: Sequence[str]) -> str:
-    return "".join(f'<p style="margin:0.2em 0">{escaped(text, 2000)}</p>' for text in words)
+def _paragraphs(texts: Sequence[str]) -> str:
+    return "".join(f'<p style="margin:0.2em 0">{escaped(text, 2000)}</p>' for text in texts)
 
 
 def _box(*parts: str) -> str:
-    # Wide tables scroll inside the cell of a notebook, and the keyboard reaches them.
+    # Wide tables scroll inside the notebook cell; tabindex makes them reachable by keyboard.
     return f'<div style="overflow-x:auto" tabindex="0">{"".join(parts)}</div>'
 
 
-# ------------------------------------------------------------------ what notebooks show
+# ------------------------------------------------------------------ representations
 
 
 def estimator_html(diagram: str, estimator: Any) -> str:
-    """scikit-learn's diagram and, below it, what a fitted model is and promises."""
+    """Return scikit-learn's diagram and, for a fitted model, a table of its certificate below."""
     certificate = getattr(estimator, "certificate_", None)
     if certificate is None:
         return diagram
     attributes = {block.attribute: None for block in certificate.blocks}
+    gaps = f"{number(certificate.containment_gap)}, {number(certificate.accuracy_gap)}"
     rows = [
         ("fairness", _dial(certificate)),
         ("criterion", certificate.criterion.replace("_", " ")),
         ("protected attributes", ", ".join(inert(name, 60) for name in attributes) or "none"),
         ("worst case over the model space", number(certificate.supremum)),
         ("fitted score", number(certificate.score)),
-        ("containment gap, accuracy gap",
-         f"{number(certificate.containment_gap)}, {number(certificate.accuracy_gap)}"),
-    ]  # fmt: skip
+        ("containment gap, accuracy gap", gaps),
+    ]
     if merged := certificate.merged_slices():
-        rows.append(("slices merged, too few rows", ", ".join(inert(one, 90) for one in merged)))
+        rows.append(("slices merged, too few rows", ", ".join(inert(text, 90) for text in merged)))
     moments = getattr(estimator, "moments_", None)
     if moments is not None:
         rows.append(("training rows", f"{moments.n_rows:,}"))
@@ -120,52 +122,51 @@ def _dial(certificate: Any) -> str:
 
 
 def certificate_html(certificate: Any, lines: Sequence[Sequence[str]], words: Sequence[str]) -> str:
-    """A certificate: what is promised in ``words``, then its table; the first line is the head."""
+    """Return a certificate: the promises in ``words``, then a table whose head is the first line."""
     head, *rows = lines
-    place = f"fairness {_dial(certificate)}" if certificate.limits is None else _dial(certificate)
-    caption = f"Certificate: {certificate.criterion.replace('_', ' ')}, {place}, training rows"
-    return _box(_said([text[:1].upper() + text[1:] for text in words]), table(caption, head, rows))
+    dial = f"fairness {_dial(certificate)}" if certificate.limits is None else _dial(certificate)
+    caption = f"Certificate: {certificate.criterion.replace('_', ' ')}, {dial}, training rows"
+    sentences = [text[:1].upper() + text[1:] for text in words]
+    return _box(_paragraphs(sentences), table(caption, head, rows))
 
 
 def path_html(path: Any) -> str:
-    """A path at a few dial values, both ends included."""
+    """Return a table of a path at a few dial values, both ends included."""
     n = len(path)
-    count = min(n, _ROWS_OF_A_PATH)
-    places = sorted({round(i * (n - 1) / max(count - 1, 1)) for i in range(count)})
+    count = min(n, _PATH_ROWS)
+    points = sorted({round(i * (n - 1) / max(count - 1, 1)) for i in range(count)})
     curves = [path.curve("correlation", name) for name in path.attributes]
-    head = (
-        "fairness", path.error_name, *(f"correlation with {name}" for name in path.attributes),
-        "certificate (training rows)",
-    )  # fmt: skip
-    rows = [
-        (f"{path.fairness[i]:.3g}", number(path.error[i]), *(number(c[i]) for c in curves),
-         number(path.certificate[i]))
-        for i in places
-    ]  # fmt: skip
-    shown = f"{len(places)} of {n} dial values" if len(places) < n else f"{n} dial values"
+    names = [f"correlation with {name}" for name in path.attributes]
+    head = ("fairness", path.error_name, *names, "certificate (training rows)")
+    columns = (path.error, *curves, path.certificate)
+    rows = [(f"{path.fairness[i]:.3g}", *(number(column[i]) for column in columns)) for i in points]
+    shown = f"{len(points)} of {n} dial values" if len(points) < n else f"{n} dial values"
     caption = f"FairnessPath of {type(path.estimator).__name__}, {shown}"
     noise = f"Sampling noise of a correlation on these rows: about {number(path.noise)}."
-    return _box(table(caption, head, rows), _said([noise]))
+    return _box(table(caption, head, rows), _paragraphs([noise]))
 
 
 def audit_html(audit: Any, words: Sequence[str]) -> str:
-    """An audit's comparisons of groups with their intervals, and what must not be missed."""
-    found = [
-        f for f in audit.findings
-        if f.section in ("performance", "scores", "decisions", "certificate") and not f.group
-    ]  # fmt: skip
+    """Return an audit's warnings and its comparisons of groups with intervals."""
+    sections = ("performance", "scores", "decisions", "certificate")
+    findings = [f for f in audit.findings if f.section in sections and not f.group]
     rows = [
-        (f.metric.replace("_", " "), f.attribute or "all rows", f.where or "all rows",
-         number(f.value), _interval(f), f"{f.n_rows:,}")
-        for f in found[:_MOST_ROWS]
-    ]  # fmt: skip
+        (
+            f.metric.replace("_", " "),
+            f.attribute or "all rows",
+            f.where or "all rows",
+            number(f.value),
+            _interval(f),
+            f"{f.n_rows:,}",
+        )
+        for f in findings[:_AUDIT_ROWS]
+    ]
     head = ("metric", "attribute", "rows looked at", "value", "interval", "rows")
-    caption = (
-        f"Audit of {inert(audit.model, 80)} on {audit.n_rows:,} rows, {audit.level:.0%} intervals"
-    )
+    name = inert(audit.model, 80)
+    caption = f"Audit of {name} on {audit.n_rows:,} rows, {audit.level:.0%} intervals"
     more = len(audit.findings) - len(rows)
     rest = [f"{more:,} further findings are in table()."] if more else []
-    return _box(_said(words), table(caption, head, rows), _said(rest))
+    return _box(_paragraphs(words), table(caption, head, rows), _paragraphs(rest))
 
 
 def _interval(finding: Any) -> str:

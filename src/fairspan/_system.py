@@ -1,9 +1,13 @@
-"""Memory, atomic files, printable text and progress bars."""
+"""Helpers without knowledge of models: memory, text, atomic writes, archives, progress.
+
+Nothing here imports another module of fairspan.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import re
 import shutil
@@ -23,6 +27,8 @@ import numpy as np
 
 # Ends an error about a part of the project that fairspan-lab brings.
 INSTALL_LAB = "It is not published yet; in a checkout of fairspan run: pip install -e . -e lab"
+# ------------------------------------------------------------------ memory
+
 # Memory limits of a Linux container (cgroup version 2, then 1). "max" means no limit.
 _CONTAINER_LIMITS = (
     "/sys/fs/cgroup/memory.max",
@@ -31,7 +37,7 @@ _CONTAINER_LIMITS = (
 
 
 def memory_bytes() -> int | None:
-    """Return the memory this process can use, in bytes, or None where the system does not say.
+    """Return the memory this process can use, in bytes, or None if the system does not report it.
 
     That is the machine's physical memory, or the limit of the container if it is smaller.
     """
@@ -75,25 +81,37 @@ class _MemoryStatus(ctypes.Structure):
 
 def _windows_memory() -> int | None:
     status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
-    # `ctypes.windll` exists on Windows alone, so it is looked up by name.
+    # `ctypes.windll` exists only on Windows.
     library = getattr(ctypes, "windll", None)
     if library is None or not library.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
         return None
     return int(status.total_physical)
 
 
+# ------------------------------------------------------------------ text
+
+_SHOWN = 200
+
+
 def printable(text: str, keep: str = "\n") -> str:
-    """Spaces for control characters and marks of direction, which steer terminals and readers."""
+    """Replace control characters and direction marks, which terminals would obey, by spaces."""
     return "".join(c if c.isprintable() or c in keep else " " for c in text)
 
 
-def printable_json(text: str) -> str:
-    """JSON with letters as they are; what steers a terminal, or is no UTF-8, as JSON escapes it."""
-    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+def inert(text: str, longest: int = _SHOWN) -> str:
+    """Return text from a file as one short line without control characters."""
+    flat = printable(text[: longest + 1], keep="")
+    return flat if len(flat) <= longest else f"{flat[:longest]}..."
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error message, see :func:`inert`; its class if it is empty."""
+    lines = str(error).split("\n", 1)
+    return inert(lines[0], 2 * _SHOWN) or type(error).__name__
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would run a text as a formula; a lone sign and a number are none."""
+    """Whether a spreadsheet would run a text as a formula; a single sign and a number are none."""
     return (
         len(text) > 1 and text.startswith(("=", "+", "-", "@", "\t", "\r")) and not _is_number(text)
     )
@@ -107,30 +125,52 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def refuse_bytes(values: Any, what: str) -> None:
-    """Raise if an array holds bytes: they are text only once somebody has chosen an encoding."""
-    kind = getattr(getattr(values, "dtype", None), "kind", None)
-    if kind == "S":
-        held: Any = values.flat
-    elif kind == "O":
-        held = (value for value in values.flat if isinstance(value, bytes | bytearray))
-    else:
-        return
-    first = next(iter(held), None)
-    if first is not None:
-        msg = (
-            f"{what} holds bytes, such as {bytes(first)!r:.60}; give text or numbers. Decode them first, "
-            f'e.g. column.str.decode("utf-8") in pandas or numpy.char.decode(array, "utf-8"), or give '
-            f"the encoding where the file is read."
-        )
-        raise ValueError(msg)
+def printable_json(text: str) -> str:
+    """Escape control characters, direction marks and lone surrogates in JSON; keep all letters."""
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
-# With decimal commas, thousands, a percent or currency sign. An integer that begins with 0 is a code.
+def json_safe(value: Any, *, digits: int | None = None, escape: bool = False) -> Any:
+    """Return `value` as plain Python types for JSON, with None for NaN and infinity.
+
+    Parameters
+    ----------
+    value : number, text, array, or nested dicts, lists and tuples of them.
+    digits : significant digits of floats, which become integers where that is the same; None: all.
+    escape : escape control characters in texts, see :func:`printable_json`.
+    """
+    if isinstance(value, dict):
+        return {
+            json_safe(str(key), escape=escape): json_safe(item, digits=digits, escape=escape)
+            for key, item in value.items()
+        }
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [json_safe(item, digits=digits, escape=escape) for item in value]
+    if isinstance(value, str):
+        return printable_json(value) if escape and not value.isprintable() else value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        if digits is not None:
+            value = float(f"{value:.{digits}g}")
+            return int(value) if value.is_integer() and abs(value) < 1e15 else value
+    return value
+
+
+# ------------------------------------------------------------------ columns of text
+
+# Fields of a CSV file that are missing values. Not "None", which pandas adds: it can be an answer,
+# for example to the question for a person's religion.
+MISSING_WORDS = ["", "NA", "NaN", "nan", "NULL", "null"]
+
+# Numbers with decimal commas, thousands separators, a percent or currency sign. An integer that
+# begins with 0 is a code.
 _NUMBER = r"(?!0\d+$)[-+]?[$€£]?\s?\d[\d.,'\s]*(?:[eE][-+]?\d+)?\s?[%$€£]?"
-# Days in the usual orders.
+# Dates with day, month and year in the usual orders.
 _DATE = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2}))(?:[T ].*)?"
-# Words that often stand for a missing value, although CSV files are not read that way.
+# Words that often mean a missing value, although CSV files are not read that way.
 _NO_VALUE = frozenset(
     {"?", "-", "--", ".", "*", "n/a", "na", "#n/a", "none", "null", "nan", "unknown"}
 )
@@ -138,9 +178,9 @@ _NEARLY_ALL = 0.9
 
 
 def kind_of_texts(values: Iterable[str]) -> str | None:
-    """What texts look like: "numbers", "dates", or None if they are neither.
+    """Return "numbers" or "dates" if nearly all texts look like that, otherwise None.
 
-    Words that often stand for a missing value, such as "?", do not count. Fewer than three different
+    Words that often mean a missing value, such as "?", do not count. Fewer than three different
     texts are never numbers or dates.
     """
     texts = [text.strip() for text in values]
@@ -154,18 +194,34 @@ def kind_of_texts(values: Iterable[str]) -> str | None:
     return None
 
 
-# Fields of a CSV file that are missing values. Not "None", which pandas adds: it is an answer, as to
-# a question for one's religion.
-MISSING_WORDS = ["", "NA", "NaN", "nan", "NULL", "null"]
+def refuse_bytes(values: Any, what: str) -> None:
+    """Raise if an array holds bytes, which are text only in a known encoding."""
+    kind = getattr(getattr(values, "dtype", None), "kind", None)
+    if kind == "S":
+        in_bytes: Any = values.flat
+    elif kind == "O":
+        in_bytes = (value for value in values.flat if isinstance(value, bytes | bytearray))
+    else:
+        return
+    first = next(iter(in_bytes), None)
+    if first is not None:
+        msg = (
+            f"{what} holds bytes, such as {bytes(first)!r:.60}; give text or numbers. Decode them first, "
+            f'e.g. column.str.decode("utf-8") in pandas or numpy.char.decode(array, "utf-8"), or give '
+            f"the encoding where the file is read."
+        )
+        raise ValueError(msg)
+
+
+# ------------------------------------------------------------------ atomic writes
 
 # Characters of the target's name in the temporary name: file systems allow 255 bytes.
 _NAME_CHARACTERS = 40
-_SHOWN = 200
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path to write to; its content becomes ``path`` on success only.
+    """Yield a temporary path next to `path`; rename it on success, delete it on error.
 
     A file is replaced by one rename, so a killed process leaves the old file or none. The new file
     has the permissions of the old one, or those of the umask where there was none. A symbolic link
@@ -177,22 +233,21 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
             part = Path(folder) / "content"
             part.touch()
             yield part
-            own = _descriptor(path)  # opened again, the file would have a second position
-            with (
-                part.open("rb") as content,
-                open(path, "ab") if own is None else os.fdopen(os.dup(own), "wb") as stream,
-            ):
+            # A file that is open already is not opened again: it would get a second write position.
+            number = _descriptor(path)
+            target, mode = (path, "ab") if number is None else (os.dup(number), "wb")
+            with part.open("rb") as content, open(target, mode) as stream:
                 shutil.copyfileobj(content, stream)
         return
-    target = Path(os.path.realpath(path))
-    old = target.stat() if target.exists() else None
-    part = target.with_name(f".{target.name[:_NAME_CHARACTERS]}.{uuid.uuid4().hex}")
+    file = Path(os.path.realpath(path))
+    old = file.stat() if file.exists() else None
+    part = file.with_name(f".{file.name[:_NAME_CHARACTERS]}.{uuid.uuid4().hex}")
     try:
-        _create(part, target, private=old is not None)
+        _create(part, file, private=old is not None)
         yield part
         if old is not None:
             _copy_permissions(old, part)
-        _rename(part, target)
+        _rename(part, file)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -201,8 +256,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 def is_stream(path: str | os.PathLike[str]) -> bool:
     """Whether ``path`` is a pipe, a terminal or another character device, written to in place.
 
-    So is a name of an open file descriptor, such as ``/dev/stdout``, also where it leads to a file:
-    this process goes on writing to that file.
+    True also for the name of an open file descriptor, such as ``/dev/stdout``, even if it leads to a
+    regular file: this process continues to write to that file.
 
     Raises
     ------
@@ -222,38 +277,38 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
 
 def _descriptor(path: str | os.PathLike[str]) -> int | None:
-    """The file descriptor of this process that ``path`` names: 1 for ``/dev/stdout``."""
-    here = os.path.abspath(path)
+    """Return the file descriptor of this process that ``path`` names: 1 for ``/dev/stdout``."""
+    link = os.path.abspath(path)
     while True:
-        folder, name = os.path.realpath(os.path.dirname(here)), os.path.basename(here)
+        folder, name = os.path.realpath(os.path.dirname(link)), os.path.basename(link)
         if folder in (f"/proc/{os.getpid()}/fd", "/dev/fd") and name.isdecimal():
             return int(name)
-        here = os.path.join(folder, name)
-        if not os.path.islink(here):
+        link = os.path.join(folder, name)
+        if not os.path.islink(link):
             return None
-        here = os.path.join(folder, os.readlink(here))
+        link = os.path.join(folder, os.readlink(link))
 
 
 def _create(part: Path, target: Path, *, private: bool) -> None:
-    """Create the temporary file; one that replaces another is private until it is finished."""
+    """Create the temporary file, readable only by its owner if ``private``."""
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
-    except OSError as error:  # the user knows the target's name, not the temporary one
+    except OSError as error:  # name the target, not the temporary file that no user knows
         raise type(error)(error.errno, error.strerror, str(target)) from error
 
 
 def _copy_permissions(old: os.stat_result, part: Path) -> None:
     mode = stat.S_IMODE(old.st_mode)
     if hasattr(os, "chown"):
-        for owner in (old.st_uid, -1):  # only the superuser can give a file away
+        for owner in (old.st_uid, -1):  # only the superuser can change the owner
             try:
                 os.chown(part, owner, old.st_gid)
                 break
             except OSError:
                 continue
         else:
-            mode &= ~stat.S_IRWXG  # these rights were for the members of another group
-    with suppress(OSError):  # a file system without permissions; the file stays private
+            mode &= ~stat.S_IRWXG  # these permissions were for the members of another group
+    with suppress(OSError):  # on a file system without permissions, the file stays private
         part.chmod(mode)
 
 
@@ -268,15 +323,18 @@ def _rename(part: Path, target: Path) -> None:
         raise PermissionError(msg) from error
 
 
-def check_archive(file: IO[bytes]) -> None:
-    """Refuse a zip file of arrays that would grow in memory: everything is stored as it is.
+# ------------------------------------------------------------------ archives
 
-    Reads the directory and the first bytes of each array, nothing else.
+
+def check_archive(file: IO[bytes]) -> None:
+    """Raise unless a zip file of arrays is uncompressed, so that it cannot grow in memory.
+
+    Reads only the directory and the header of each array.
 
     Raises
     ------
     ValueError
-        With what is wrong with it, as part of a sentence.
+        The message is the second half of a sentence about the file.
     """
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -287,7 +345,9 @@ def check_archive(file: IO[bytes]) -> None:
         for part in parts:
             if part.compress_type != zipfile.ZIP_STORED or part.file_size != part.compress_size:
                 name = inert(repr(part.filename))
-                raise ValueError(f"its part {name} is compressed, and fairspan stores all as it is")
+                raise ValueError(
+                    f"its part {name} is compressed, and fairspan stores all parts uncompressed"
+                )
         if sum(part.file_size for part in parts) > size:
             raise ValueError("its parts claim to be larger than the file")
         for part in parts:
@@ -298,51 +358,39 @@ def check_archive(file: IO[bytes]) -> None:
 
 
 def _check_array(content: IO[bytes], part: zipfile.ZipInfo) -> None:
-    """An array's own header may claim another size than it has, and objects, which are programs."""
+    """Raise if an array's header claims another size than it has, or objects, which can run code."""
     name = inert(repr(part.filename))
     version = np.lib.format.read_magic(content)
     readers: dict[Any, Any] = {
-        (1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0
-    }  # fmt: skip
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
     if version not in readers:
         raise ValueError(f"its array {name} has the unknown format {version}")
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "error", UserWarning
-        )  # a header of Python 2, which nothing of ours has
+        # NumPy warns of a header of Python 2, which fairspan never writes.
+        warnings.simplefilter("error", UserWarning)
         shape, _, kind = readers[version](content)
     if kind.hasobject:
         raise ValueError(f"its array {name} holds Python objects, which fairspan never loads")
-    count = 1
-    for length in shape:
-        count *= int(length)
+    count = math.prod(map(int, shape))
     if count * max(kind.itemsize, 1) != part.file_size - content.tell():
-        raise ValueError(f"its array {name} claims a shape, {inert(str(shape))}, that it is not of")
+        raise ValueError(f"its array {name} claims a shape, {inert(str(shape))}, of another size")
 
 
-def inert(text: str, longest: int = _SHOWN) -> str:
-    """Text from a file on one line, printable and short: nothing that steers a terminal."""
-    flat = printable(text[: longest + 1], keep="")
-    return flat if len(flat) <= longest else f"{flat[:longest]}..."
-
-
-def first_line(error: BaseException) -> str:
-    """What an error of another library says, inert; its class if it says nothing."""
-    lines = str(error).split("\n", 1)
-    return inert(lines[0], 2 * _SHOWN) or type(error).__name__
-
+# ------------------------------------------------------------------ progress
 
 Item = TypeVar("Item")
 
 _WIDTH = 24
 _EVERY_SECONDS = 0.2
-# Without a terminal: a line for each of so many parts, or every so often.
+# Without a terminal: this many lines in all, or a line every so many seconds.
 _LINES = 5
 _LINE_SECONDS = 10.0
 
 
 def track(items: Iterable[Item], total: int, label: str, *, verbose: int = 0) -> Iterator[Item]:
-    """Pass items on and show how many of ``total`` are done, if ``verbose``."""
+    """Yield the items and show how many of ``total`` are done, if ``verbose``."""
     if not verbose:
         yield from items
         return
@@ -369,14 +417,14 @@ def _draw(label: str, done: int, total: int, seconds: float) -> None:
 
 
 class _Quiet:
-    """Progress that nobody asked for."""
+    """Progress that is not shown."""
 
     def advance(self, rows: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class _Lines:
-    """Progress without a terminal, or without rich: a line now and then."""
+    """Progress as a line every few seconds, without a terminal or without rich."""
 
     def __init__(self, label: str, total: int | None, done: int) -> None:
         self._label, self._total, self._done, self._first = label, total, done, done
@@ -389,16 +437,16 @@ class _Lines:
         if now - self._shown >= _LINE_SECONDS or self._done == self._total:
             self._shown = now
             rate = (self._done - self._first) / max(now - self._began, 1e-9)
-            of = "" if self._total is None else f" of {self._total:,}"
-            left = (
-                "" if self._total is None else f", {(self._total - self._done) / rate:.0f} s left"
-            )
-            text = f"[fairspan] {self._label}: {self._done:,}{of} rows, {rate:,.0f} rows/s{left}"
+            total = left = ""
+            if self._total is not None:
+                total = f" of {self._total:,}"
+                left = f", {(self._total - self._done) / rate:.0f} s left"
+            text = f"[fairspan] {self._label}: {self._done:,}{total} rows, {rate:,.0f} rows/s{left}"
             print(text, file=sys.stderr, flush=True)
 
 
 class _Bar:
-    """A bar of rich's."""
+    """Progress as a bar of rich."""
 
     def __init__(self, progress: Any, task: Any) -> None:
         self._progress, self._task = progress, task
@@ -412,7 +460,7 @@ class _Bar:
 def row_progress(
     label: str, total: int | None, *, verbose: int = 0, done: int = 0
 ) -> Iterator[_Quiet | _Lines | _Bar]:
-    """Rows done, rows a second and time left, on standard error, if ``verbose``."""
+    """Show the rows done, the rows per second and the time left on standard error, if ``verbose``."""
     if not verbose:
         yield _Quiet()
         return
@@ -431,11 +479,13 @@ def row_progress(
         def render(self, task: Any) -> Any:
             return f"{task.speed or 0.0:,.0f} rows/s"
 
-    # Brackets are rich's markup, which would be followed rather than shown.
     columns = (
-        rich.TextColumn("[fairspan] {task.description}", markup=False), rich.BarColumn(),
-        rich.TaskProgressColumn(), rich.TextColumn("{task.completed:,.0f} rows"), Rate(),
+        rich.TextColumn("[fairspan] {task.description}", markup=False),  # else [...] is markup
+        rich.BarColumn(),
+        rich.TaskProgressColumn(),
+        rich.TextColumn("{task.completed:,.0f} rows"),
+        Rate(),
         rich.TimeRemainingColumn(),
-    )  # fmt: skip
-    with rich.Progress(*columns, console=console) as shown:
-        yield _Bar(shown, shown.add_task(label, total=total, completed=done))
+    )
+    with rich.Progress(*columns, console=console) as progress:
+        yield _Bar(progress, progress.add_task(label, total=total, completed=done))

@@ -1,4 +1,4 @@
-"""Published rivals of the fair kernel models: the names of ``fairspan_lab.baselines``.
+"""Published methods to compare with, from the package fairspan-lab.
 
 Importing this module without fairspan-lab raises ImportError with the command that installs it.
 """

@@ -1,13 +1,18 @@
-"""From tables of mixed types to numeric features, by one stated policy."""
+"""Encode tables of mixed types as numeric features for a kernel."""
+
+from __future__ import annotations
 
 import heapq
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -17,22 +22,26 @@ from fairspan._system import refuse_bytes
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import LARGEST, as_frame
 
-__all__ = [
-    "table_encoder",
-]
+__all__ = ["table_encoder"]
 
 _MISSING = "missing"
 _CATEGORY_DTYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
-# Fewer rows, or a single new value, may well be a new category and not another way to write it.
+# Fewer rows or a single unseen value may well be a new category, and not a known one written
+# differently.
 _MIN_UNSEEN_ROWS, _MIN_UNSEEN_VALUES = 10, 2
 _SHOWN_VALUES, _SHOWN_COLUMNS = 3, 5
 _WHOLE_NUMBER = re.compile(r"(0|-?[1-9]\d*)\.0")
 
 
-def table_encoder(frame, *, min_frequency=10, max_categories=50):
+def table_encoder(
+    frame: Any,
+    *,
+    min_frequency: int | float | None = 10,
+    max_categories: int | None = 50,
+) -> TableEncoder:
     """Build the unfitted transformer that turns a table into features for a kernel.
 
-    The columns of `frame` only decide what is done to which column; nothing is learned before
+    The types of the columns of `frame` decide how each column is encoded; nothing is learned before
     `fit`. Every column is encoded, so take protected attributes out first.
 
     Parameters
@@ -56,8 +65,8 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
     ------
     TypeError
         `frame` is not a pandas or polars DataFrame, or a column is neither a number, a boolean nor
-        a category. Dates are refused by name: whether an age, a month or a weekday is meant is not
-        for an encoder to guess.
+        a category. For a date, the message asks for a number: an encoder cannot guess whether an
+        age, a month or a weekday is meant.
     ValueError
         A column name is not a string, or there is no column.
 
@@ -65,17 +74,17 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
     -----
     *Numbers and booleans.* Missing values take the median of the training rows, then the column is
     standardised. A column with missing values in training gains an indicator. A constant column
-    becomes zeros, and so does one that was never observed. So does one whose spread float64 cannot
-    tell beside its mean, such as 2**60, 2**60 + 1, ...; a warning names it.
+    becomes zeros, and so does one that was never observed. So does a column whose spread is below
+    the precision of float64 at its mean, such as 2**60, 2**60 + 1, ...; a warning names it.
 
     *Categories* (strings, categoricals, objects) are one-hot encoded by their text. A missing value
-    is the category "missing". Whole numbers are one category however they are stored: 1, 1.0, "1"
-    and "1.0", as which a gap elsewhere in its column makes pandas write it; "01" is another.
+    is the category "missing". A whole number is one category however it is stored: 1, 1.0, "1" or
+    "1.0" (pandas writes 1 as 1.0 if the column has a gap elsewhere); "01" is another category.
 
     *Scale.* Two rows differ by 2 in expected squared distance on a standardised column, by 2 in a
     category when they disagree, by 1 in an indicator: one bandwidth fits all. Indicators are not
-    standardised, because one that is rare would then put its rows out of the kernel's sight. A 0/1
-    column is a number: stored as boolean or integer, it is encoded alike.
+    standardised, because the rows of a rare one would then be too far from all others for the
+    kernel. A 0/1 column is a number: stored as boolean or integer, it is encoded alike.
 
     *Rows unlike the training data*:
 
@@ -91,8 +100,8 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
       warning.
     - Bytes are an error: decode them. So are booleans in a column that held other numbers than 0
       and 1 in training.
-    - A missing number in a column that was complete in training takes the median and leaves no
-      trace: the indicator does not exist. Include rows with missing values in the training data if
+    - A missing number in a column that was complete in training takes the median and is not marked:
+      the indicator does not exist. Include rows with missing values in the training data if
       they will occur later.
     - Columns may come in another order and with others between them; a column that is absent is
       an error, as is an infinite number.
@@ -112,7 +121,7 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
     _warn_of_offsets(frame, numbers)
     to_numbers = FunctionTransformer(_as_numbers, feature_names_out="one-to-one")
     to_float = FunctionTransformer(_as_float, feature_names_out="one-to-one")
-    branches = []
+    branches: list[tuple[str, Any, list[str]]] = []
     if numbers:
         impute = SimpleImputer(strategy="median", keep_empty_features=True)
         indicate = MissingIndicator(features="missing-only", error_on_new=False)
@@ -135,18 +144,18 @@ def table_encoder(frame, *, min_frequency=10, max_categories=50):
 class TableEncoder(ColumnTransformer):
     """ColumnTransformer that also accepts column names of type numpy.str_, as pandas may have them."""
 
-    def fit_transform(self, X, y=None, **params):
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """As in ColumnTransformer."""
         return super().fit_transform(_with_plain_names(X), y, **params)
 
-    def transform(self, X, **params):
+    def transform(self, X: Any, **params: Any) -> Any:
         """As in ColumnTransformer."""
         X = _with_plain_names(X)
         self._check_numbers(X)
         return super().transform(X, **params)
 
-    def _check_numbers(self, X):
-        """Refuse booleans where training had other numbers; count columns that became empty."""
+    def _check_numbers(self, X: Any) -> None:
+        """Raise for booleans where training had other numbers; count columns that became empty."""
         table = as_frame(X, "X")
         numbers = getattr(self, "named_transformers_", {}).get("numbers")
         if table is None or numbers is None:
@@ -157,7 +166,7 @@ class TableEncoder(ColumnTransformer):
         unseen = UnseenValues()
         for j, name in enumerate(names):
             if name not in table.columns:
-                continue  # ColumnTransformer names it
+                continue  # ColumnTransformer raises for it
             column = table[name]
             # Numbers 0 and 1 have a mean in [0, 1] and a variance of at most 1/4.
             mean, variance = scaler.mean_[j], scaler.var_[j]
@@ -173,8 +182,8 @@ class TableEncoder(ColumnTransformer):
         _report_or_collect(unseen)
 
 
-def _with_plain_names(X):
-    """The frame with names of type str, the only text that scikit-learn takes for a column name."""
+def _with_plain_names(X: Any) -> Any:
+    """Return the frame with names of type str, the only texts that scikit-learn accepts as names."""
     names = list(getattr(X, "columns", ()))
     if all(type(name) is str or not isinstance(name, str) for name in names):
         return X
@@ -192,27 +201,27 @@ class CategoryEncoder(OneHotEncoder):
         Names of the columns.
     """
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> CategoryEncoder:
         """Learn the categories of each column."""
         self.columns_ = list(nw.from_native(X, eager_only=True).columns)
-        return super().fit(_as_text(X), y)
+        super().fit(_as_text(X), y)
+        return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> NDArray[np.float64]:
         """Encode the columns of a frame."""
         text = _as_text(X)
         unseen = self._unseen_values(nw.from_native(X, eager_only=True), text)
         _report_or_collect(unseen)
-        # An array, so that the index and the names of a frame are those of X.
+        # An array, so that the index and the names of an output frame are those of X.
         return np.asarray(super().transform(text))
 
-    def get_feature_names_out(self, input_features=None):
-        """Names of the encoded columns."""
-        return super().get_feature_names_out(
-            self.columns_ if input_features is None else input_features
-        )
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the names of the encoded columns."""
+        names = self.columns_ if input_features is None else input_features
+        return np.asarray(super().get_feature_names_out(names))
 
-    def _unseen_values(self, table, text):
-        """Count unseen values; raise if numbers stand where training had text."""
+    def _unseen_values(self, table: nw.DataFrame[Any], text: NDArray[np.object_]) -> UnseenValues:
+        """Count unseen values; raise for numbers in a column that held text in training."""
         out = UnseenValues()
         merged = getattr(self, "infrequent_categories_", [None] * len(self.columns_))
         for j, name in enumerate(self.columns_):
@@ -240,31 +249,33 @@ class CategoryEncoder(OneHotEncoder):
 class UnseenValues:
     """Values of category columns that an encoder has not seen in `fit`, counted by column."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         # By column: number of values, number of unseen ones, some of these, all known ones.
-        self._columns = {}
+        self._columns: dict[str, tuple[int, int, list[str], list[str]]] = {}
         # By column that was complete in training: number of rows, number of missing values.
-        self._missing = {}
+        self._missing: dict[str, tuple[int, int]] = {}
 
-    def add(self, name, n, n_unseen, unseen, known):
+    def add(
+        self, name: str, n: int, n_unseen: int, unseen: Sequence[str], known: list[str]
+    ) -> None:
         """Add `n` values of a column, of which `n_unseen` are unseen."""
         before = self._columns.get(name, (0, 0, [], known))
         some = list(dict.fromkeys([*before[2], *unseen]))[: _SHOWN_VALUES + 1]
         self._columns[name] = (before[0] + n, before[1] + n_unseen, some, known)
 
-    def add_missing(self, name, n, n_missing):
+    def add_missing(self, name: str, n: int, n_missing: int) -> None:
         """Add `n` rows of a column that was complete in training; `n_missing` of them lack a value."""
         before = self._missing.get(name, (0, 0))
         self._missing[name] = (before[0] + n, before[1] + n_missing)
 
-    def update(self, other):
+    def update(self, other: UnseenValues) -> None:
         """Add the counts of other rows."""
-        for name, counted in other._missing.items():
-            self.add_missing(name, *counted)
+        for name, missing in other._missing.items():
+            self.add_missing(name, *missing)
         for name, counted in other._columns.items():
             self.add(name, *counted)
 
-    def report(self):
+    def report(self) -> None:
         """Raise if all values of a column are unseen; otherwise warn once, with the counts."""
         empty = [
             repr(name)
@@ -305,8 +316,8 @@ class UnseenValues:
             )
 
 
-def _report_or_collect(unseen):
-    """Report now, or at the end of `collect_unseen` where one is open."""
+def _report_or_collect(unseen: UnseenValues) -> None:
+    """Report unseen values now, or add them to those of an open `collect_unseen`."""
     collected = _collected.get()
     if collected is None:
         unseen.report()
@@ -319,8 +330,8 @@ _collected: ContextVar[UnseenValues | None] = ContextVar("collected", default=No
 
 
 @contextmanager
-def collect_unseen():
-    """Collect what the encoders inside have not seen, instead of a report from each of them.
+def collect_unseen() -> Iterator[UnseenValues]:
+    """Collect the unseen values of several encoders, instead of a report from each of them.
 
     Yields
     ------
@@ -335,12 +346,12 @@ def collect_unseen():
         _collected.reset(token)
 
 
-def _listed(labels):
+def _listed(labels: Sequence[str]) -> str:
     shown = ", ".join(map(repr, map(str, labels[:_SHOWN_VALUES])))
     return f"{shown}, ..." if len(labels) > _SHOWN_VALUES else shown
 
 
-def is_number_label(text):
+def is_number_label(text: str) -> bool:
     """Whether a category is a number as :func:`category_label` writes it: "1" and not "01"."""
     try:
         return category_label(float(text)) == text
@@ -348,12 +359,12 @@ def is_number_label(text):
         return False
 
 
-def column_kinds(frame):
-    """Names of the columns to treat as numbers and as categories."""
+def column_kinds(frame: Any) -> tuple[list[str], list[str]]:
+    """Return the names of the columns to treat as numbers and as categories."""
     table = as_frame(frame, "`frame`")
     if table is None:
         raise TypeError(f"`frame` must be a pandas or polars DataFrame, got {type(frame).__name__}")
-    columns: list = table.columns
+    columns: list[Any] = table.columns
     if not columns:
         raise ValueError("`frame` has no columns to encode")
     unnamed = [name for name in columns if not isinstance(name, str)]
@@ -364,10 +375,10 @@ def column_kinds(frame):
         name = str(name)
         if dtype.is_numeric() or dtype == nw.Boolean:
             numbers.append(name)
-        elif dtype in _CATEGORY_DTYPES and (stranger := _stranger(table[name])) is None:
+        elif dtype in _CATEGORY_DTYPES and (other_type := _other_type(table[name])) is None:
             categories.append(name)
         else:
-            kind = str(dtype if dtype not in _CATEGORY_DTYPES else stranger)
+            kind = str(dtype if dtype not in _CATEGORY_DTYPES else other_type)
             decode = kind in ("bytes", "bytearray", "Binary")
             remedy = ', decode it: .str.decode("utf-8")' if decode else ""
             refused.append(f"{name!r} ({kind}{remedy})")
@@ -379,8 +390,8 @@ def column_kinds(frame):
     return numbers, categories
 
 
-def _warn_of_offsets(frame, numbers):
-    """Warn of numbers so far from zero for their spread that standardising takes them for constant."""
+def _warn_of_offsets(frame: Any, numbers: list[str]) -> None:
+    """Warn of columns whose spread is below the precision of float64 at their mean."""
     table = nw.from_native(frame, eager_only=True)
     for name in numbers:
         column = table[name].drop_nulls()
@@ -391,15 +402,15 @@ def _warn_of_offsets(frame, numbers):
             lost = values.std() <= len(values) * np.finfo(np.float64).eps * abs(values.mean())
         if lost:
             warn_user(
-                f"The numbers in column {name!r} differ by less than float64 can tell so far from zero: the "
-                f"column is taken for constant. Subtract its smallest value first, or leave it out if it "
-                f"only names rows.",
+                f"The numbers in column {name!r} differ by less than the precision of float64 so far from "
+                f"zero, so the column is treated as constant. Subtract its smallest value first, or leave it "
+                f"out if it only names rows.",
                 DataWarning,
             )
 
 
-def _stranger(column):
-    """Type name of the first value of an object column that is no category label, or None."""
+def _other_type(column: nw.Series[Any]) -> str | None:
+    """Return the type of the first value of an object column that is no category label, or None."""
     if column.dtype != nw.Object:
         return None
     labels = (str, bool, int, float, np.bool_, np.integer, np.floating)
@@ -409,8 +420,8 @@ def _stranger(column):
     )
 
 
-def _as_numbers(block):
-    """Numeric columns as float64, NaN where missing."""
+def _as_numbers(block: Any) -> NDArray[np.float64]:
+    """Return numeric columns as float64, NaN where missing."""
     table = nw.from_native(block, eager_only=True)
     out = np.empty(table.shape)
     for j, name in enumerate(table.columns):
@@ -439,13 +450,13 @@ def _as_numbers(block):
     return out
 
 
-def _as_float(flags):
-    """Boolean indicators as 0.0 and 1.0."""
+def _as_float(flags: ArrayLike) -> NDArray[np.float64]:
+    """Return boolean indicators as 0.0 and 1.0."""
     return np.asarray(flags, dtype=np.float64)
 
 
-def _as_text(block):
-    """Category columns as an object array of strings, the missing category filled in."""
+def _as_text(block: Any) -> NDArray[np.object_]:
+    """Return category columns as an object array of strings, the missing category filled in."""
     table = nw.from_native(block, eager_only=True)
     out = np.empty(table.shape, dtype=object)
     for j, name in enumerate(table.columns):
@@ -456,24 +467,24 @@ def _as_text(block):
     return out
 
 
-def _category(value):
-    """A value as the text of its category: a file may hold the number 1 as "1.0", too."""
+def _category(value: Any) -> str:
+    """Return the text of a value's category: "1" also for the text "1.0", which a file may hold."""
     text = category_label(value)
     return text[:-2] if _WHOLE_NUMBER.fullmatch(text) else text
 
 
-def category_label(value):
-    """A category as text; whole numbers alike, which a gap elsewhere in their column makes floats."""
+def category_label(value: Any) -> str:
+    """Return a category as text: "1" also for 1.0, which a gap elsewhere in the column makes of 1."""
     whole = isinstance(value, float | np.floating) and float(value).is_integer()
     return str(int(value)) if whole else str(value)
 
 
-def _category_name(column, category):
+def _category_name(column: str, category: str) -> str:
     # scikit-learn's own name for the merged categories is "infrequent_sklearn".
     return f"{column}=(infrequent)" if category == "infrequent_sklearn" else f"{column}={category}"
 
 
-def _feature_name(branch, feature):
+def _feature_name(branch: str, feature: str) -> str:
     if branch == "indicators":
         return f"{feature.removeprefix('missingindicator_')}={_MISSING}"
     return feature

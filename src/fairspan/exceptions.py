@@ -1,4 +1,4 @@
-"""Warnings and errors that are ours; everything else is a plain ``ValueError`` or ``TypeError``."""
+"""Warnings and errors of fairspan; other errors are plain ``ValueError`` or ``TypeError``."""
 
 import sys
 import warnings
@@ -23,19 +23,19 @@ __all__ = [
 
 
 class FairspanWarning(UserWarning):
-    """Base class of every warning fairspan raises, so that one filter reaches them all."""
+    """Base class of all warnings of fairspan, so that one filter is enough for them."""
 
 
 class DataWarning(FairspanWarning):
-    """The data limit what can be promised: a tiny group, a skipped cell, S among the features."""
+    """The data limit what a model can promise: a tiny group, a skipped cell, S among the features."""
 
 
 class NumericalWarning(FairspanWarning):
-    """A numerical rescue took place; the message and a fitted attribute carry its amount."""
+    """A computation was stabilised; the message and a fitted attribute contain by how much."""
 
 
 class NumericalError(ArithmeticError):
-    """Rounding has eaten what was to be computed; the message carries its amount and the remedy."""
+    """A result would be mostly rounding error; the message contains its size and a remedy."""
 
 
 class IncompatibleMomentsError(ValueError):
@@ -43,7 +43,7 @@ class IncompatibleMomentsError(ValueError):
 
 
 class CheckpointError(ValueError):
-    """A checkpoint is damaged, or belongs to another fit; the message names it and what differs."""
+    """A checkpoint is damaged or belongs to another fit; the message names the file and the difference."""
 
 
 class RowError(ValueError):
@@ -66,37 +66,37 @@ class RowError(ValueError):
 
 
 class DatasetError(OSError):
-    """A data file is absent, damaged or out of reach; the message names it and where it belongs."""
+    """A data file is absent, damaged or unreachable; the message names it and the folder for it."""
 
 
-# Not warnings.catch_warnings, which threads share.
-_said: ContextVar[set[str] | None] = ContextVar("said", default=None)
+# Keys of the warnings that were given. Not warnings.catch_warnings, which threads share.
+_given: ContextVar[set[str] | None] = ContextVar("given", default=None)
 
 
 @contextmanager
 def each_warning_once() -> Iterator[None]:
-    """What one call has said it does not say again; inside another such call, that one counts."""
-    token = _said.set(set()) if _said.get() is None else None
+    """Give each warning once in this block; a block inside another one belongs to the outer one."""
+    token = _given.set(set()) if _given.get() is None else None
     try:
         yield
     finally:
         if token is not None:
-            _said.reset(token)
+            _given.reset(token)
 
 
 def warn_user(message: str, category: type[FairspanWarning], *, key: str | None = None) -> None:
-    """Warn at the line of the user's code: the first frame outside fairspan and what calls it.
+    """Warn at the line of the user's code: the first frame outside fairspan and its callers.
 
     Inside :func:`each_warning_once` only the first warning with the same ``key`` is given; the key is
     the message if not given.
     """
-    # Names of columns stand in messages; one with an escape sequence would steer the terminal.
+    # Messages contain column names, which may contain escape sequences for terminals.
     message = printable(message)
-    said = _said.get()
-    if said is not None:
-        if (key or message) in said:
+    given = _given.get()
+    if given is not None:
+        if (key or message) in given:
             return
-        said.add(key or message)
+        given.add(key or message)
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None:
         package = frame.f_globals.get("__name__", "").partition(".")[0]

@@ -420,7 +420,7 @@ def survive_no_home():
             patch.delenv(name, raising=False)
         patch.setattr(pwd, "getpwuid", nobody)
         for home in (None, "~/data"):
-            with pytest.raises(DatasetError, match=r"no home folder .*Name the folder"):
+            with pytest.raises(DatasetError, match=r"no home folder .*Give the full path"):
                 data_files.find(data_file(), home, "fetch_table")
         assert list(Path(text).iterdir()) == []
         model = fitted()

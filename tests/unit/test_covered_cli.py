@@ -16,11 +16,8 @@ pd = pytest.importorskip("pandas")
 
 import fairspan  # noqa: E402
 from fairspan import cli  # noqa: E402
-from fairspan.cli import explore as _cli_explore  # noqa: E402
-from fairspan.cli import models as _cli_models  # noqa: E402
-from fairspan.cli import output as _cli_output  # noqa: E402
-from fairspan.cli import read as _cli_read  # noqa: E402
-from fairspan.cli import tables  # noqa: E402
+from fairspan.cli import entry, evaluation, output, read, tables, training  # noqa: E402
+from fairspan.cli.options import AuditFiles  # noqa: E402
 from fairspan.exceptions import DataWarning, NumericalError, warn_user  # noqa: E402
 
 FIT = ("fit", "people.csv", "--target", "repaid", "--protected", "sex", "--model")
@@ -77,17 +74,17 @@ def test_a_mistake_of_ours_is_not_dressed_up_as_the_users(monkeypatch):
     def broken(**_):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(cli, "app", broken)
+    monkeypatch.setattr(entry, "app", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         cli.main()
 
 
 def test_warnings_are_told_once_and_numerical_errors_are_errors_of_the_data():
-    with _cli_output.plain_errors() as told:
+    with output.collect_warnings() as texts:
         for text in ("one", "two", "one"):
             warn_user(text, DataWarning)
-    assert told == ["one", "two"]
-    with pytest.raises(ValueError, match=r"^no digits left$"), _cli_output.plain_errors():
+    assert texts == ["one", "two"]
+    with pytest.raises(ValueError, match=r"^no digits left$"), output.collect_warnings():
         raise NumericalError("no digits left")
 
 
@@ -99,7 +96,7 @@ def test_data_sets_for_machines_are_those_for_people(call, tmp_path):
     done = call("data", "list", "--json", "-")
     found = json.loads(done.out)
     assert [f"{one['name']:<18} {one['description']}" for one in found] == shown
-    assert [one["name"] for one in found if one["offline"]] == list(cli.OFFLINE)
+    assert [one["name"] for one in found if one["offline"]] == list(read.OFFLINE)
     for one in found:
         module, _, name = one["function"].rpartition(".")
         assert module == "fairspan.datasets"
@@ -138,7 +135,7 @@ def test_a_fit_for_machines_is_the_model_that_was_written(call, tmp_path):
 
 def test_json_has_null_for_what_is_not_known_and_steers_no_terminal(capsys):
     given = {"a": [float("nan"), 1.5, float("inf")], "b\x1b[31m": {"c": "\u202e"}}
-    _cli_output.bring_json(_cli_output.STDOUT, given)
+    output.write_json(output.STDOUT, given)
     text = capsys.readouterr().out
     assert "\x1b" not in text
     assert "\u202e" not in text
@@ -243,8 +240,7 @@ def test_what_an_audit_warns_of_is_said_unless_it_is_written(monkeypatch, capsys
         return SimpleNamespace(warnings=("known",), to_json=str, to_markdown=str)
 
     monkeypatch.setattr("fairspan.auditing.audit", audit)
-    files = _cli_output.AuditFiles(None, None, None)
-    _cli_output.bring_audit(files, None)
+    evaluation.write_audit(AuditFiles(None, None, None), None)
     err = capsys.readouterr().err
     assert "Warning: new" in err
     assert "known" not in err
@@ -252,24 +248,22 @@ def test_what_an_audit_warns_of_is_said_unless_it_is_written(monkeypatch, capsys
 
 def test_numbers_that_are_not_known_are_a_dash():
     curve = {"value": [None, 0.5, 0.25], "low": [None, None, 0.125], "high": [None, 1.0, 0.5]}
-    shown = [_cli_explore._interval(curve, i) for i in range(3)]
+    shown = [training._interval(curve, i) for i in range(3)]
     assert shown == ["-", "0.5", "0.25 (0.125 to 0.5)"]
 
 
 # ------------------------------------------------------------------ tables
 
 
-def never(text):
-    raise AssertionError(text)
-
-
-def test_a_column_that_counts_the_rows_is_left_out_and_another_is_not(tmp_path):
-    said = []
+def test_a_column_that_counts_the_rows_is_left_out_and_another_is_not(tmp_path, capsys):
     people(5).to_csv(tmp_path / "a.csv")
-    pd.testing.assert_frame_equal(_cli_read.read_table(tmp_path / "a.csv", said.append), people(5))
-    assert said == ["Left out the first column: it has no name and counts the rows."]
+    pd.testing.assert_frame_equal(read.read_table(tmp_path / "a.csv"), people(5))
+    text = "Left out the first column: it has no name and counts the rows.\n"
+    assert capsys.readouterr().err == text
+    read.read_table(tmp_path / "a.csv", quiet=True)
     people(5).iloc[::-1].to_csv(tmp_path / "b.csv")
-    assert _cli_read.read_table(tmp_path / "b.csv", never).shape == (5, 6)
+    assert read.read_table(tmp_path / "b.csv").shape == (5, 6)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_package_that_is_absent_is_named(tmp_path, monkeypatch):
@@ -277,7 +271,7 @@ def test_a_package_that_is_absent_is_named(tmp_path, monkeypatch):
     path.write_bytes(b"")
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(ImportError, match=r'a\.csv\.zst needs a package.*"fairspan\[stream\]"'):
-        _cli_read.read_table(path, never)
+        read.read_table(path)
 
 
 def test_what_has_no_room_in_memory_is_refused_before_it_is_there(tmp_path, monkeypatch):
@@ -287,21 +281,21 @@ def test_what_has_no_room_in_memory_is_refused_before_it_is_there(tmp_path, monk
     path.write_bytes(lzma.compress(frame.to_csv(index=False).encode()))
     frame.to_parquet(tmp_path / "a.parquet")
     size = 8 * 2000 * 5
-    monkeypatch.setattr(_cli_read, "memory_bytes", lambda: 2 * size - 1)
+    monkeypatch.setattr(read, "memory_bytes", lambda: 2 * size - 1)
     for file in (path, tmp_path / "a.parquet"):
-        with pytest.raises(ValueError, match=r"no room in memory\. In Python, fit_stream"):
-            _cli_read.read_table(file, never)
-    monkeypatch.setattr(_cli_read, "memory_bytes", lambda: 2**30)
+        with pytest.raises(ValueError, match=r"does not fit in memory\. In Python, fit_stream"):
+            read.read_table(file)
+    monkeypatch.setattr(read, "memory_bytes", lambda: 2**30)
     for file in (path, tmp_path / "a.parquet"):
-        pd.testing.assert_frame_equal(_cli_read.read_table(file, never), frame)
+        pd.testing.assert_frame_equal(read.read_table(file), frame)
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "a.csv"
     path.write_text("x,y\n1,2\n")
-    monkeypatch.setattr(_cli_read, "_read_csv", lambda *_: pd.DataFrame([[1, 2]], columns=["1", 1]))
+    monkeypatch.setattr(read, "_read_csv", lambda *_: pd.DataFrame([[1, 2]], columns=["1", 1]))
     with pytest.raises(ValueError, match=r"two columns named '1'"):
-        _cli_read.read_table(path, never)
+        read.read_table(path)
 
 
 def test_features_are_columns_that_can_be_learned_from():
@@ -346,7 +340,7 @@ def test_the_first_text_among_numbers_is_shown():
     ],
 )
 def test_a_label_is_found_as_it_is_in_the_table(text, labels, label):
-    found = tables.label_like(text, labels, "'y'")
+    found = tables.match_label(text, labels, "'y'")
     assert found == label
     assert type(found) is type(label)
 
@@ -354,10 +348,10 @@ def test_a_label_is_found_as_it_is_in_the_table(text, labels, label):
 @pytest.mark.parametrize("text", ["2", "maybe"])
 def test_a_text_that_is_no_label_is_refused(text):
     with pytest.raises(ValueError, match=rf"--positive '{text}' is no label of 'y': 0, 1"):
-        tables.label_like(text, [0, 1], "'y'")
+        tables.match_label(text, [0, 1], "'y'")
 
 
 def test_the_chosen_model_is_of_the_kind_that_was_said():
     frame = people().assign(code=np.arange(240) % 5)
     for kind, name in (("continuous", "FairGPRegressor"), ("categorical", "FairGPClassifier")):
-        assert type(_cli_models.make_estimator("auto", frame, "code", kind)).__name__ == name
+        assert type(training.make_estimator("auto", frame, "code", kind)).__name__ == name

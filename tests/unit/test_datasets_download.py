@@ -165,7 +165,11 @@ import sys
 from fairspan.datasets import _files
 source = _files.Source("{server.url}/part.csv", "{sha256(PART)}")
 file = _files.DataFile(
-    "table.csv.gz", "0", "{sha256(TEXT)}", (source,), lambda parts: parts[0].upper()
+    name="table.csv.gz",
+    sha256="0",
+    text_sha256="{sha256(TEXT)}",
+    sources=(source,),
+    convert=lambda parts: parts[0].upper(),
 )
 path = _files.find(file, sys.argv[1], "fetch_table")
 assert len(_files.read(file, path)) == {len(TEXT)}

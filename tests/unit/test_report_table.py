@@ -88,13 +88,13 @@ def test_all_other_columns_are_features_but_those_that_cannot_be():
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"target": "z"}, "target names 'z', which is no column"),
+        ({"target": "z"}, "target names the column 'z', which is not there"),
         ({"sensitive_features": []}, "sensitive_features names no column"),
         ({"sensitive_features": ["y"]}, "cannot be both target and sensitive_features"),
         ({"sample_weight": "sex"}, "cannot be both sensitive_features and sample_weight"),
         ({"features": ["income", "y"]}, "'y', which is the target"),
         ({"features": ["sex"]}, "'sex', which is the protected attribute"),
-        ({"features": ["nothing"]}, "features names 'nothing'"),
+        ({"features": ["nothing"]}, "features names the column 'nothing'"),
         ({"control_features": "y"}, "cannot be both target and control_features"),
     ],
 )
@@ -164,7 +164,7 @@ def test_notes_on_yes_no_columns_are_those_of_the_encoder():
 @pytest.mark.parametrize("start", [2**60, 10**17])
 def test_numbers_too_far_from_zero_for_their_spread_are_warned_of(start):
     frame = pd.DataFrame({"id": start + np.arange(600), "x": np.arange(600.0)})
-    with pytest.warns(DataWarning, match="'id' differ by less than float64"):
+    with pytest.warns(DataWarning, match="'id' differ by less than the precision of float64"):
         table_encoder(frame)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

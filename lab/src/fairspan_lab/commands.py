@@ -34,10 +34,10 @@ _errors = Console(stderr=True)
 
 DataHome = Annotated[
     Path | None,
-    typer.Option(help="Folder of the data files; $FAIRSPAN_DATA or the cache if absent."),
+    typer.Option(help="Folder of the data sets' files; $FAIRSPAN_DATA or the cache if absent."),
 ]
 Json = Annotated[
-    Path | None, typer.Option("--json", help="Write the result as JSON; - is standard output.")
+    Path | None, typer.Option("--json", help="JSON file for the result; - is standard output.")
 ]
 
 
@@ -56,7 +56,7 @@ def reproduce_command(
     json_file: Json = None,
 ) -> None:
     """Reproduce the paper's figures; a stopped run goes on where it was."""
-    from fairspan.cli.output import check_json
+    from fairspan.cli.options import check_json
     from fairspan_lab.reproduce import reproduce
 
     check_json(json_file)
@@ -97,21 +97,20 @@ def frontier_command(
     json_file: Json = None,
 ) -> None:
     """Error against parity, for fairspan and its rivals; a stopped run goes on where it was."""
-    from fairspan.cli.output import check_json
-    from fairspan.cli.tables import listed
+    from fairspan.cli.options import check_json, split_commas
     from fairspan_lab.frontier import FailedCellsError, frontier
 
     check_json(json_file)
     try:
         written = frontier(
-            listed(data),
-            listed(methods),
+            split_commas(data),
+            split_commas(methods),
             splits,
             out,
             data_home=data_home,
             quick=quick,
             jobs=jobs,
-            criteria=listed(criteria),
+            criteria=split_commas(criteria),
             track=_track,
             say=_print_status,
         )
@@ -127,14 +126,14 @@ def _print_files(
     written: Iterable[Path], json_file: Path | None, failures: Iterable[str] = ()
 ) -> None:
     """Print the names of the files that a run wrote, one per line, and write them as JSON."""
-    from fairspan.cli.output import STDOUT, bring_json, show
+    from fairspan.cli.output import STDOUT, print_result, write_json
 
     files = [str(path) for path in written]
     if json_file is not None:
-        bring_json(json_file, {"files": files, "failures": list(failures)})
+        write_json(json_file, {"files": files, "failures": list(failures)})
     if json_file != STDOUT:
         for file in files:
-            show(file)
+            print_result(file)
 
 
 def _track(cells: Sequence[Any]) -> Iterable[Any]:

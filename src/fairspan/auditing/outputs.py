@@ -303,7 +303,7 @@ def read_numbers(X: Any, frame: Any, protected: Sequence[str]) -> Array:
     if all(dtype.is_numeric() for dtype in rest.schema.values()):
         return _fill_missing(rest.to_numpy().astype(np.float64))
     native = rest.to_native()
-    encoder: Any = table_encoder(native)  # type: ignore[no-untyped-call]
+    encoder: Any = table_encoder(native)
     return np.asarray(encoder.fit_transform(native), dtype=np.float64)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score, mean_squared_error
 
 from fairspan._html import audit_html
-from fairspan._system import atomic_write, printable_json, track
+from fairspan._system import atomic_write, json_safe, printable_json, track
 from fairspan.auditing.attack import ATTACKERS
 from fairspan.auditing.bound import HeldOutBound
 from fairspan.auditing.cross_fit import KernelCheck
@@ -154,7 +153,8 @@ class Audit:
         out["bounds"] = [asdict(bound) for bound in self.bounds]
         out["kernel"] = None if self.kernel is None else asdict(self.kernel)
         out |= {"assumptions": self.assumptions, "warnings": list(self.warnings)}
-        return {name: _json_ready(value) for name, value in out.items()}
+        plain: dict[str, Any] = json_safe(out)
+        return plain
 
     def to_json(self, path: Any = None, *, indent: int = 2) -> str:
         """JSON of :meth:`to_dict`; written to ``path`` too if given."""
@@ -242,19 +242,6 @@ def _write(text: str, path: Any) -> str:
         with atomic_write(Path(path)) as part:
             Path(part).write_text(text, encoding="utf-8")
     return text
-
-
-def _json_ready(value: Any) -> Any:
-    """Replace arrays by lists, and numbers that are not finite by None: JSON has neither."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): _json_ready(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json_ready(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def audit(

@@ -1,5 +1,5 @@
 """The command line."""
 
-from fairspan.cli.main import main
+from fairspan.cli.entry import app, main
 
-__all__ = ["main"]
+__all__ = ["app", "main"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fairspan._system import kind_of_texts
-from fairspan.cli.tables import some
+from fairspan.cli.output import first_few
 
 __all__ = ["LEADING_ZEROS", "doubtful_columns"]
 
@@ -20,57 +20,55 @@ _MIN_ROWS = 20
 
 
 def doubtful_columns(frame: Any, names: Sequence[str]) -> Iterator[str]:
-    """A sentence for each kind of doubt: numbers or dates as text, codes as numbers, identifiers."""
-    found: dict[str, list[str]] = {"numbers": [], "dates": [], "identifiers": []}
-    first: dict[str, str] = {}
+    """Yield one warning for each problem that some of the columns have."""
+    columns: dict[str, list[str]] = {"numbers": [], "dates": [], "identifiers": []}
     for name in names:
-        kind = _doubt(frame[name])
-        if kind is not None:
-            found[kind].append(name)
-            first.setdefault(kind, str(frame[name].dropna().iloc[0]))
-    if texts := found["numbers"]:
-        yield (
-            f"{_named(texts)}: numbers as text, as {first['numbers']!r}; each different text is a category. "
-            f"Write plain numbers (as 32.5) into the file, or leave them out: {_drop(texts)}"
-        )
-    if texts := found["dates"]:
-        yield (
-            f"{_named(texts)}: dates as text, as {first['dates']!r}; each different text is a category. "
-            f"Turn them into numbers (an age, a month), or leave them out: {_drop(texts)}"
-        )
+        problem = _problem(frame[name])
+        if problem is not None:
+            columns[problem].append(name)
+    remedies = {
+        "numbers": "Write plain numbers (as 32.5) into the file",
+        "dates": "Turn them into numbers (an age, a month)",
+    }
+    for problem, remedy in remedies.items():
+        if found := columns[problem]:
+            example = str(frame[found[0]].dropna().iloc[0])
+            yield (
+                f"{_quoted(found)}: {problem} as text, as {example!r}; each different text is a category. "
+                f"{remedy}, or leave them out: {_drop_options(found)}"
+            )
     zeros = {name: frame.attrs.get(LEADING_ZEROS, {}).get(name) for name in names}
-    if texts := [name for name, value in zeros.items() if value is not None]:
-        kinds = some([f"--kind {shlex.quote(f'{name}=categorical')}" for name in texts], " ")
+    if found := [name for name, value in zeros.items() if value is not None]:
+        options = [f"--kind {shlex.quote(f'{name}=categorical')}" for name in found]
         yield (
-            f"{_named(texts)}: read as numbers, although values begin with 0, as {zeros[texts[0]]!r}. If "
-            f"they are codes, read them as text: {kinds}"
+            f"{_quoted(found)}: read as numbers, although values begin with 0, as {zeros[found[0]]!r}. If "
+            f"they are codes, read them as text: {first_few(options, ' ')}"
         )
-    if texts := found["identifiers"]:
+    if found := columns["identifiers"]:
         yield (
-            f"{_named(texts)}: a different value in every row, as identifiers have. Leave identifiers out: "
-            f"{_drop(texts)}"
+            f"{_quoted(found)}: a different value in every row, as identifiers have. Leave identifiers "
+            f"out: {_drop_options(found)}"
         )
 
 
-def _named(names: Sequence[str]) -> str:
-    return some([repr(name) for name in names])
+def _quoted(names: Sequence[str]) -> str:
+    return first_few([repr(name) for name in names])
 
 
-def _drop(names: Sequence[str]) -> str:
-    options = [f"--drop {shlex.quote(name)}" for name in names]
-    return some(options, " ")
+def _drop_options(names: Sequence[str]) -> str:
+    return first_few([f"--drop {shlex.quote(name)}" for name in names], " ")
 
 
-def _doubt(column: Any) -> str | None:
-    """Why a column may not be meant as a feature, or None."""
-    import pandas as pd  # the extra of the command line has it
+def _problem(column: Any) -> str | None:
+    """Return why a column is probably not a feature: "numbers", "dates", "identifiers" or None."""
+    import pandas as pd
 
     values = column.dropna()
-    text = values.dtype.kind == "O" and not isinstance(values.dtype, pd.CategoricalDtype)
-    if text:
-        few = values.iloc[:: max(len(values) // _SAMPLE, 1)].astype(str)
-        if (kind := kind_of_texts(few)) is not None:
+    is_text = values.dtype.kind == "O" and not isinstance(values.dtype, pd.CategoricalDtype)
+    if is_text:
+        sample = values.iloc[:: max(len(values) // _SAMPLE, 1)].astype(str)
+        if (kind := kind_of_texts(sample)) is not None:
             return kind
-    if len(values) >= _MIN_ROWS and (text or values.dtype.kind in "iu") and values.is_unique:
+    if len(values) >= _MIN_ROWS and (is_text or values.dtype.kind in "iu") and values.is_unique:
         return "identifiers"
     return None

@@ -1,76 +1,145 @@
-"""Files of the command line: CSV and Parquet, read as they are meant or refused."""
+"""Read DATA: a CSV or Parquet file, or a data set that fairspan knows by name."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import io
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fairspan import datasets
 from fairspan._system import MISSING_WORDS, first_line, memory_bytes
 from fairspan.cli.checks import LEADING_ZEROS
-from fairspan.cli.tables import some
+from fairspan.cli.output import first_few, print_status
 from fairspan.encoding import is_number_label
 
-__all__ = ["read_table", "text_columns"]
+__all__ = ["OFFLINE", "SETS", "Source", "load_set", "read_data", "read_table", "text_columns"]
+
+# Data sets by their name on the command line.
+SETS: dict[str, Callable[..., Any]] = {
+    "adult": datasets.fetch_adult,
+    "compas": datasets.fetch_compas,
+    "communities_crime": datasets.fetch_communities_crime,
+    "nlsy79": datasets.fetch_nlsy79,
+    "law_school": datasets.fetch_law_school,
+    "loans": datasets.load_loans,
+    "diabetes": datasets.load_diabetes,
+}
+# Data sets that are part of an installed package; no file is searched for.
+OFFLINE = ("loans", "diabetes")
 
 _CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")
 _PARQUET = (".parquet", ".pq")
-_UNPACK = {
-    ".gz": ("gzip", "open"), ".bz2": ("bz2", "open"), ".xz": ("lzma", "open"),
-    ".zst": ("zstandard", "open"),
-}  # fmt: skip
+# Each module has a function `open`.
+_COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".zst": "zstandard"}
 _CHUNK = 2**20
-# Rows in which values that begin with 0 are looked for.
+# Rows that are searched for values that begin with 0.
 _FIRST_ROWS = 10_000
 # Assumed memory where the system does not report it.
 _MEMORY = 2**33
-# Shares of the memory: a table of text takes several times the text; numbers, nearly what they are.
-_TEXT_SHARE, _TABLE_SHARE, _NUMBER = 8, 2, 8
+# Limits as fractions of the memory: a table of text takes several times the size of the text, a
+# table of numbers little more than the numbers (8 bytes each).
+_TEXT_FRACTION, _TABLE_FRACTION, _BYTES_PER_NUMBER = 8, 2, 8
 _IN_BLOCKS = "In Python, fit_stream reads it block by block."
 _SEPARATORS = {";": "';'", "\t": "tabs", "|": "'|'"}
 
 
+@dataclass(frozen=True)
+class Source:
+    """A table, and the roles of its columns if it is a known data set."""
+
+    name: str
+    frame: Any
+    target: str | None = None
+    protected: tuple[str, ...] = ()
+
+
+def read_data(
+    data: str, data_home: Path | None, text: Collection[str] = (), *, quiet: bool = False
+) -> Source:
+    """Read a file or a known data set; if both have the name, the file.
+
+    Parameters
+    ----------
+    data : str
+        Path of a file, or name of a data set.
+    data_home : Path or None
+        Folder of the data sets' files.
+    text : collection of str
+        Columns of a CSV file to read as text.
+    quiet : bool
+        Print no status line.
+    """
+    if not data.strip():
+        msg = "DATA is empty: give a CSV or Parquet file, or the name of a data set."
+        raise ValueError(msg)
+    path = Path(data)
+    if data not in SETS or path.is_file():
+        similar = difflib.get_close_matches(data, SETS, n=1)
+        if not path.exists() and not path.suffix:
+            hint = f"Did you mean {similar[0]!r}?" if similar else f"Data sets: {', '.join(SETS)}."
+            raise ValueError(f"{data} is neither a file nor the name of a data set. {hint}")
+        return Source(data, read_table(path, text, quiet=quiet))
+    import pandas as pd  # imported late: `fairspan --help` does not need it
+
+    bunch = load_set(data, data_home)
+    frame, s, y = bunch.data, bunch.sensitive_features, bunch.target
+    not_features = [name for name in s.columns if name not in frame.columns]
+    frame = pd.concat([frame, s[not_features], y], axis=1).reset_index(drop=True)
+    return Source(data, frame, str(y.name), tuple(s.columns))
+
+
+def load_set(name: str, data_home: Path | None) -> Any:
+    """Load a data set by its name on the command line."""
+    if name not in SETS:
+        msg = f"Data set {name!r} is unknown. Known: {', '.join(SETS)}."
+        raise ValueError(msg)
+    return SETS[name]() if name in OFFLINE else SETS[name](data_home=data_home)
+
+
 def text_columns(model: Any, target: str | None = None) -> list[str]:
-    """Columns that a model knows as text: features, and the target if its labels are text.
+    """Return the columns to read as text for a fitted model: features, and a target of text labels.
 
     Read as text, a value does not depend on the other rows of its file: "01" is 1 only in a file
     without "1A".
     """
     out = list(getattr(model, "text_features_", ()))
     labels = getattr(model, "classes_", None)
-    # Labels "1" and "2" may be numbers that `--kind` has made text.
+    # Labels "1" and "2" may be numbers that `--kind` turned into text.
     texts = [] if labels is None else [v for v in labels.tolist() if isinstance(v, str)]
     if target is not None and not all(map(is_number_label, texts)):
         out.append(target)
     return out
 
 
-def read_table(path: Path, say: Callable[[str], None], text: Collection[str] = ()) -> Any:
+# ------------------------------------------------------------------ files
+
+
+def read_table(path: Path, text: Collection[str] = (), *, quiet: bool = False) -> Any:
     """Read a CSV or Parquet file; the index counts the file's rows from 0.
 
     Parameters
     ----------
     path : Path
-    say : callable
-        Prints a line for the user.
     text : collection of str
         Columns of a CSV file to read as text, whatever their values look like.
+    quiet : bool
+        Print no status line.
     """
     if not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise ValueError(f"{path} {what}.")
+        reason = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise ValueError(f"{path} {reason}.")
     name = path.name.lower()
     if not name.endswith((*_CSV, *_PARQUET)):
-        msg = (
-            f"{path} is of no known kind; give a file that ends in {', '.join((*_CSV, *_PARQUET))}."
-        )
-        raise ValueError(msg)
+        endings = ", ".join((*_CSV, *_PARQUET))
+        raise ValueError(f"{path} is of no known kind; give a file that ends in {endings}.")
     try:
         frame = _read_csv(path, name, text) if name.endswith(_CSV) else _read_parquet(path)
     except ImportError as error:
@@ -85,7 +154,8 @@ def read_table(path: Path, say: Callable[[str], None], text: Collection[str] = (
     first = frame.columns[:1].tolist()
     if first == ["Unnamed: 0"] and np.array_equal(frame[first[0]], np.arange(len(frame))):
         frame = frame.drop(columns=first)
-        say("Left out the first column: it has no name and counts the rows.")
+        if not quiet:
+            print_status("Left out the first column: it has no name and counts the rows.")
     if frame.columns.has_duplicates:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(f"{path} has two columns named {twice!r}; give each its own name.")
@@ -95,67 +165,69 @@ def read_table(path: Path, say: Callable[[str], None], text: Collection[str] = (
 
 
 def _read_csv(path: Path, name: str, text: Collection[str]) -> Any:
-    import pandas as pd  # the extra of the command line has it
+    import pandas as pd
 
     raw = {"header": None, "dtype": str, "keep_default_na": False}
-    with _unpacked(path, name) as file:
+    with _decompressed(path, name) as file:
         names = pd.read_csv(file, nrows=1, **raw).iloc[0].tolist()
     _check_header(names)
     try:
-        with _unpacked(path, name) as file:
+        with _decompressed(path, name) as file:
             pd.read_csv(file, nrows=2, **raw)
     except pd.errors.ParserError as error:
         if "Expected" not in str(error):
             raise
-        # Under a header, pandas would name the rows by the first fields, and shift all others.
+        # Below a shorter header, pandas takes the first fields for row names and shifts the others.
         msg = (
-            f"its rows have more fields than the header, which has {len(names)}. Name every column, or take "
-            f"out what is too much, as a comma at the end of the rows."
+            f"its rows have more fields than the header, which has {len(names)}. Name every column, or "
+            f"remove the additional fields, such as a comma at the end of the rows."
         )
         raise ValueError(msg) from error
-    with _unpacked(path, name) as file:
-        # Not in pieces, in which "01" may be 1 in one and "01" in another.
+    with _decompressed(path, name) as file:
+        # With low_memory, "01" could become 1 in one chunk and stay "01" in another.
         frame = pd.read_csv(
-            file, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values=MISSING_WORDS,
+            file,
+            dtype=dict.fromkeys(text, str),
+            keep_default_na=False,
+            na_values=MISSING_WORDS,
             low_memory=False,
-        )  # fmt: skip
+        )
     numbers = [column for column in frame.columns if frame[column].dtype.kind in "iuf"]
     if numbers:
-        with _unpacked(path, name) as file:
+        with _decompressed(path, name) as file:
             written = pd.read_csv(file, nrows=_FIRST_ROWS, dtype=str, keep_default_na=False)
         frame.attrs[LEADING_ZEROS] = {
-            column: found.iloc[0]
+            column: values.iloc[0]
             for column in numbers
-            if len(found := written[column][written[column].str.fullmatch(r"\s*0\d+\s*")])
+            if len(values := written[column][written[column].str.fullmatch(r"\s*0\d+\s*")])
         }
     return frame
 
 
 def _check_header(names: list[str]) -> None:
-    """Refuse one field where others were meant, and one name for two columns, which pandas changes."""
-    found = next((words for sign, words in _SEPARATORS.items() if sign in names[0]), None)
-    if len(names) == 1 and found is not None:
-        msg = f"its fields are separated by {found}: save it with commas (and decimal points)."
+    """Raise for another separator than commas, and for repeated names, which pandas would change."""
+    separator = next((words for sign, words in _SEPARATORS.items() if sign in names[0]), None)
+    if len(names) == 1 and separator is not None:
+        msg = f"its fields are separated by {separator}: save it with commas (and decimal points)."
         raise ValueError(msg)
     twice = [repr(name) for name, n in Counter(names).items() if n > 1 and name.strip()]
     if twice:
-        raise ValueError(f"it has two columns named {some(twice)}; give each its own name.")
+        raise ValueError(f"it has two columns named {first_few(twice)}; give each its own name.")
 
 
 @contextmanager
-def _unpacked(path: Path, name: str) -> Iterator[Any]:
-    """What pandas is to read: the file, or a stream of what is packed in it."""
-    unpack = next((one for end, one in _UNPACK.items() if name.endswith(end)), None)
-    if unpack is None:
+def _decompressed(path: Path, name: str) -> Iterator[Any]:
+    """Yield what pandas is to read: the path, or the decompressed bytes."""
+    module = next((known for end, known in _COMPRESSION.items() if name.endswith(end)), None)
+    if module is None:
         yield path
         return
-    module, how = unpack
-    with getattr(importlib.import_module(module), how)(path, "rb") as file:
-        yield _Bounded(file, (memory_bytes() or _MEMORY) // _TEXT_SHARE)
+    with importlib.import_module(module).open(path, "rb") as file:
+        yield _LimitedReader(file, (memory_bytes() or _MEMORY) // _TEXT_FRACTION)
 
 
-class _Bounded(io.RawIOBase):
-    """Bytes of a compressed file, up to a limit: a megabyte can hold a terabyte of zeros."""
+class _LimitedReader(io.RawIOBase):
+    """Decompressed bytes up to a limit: a megabyte can decompress to a terabyte of zeros."""
 
     def __init__(self, file: Any, limit: int) -> None:
         self._file, self._left = file, limit
@@ -164,19 +236,20 @@ class _Bounded(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        found: bytes = self._file.read(_CHUNK if size < 0 else min(size, _CHUNK))
-        self._left -= len(found)
+        chunk: bytes = self._file.read(_CHUNK if size < 0 else min(size, _CHUNK))
+        self._left -= len(chunk)
         if self._left < 0:
-            raise ValueError(f"unpacked, it has no room in memory. {_IN_BLOCKS}")
-        return found
+            raise ValueError(f"decompressed, it does not fit in memory. {_IN_BLOCKS}")
+        return chunk
 
 
 def _read_parquet(path: Path) -> Any:
     import pandas as pd
     import pyarrow.parquet
 
-    about = pyarrow.parquet.read_metadata(path)
-    if about.num_rows * about.num_columns * _NUMBER > (memory_bytes() or _MEMORY) // _TABLE_SHARE:
-        what = f"{about.num_rows:,} rows of {about.num_columns:,} columns"
-        raise ValueError(f"{what} have no room in memory. {_IN_BLOCKS}")
+    table = pyarrow.parquet.read_metadata(path)
+    size = table.num_rows * table.num_columns * _BYTES_PER_NUMBER
+    if size > (memory_bytes() or _MEMORY) // _TABLE_FRACTION:
+        shape = f"{table.num_rows:,} rows x {table.num_columns:,} columns"
+        raise ValueError(f"the table ({shape}) does not fit in memory. {_IN_BLOCKS}")
     return pd.read_parquet(path)

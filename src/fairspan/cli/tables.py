@@ -1,343 +1,362 @@
-"""Tables of the command line: find their columns, leave out rows, hold some out."""
+"""Columns and rows of a table as the options ask for them: roles, kinds, labels, complete rows."""
 
 from __future__ import annotations
 
-import difflib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from fairspan._system import MISSING_WORDS
+from fairspan.cli.options import split_commas
+from fairspan.cli.output import first_few, print_status
+from fairspan.cli.read import read_data
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import FairspanWarning
-from fairspan.report import table as rows
+from fairspan.inputs.columns import check_one_role, require_columns
+from fairspan.inputs.config import canonical_criterion
+from fairspan.report import complete_rows
+from fairspan.report.favourable import Favourable, choose_favourable
 from fairspan.report.table import is_continuous
 
-__all__ = [
-    "KIND_HINT",
-    "Kinds",
-    "arguments",
-    "categories",
-    "check_columns",
-    "check_decisions",
-    "check_features",
-    "check_leaks",
-    "complete_rows",
-    "filled_gaps",
-    "find_features",
-    "find_roles",
-    "held_out_rows",
-    "is_continuous",
-    "kind_of",
-    "kind_shown",
-    "label_like",
-    "left_out",
-    "listed",
-    "pick",
-    "set_kinds",
-    "shortened",
-    "some",
-    "without_role",
-]
-
-_SHOWN = 6  # names in a message
 KIND_HINT = "--kind NAME=categorical or NAME=continuous changes how a column is read."
 _MISSING_WORDS = ", ".join(["Empty fields", *(word for word in MISSING_WORDS if word)])
 
+# Columns by the option that names them: target, protected, control, weight, scores, decisions.
+Roles = Mapping[str, Sequence[str]]
 
-def listed(given: list[str] | None) -> list[str] | None:
-    """Values of a repeated option, of which each may hold several."""
-    if given is None:
-        return None
-    return [part.strip() for text in given for part in text.split(",") if part.strip()]
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """Options of ``fairspan explore`` and ``fairspan fit`` about rows and columns of DATA."""
+
+    data: str
+    data_home: Path | None
+    target: str | None
+    protected: list[str] | None
+    control: list[str] | None
+    weight: str | None
+    features: list[str] | None
+    drop: list[str] | None
+    kind: list[str] | None
+    drop_missing: bool
+    positive: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingTable:
+    """A table to train a model on.
+
+    Attributes
+    ----------
+    name : DATA on the command line.
+    all_rows : the table, with columns of the kinds that ``--kind`` names.
+    frame : its complete rows.
+    roles : columns by option: target, protected, control, weight.
+    features : columns to learn from.
+    kinds : values of ``--kind``.
+    positive : the class that ``--positive`` names, of the target's type; None if not given.
+    text : columns that were read as text because of ``--kind NAME=categorical``.
+    """
+
+    name: str
+    all_rows: Any
+    frame: Any
+    roles: dict[str, list[str]]
+    features: list[str]
+    kinds: Kinds
+    positive: Any
+    text: list[str]
+
+    @property
+    def target(self) -> str:
+        """The column to predict."""
+        return self.roles["target"][0]
+
+    @property
+    def weight(self) -> str | None:
+        """The column of weights."""
+        return next(iter(self.roles["weight"]), None)
+
+    @property
+    def unused_columns(self) -> list[str]:
+        """Columns that are neither features nor have a role."""
+        used = {*self.features, *(name for role in self.roles.values() for name in role)}
+        return [name for name in self.frame.columns if name not in used]
+
+    def favourable(self, estimator: Any) -> Favourable | None:
+        """Return the favourable class of a classifier; None for numbers and for many classes."""
+        if not is_classifier(estimator):
+            return None
+        labels = self.frame[self.target].unique().tolist()
+        criterion = canonical_criterion(estimator.criterion)
+        return choose_favourable(labels, self.target, self.positive, criterion)
+
+
+def read_training_table(options: TableOptions) -> TrainingTable:
+    """Read DATA and check all options about its columns before a model is fitted."""
+    source = read_data(options.data, options.data_home)
+    target = options.target or source.target
+    if target is None:
+        raise ValueError("--target is missing: name the column to predict, as --target repaid.")
+    roles = find_roles(
+        source.frame,
+        target=target,
+        protected=options.protected or source.protected,
+        control=options.control,
+        weight=options.weight,
+    )
+    features = _find_features(source.frame, roles, options)
+    text = _categorical_features(source.frame, options.kind, roles)
+    if text:
+        # Read again now that the columns are known: as a number, "01" would be the category "1".
+        source = read_data(options.data, options.data_home, text, quiet=True)
+    all_rows, kinds = set_kinds(source.frame, options.kind, roles)
+    frame = drop_incomplete_rows(all_rows, roles, drop=options.drop_missing)
+    check_features(frame, features)
+    label: Any = None
+    if options.positive is not None:
+        label = match_label(options.positive, frame[target], repr(target))
+    return TrainingTable(
+        name=source.name,
+        all_rows=all_rows,
+        frame=frame,
+        roles=roles,
+        features=features,
+        kinds=kinds,
+        positive=label,
+        text=text,
+    )
 
 
 # ------------------------------------------------------------------ columns
 
 
-def pick(frame: Any, given: Sequence[str] | None, option: str) -> list[str]:
-    """Columns of the table that an option names, several in a text perhaps."""
+def pick_columns(frame: Any, given: Sequence[str] | None, option: str) -> list[str]:
+    """Return the columns that an option names; one value may list several, separated by commas."""
     names: list[str] = []
     for text in given or ():
-        several = listed([text]) or []
-        # A name may hold a comma of its own.
-        if text in frame.columns and len(several) > 1 and all(n in frame.columns for n in several):
+        several = split_commas([text]) or []
+        is_column = text in frame.columns  # a name may contain a comma
+        if is_column and len(several) > 1 and all(name in frame.columns for name in several):
             msg = (
-                f"{option} {text!r} names one column, and also the columns {some(list(map(repr, several)))}. "
-                f"Rename the column with the comma, or repeat the option for each of the others."
+                f"{option} {text!r} names one column, and also the columns "
+                f"{first_few([repr(name) for name in several])}. Rename the column with the comma, or "
+                f"repeat the option for each of the others."
             )
             raise ValueError(msg)
-        names += [text] if text in frame.columns else several
-    check_columns(frame, names, f"{option} names")
+        names += [text] if is_column else several
+    require_columns(names, frame.columns, f"{option} names")
     return list(dict.fromkeys(names))
 
 
-def check_columns(frame: Any, names: Sequence[str], says: str) -> None:
-    """Refuse a name that is no column's; ``says`` begins the message."""
-    for name in names:
-        if name not in frame.columns:
-            near = _nearest(name, list(frame.columns))
-            raise ValueError(f"{says} the column {name!r}, which is not there. {near}")
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    lower = {column.lower(): column for column in reversed(known)}
-    near = difflib.get_close_matches(name.lower(), list(lower), n=3)
-    if near:
-        return f"Did you mean {' or '.join(repr(lower[one]) for one in near)}?"
-    return f"Its columns: {some([repr(one) for one in known])}."
-
-
-def some(texts: Sequence[str], comma: str = ", ") -> str:
-    """The first few of a list."""
-    return comma.join([*texts[:_SHOWN], *(["..."] if len(texts) > _SHOWN else [])])
-
-
-def shortened(name: str, longest: int = 24) -> str:
-    """A name that leaves room for others on its line."""
-    return name if len(name) <= longest else f"{name[: longest - 3]}..."
-
-
 def find_roles(frame: Any, **given: str | Sequence[str] | None) -> dict[str, list[str]]:
-    """Columns that the options of these names name; each can be one thing only."""
-    out: dict[str, list[str]] = {}
-    seen: dict[str, str] = {}
+    """Return the columns that options name, by option; raise if a column has two roles."""
+    roles: dict[str, list[str]] = {}
     for option, names in given.items():
-        if isinstance(names, str):
-            check_columns(frame, [names], f"--{option} names")
-            out[option] = [names]
+        if isinstance(names, str):  # one column, whose name may contain a comma
+            require_columns([names], frame.columns, f"--{option} names")
+            roles[option] = [names]
         else:
-            out[option] = pick(frame, names, f"--{option}")
-        for name in out[option]:
-            if name in seen:
-                msg = f"The column {name!r} cannot be both --{seen[name]} and --{option}."
-                raise ValueError(msg)
-            seen[name] = option
-    if not out["protected"]:
-        raise ValueError("--protected names no column.")
-    return out
+            roles[option] = pick_columns(frame, names, f"--{option}")
+    check_one_role({f"--{option}": names for option, names in roles.items()})
+    if not roles["protected"]:
+        raise ValueError("--protected: give at least one column name, as --protected sex,age.")
+    return roles
 
 
-def without_role(
-    frame: Any, roles: Mapping[str, Sequence[str]], drop: Sequence[str] | None
-) -> list[str]:
-    """All other columns: the features, where none are named."""
-    taken = {name for names in roles.values() for name in names}
-    taken.update(pick(frame, drop, "--drop"))
-    return [name for name in frame.columns if name not in taken]
-
-
-def find_features(
-    frame: Any, roles: Mapping[str, Sequence[str]], given: Sequence[str] | None,
-    drop: Sequence[str] | None,
-) -> list[str]:  # fmt: skip
-    """Columns to learn from: those named, or all without a role that ``--drop`` does not name."""
-    names, dropped = pick(frame, given, "--features"), pick(frame, drop, "--drop")
-    check_leaks(names, roles)
-    for name in names:
-        if name in dropped:
-            raise ValueError(f"The column {name!r} cannot be both --features and --drop.")
-    return names or without_role(frame, roles, drop)
-
-
-def left_out(frame: Any, names: Sequence[str], roles: Mapping[str, Sequence[str]]) -> list[str]:
-    """Columns of the table that are neither features nor have a role."""
-    used = {*names, *(name for role in roles.values() for name in role)}
+def columns_without_role(frame: Any, roles: Roles, drop: Sequence[str] | None) -> list[str]:
+    """Return the columns that neither have a role nor are named by ``--drop``."""
+    used = {name for names in roles.values() for name in names}
+    used.update(pick_columns(frame, drop, "--drop"))
     return [name for name in frame.columns if name not in used]
 
 
-def filled_gaps(frame: Any, names: Sequence[str]) -> Iterator[str]:
-    """One sentence about features with missing values, if there are any."""
-    counts = {name: int(frame[name].isna().sum()) for name in names}
-    gaps = [f"{name} ({n:,})" for name, n in counts.items() if n]
-    if gaps:
-        yield (
-            f"Missing values of {some(gaps)} are filled in: numbers take the median and get an indicator, "
-            f"categories get a category of their own."
-        )
-
-
-def kind_of(frame: Any, name: str) -> str:
-    """Kind of a column, "continuous" or "categorical", by the rule for protected attributes."""
-    return "continuous" if is_continuous(frame, name) else "categorical"
-
-
-def kind_shown(frame: Any, name: str, kind: str) -> str:
-    """A kind in words, with the first few groups or classes of a categorical column."""
-    if kind != "categorical":
-        return kind
-    return f"categorical: {some([repr(label) for label in sorted(frame[name].unique().tolist(), key=str)])}"
-
-
-def check_leaks(names: Sequence[str], roles: Mapping[str, Sequence[str]]) -> None:
-    """Refuse the answer among the features, and what prediction is to do without."""
-    what = {"target": "the target", "protected": "a protected attribute", "weight": "the weight"}
-    for role, says in what.items():
-        for name in roles.get(role, ()):
-            if name in names:
-                msg = f"--features names {name!r}, which is {says}: leave it out of the features."
-                raise ValueError(msg)
-
-
-def _check_numbers(column: Any, option: str) -> None:
-    if column.dtype.kind not in "biuf":
-        first = str(column.iloc[0])
-        msg = f"{option} names the column {column.name!r}, which holds no numbers: {first!r}."
-        raise ValueError(msg)
+def _find_features(frame: Any, roles: Roles, options: TableOptions) -> list[str]:
+    """Return the columns to learn from: those of ``--features``, or all without a role."""
+    names = pick_columns(frame, options.features, "--features")
+    dropped = pick_columns(frame, options.drop, "--drop")
+    words = {"target": "the target", "protected": "a protected attribute", "weight": "the weight"}
+    for role, word in words.items():
+        for name in (name for name in roles[role] if name in names):
+            msg = f"--features names {name!r}, which is {word}: leave it out of the features."
+            raise ValueError(msg)
+    check_one_role({"--features": names, "--drop": dropped})
+    return names or columns_without_role(frame, roles, options.drop)
 
 
 def check_features(frame: Any, names: Sequence[str]) -> None:
-    """Refuse what no encoder can turn into numbers, and infinity, in the words of the options."""
+    """Raise if a feature holds values that cannot be encoded, or infinity."""
     if not names:
         raise ValueError("No column is left for the features.")
     try:
-        with warnings.catch_warnings():  # the fit will warn of the same
+        with warnings.catch_warnings():  # the fit repeats these warnings
             warnings.simplefilter("ignore", FairspanWarning)
-            table_encoder(frame[list(names)])  # type: ignore[no-untyped-call]
+            table_encoder(frame[list(names)])
     except TypeError as error:
-        why = str(error).replace("table_encoder takes", "Features can be")
-        raise ValueError(f"{why}. (--drop leaves a column out.)") from error
-    _refuse_infinity(frame, names)
+        reason = str(error).replace("table_encoder takes", "Features can be")
+        raise ValueError(f"{reason}. (--drop leaves a column out.)") from error
+    _check_finite(frame, names)
 
 
-def _refuse_infinity(frame: Any, names: Sequence[str]) -> None:
+def _check_finite(frame: Any, names: Sequence[str]) -> None:
     for name in names:
         column = frame[name]
-        if column.dtype.kind == "f" and (bad := np.isinf(column.to_numpy())).any():
-            where = f"({bad.sum():,} in all), first in row {frame.index[bad][0] + 1}"
-            raise ValueError(
-                f"The column {name!r} holds infinity {where}; leave such fields empty."
-            )
+        if column.dtype.kind == "f" and (infinite := np.isinf(column.to_numpy())).any():
+            rows = f"({infinite.sum():,} in all), first in row {frame.index[infinite][0] + 1}"
+            raise ValueError(f"The column {name!r} holds infinity {rows}; leave such fields empty.")
 
 
-def arguments(frame: Any, names: Sequence[str], roles: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Arguments of an audit; protected columns stay in X, from where it takes them by name."""
-    beside = {role: roles[role] or None for role in ("protected", "control")}
+def missing_values_note(frame: Any, names: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence about features with missing values, if there are any."""
+    counts = {name: int(frame[name].isna().sum()) for name in names}
+    incomplete = [f"{name} ({n:,})" for name, n in counts.items() if n]
+    if incomplete:
+        yield (
+            f"Missing values of {first_few(incomplete)} are filled in: numbers take the median and get "
+            f"an indicator, categories get a category of their own."
+        )
+
+
+def audit_arguments(frame: Any, names: Sequence[str], roles: Roles) -> dict[str, Any]:
+    """Return arguments of :func:`fairspan.audit`; with features, groups are columns of X."""
+    groups = {role: list(roles[role]) or None for role in ("protected", "control")}
     single = {role: frame[roles[role][0]] if roles[role] else None for role in ("target", "weight")}
     X = None
     if names:
         X = frame[list(dict.fromkeys([*names, *roles["protected"], *roles["control"]]))]
     else:
-        beside = {role: frame[known] if known else None for role, known in beside.items()}
+        groups = {role: columns and frame[columns] for role, columns in groups.items()}
     return {
-        "X": X, "y": single["target"], "sensitive_features": beside["protected"],
-        "control_features": beside["control"], "sample_weight": single["weight"],
-    }  # fmt: skip
+        "X": X,
+        "y": single["target"],
+        "sensitive_features": groups["protected"],
+        "control_features": groups["control"],
+        "sample_weight": single["weight"],
+    }
+
+
+# ------------------------------------------------------------------ kinds of columns
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """What ``--kind`` says: of protected attributes, of the target, and as Python about ``table``."""
+    """Values of ``--kind``: for protected attributes, for the target, and as lines of Python."""
 
     protected: dict[str, str]
     target: str | None
     lines: tuple[str, ...]
 
 
-def categories(
-    frame: Any, given: list[str] | None, roles: Mapping[str, Sequence[str]]
-) -> list[str]:
-    """Features that ``--kind NAME=categorical`` names."""
-    kinds = _read_kinds(frame, given)
-    taken = {*roles["protected"], *roles.get("target", ())}
-    return [name for name, kind in kinds.items() if kind == "categorical" and name not in taken]
-
-
-def _read_kinds(frame: Any, given: list[str] | None) -> dict[str, str]:
-    """Kinds by column, from ``--kind NAME=KIND``."""
+def _read_kinds(frame: Any, given: Sequence[str] | None) -> dict[str, str]:
+    """Return kinds by column, from ``--kind NAME=KIND``."""
     kinds: dict[str, str] = {}
-    for text in _kind_texts(frame, given):
-        name, sign, kind = text.rpartition("=")
-        if not sign or kind not in ("categorical", "continuous"):
-            msg = f"--kind {text!r} is not allowed; write NAME=categorical or NAME=continuous."
-            raise ValueError(msg)
-        check_columns(frame, [name], f"--kind {text!r} names")
-        if kinds.get(name, kind) != kind:
-            msg = f"--kind says both {kinds[name]} and {kind} of the column {name!r}; say one of them."
-            raise ValueError(msg)
-        kinds[name] = kind
+    for value in given or ():
+        is_single = value.rpartition("=")[0] in frame.columns  # a name may contain a comma
+        for text in [value] if is_single else split_commas([value]) or []:
+            name, sign, kind = text.rpartition("=")
+            if not sign or kind not in ("categorical", "continuous"):
+                msg = f"--kind {text!r} is not allowed; write NAME=categorical or NAME=continuous."
+                raise ValueError(msg)
+            require_columns([name], frame.columns, f"--kind {text!r} names")
+            if kinds.get(name, kind) != kind:
+                msg = f"--kind gives two kinds for the column {name!r}: {kinds[name]} and {kind}."
+                raise ValueError(msg)
+            kinds[name] = kind
     return kinds
 
 
-def set_kinds(
-    frame: Any, given: list[str] | None, roles: Mapping[str, Sequence[str]]
-) -> tuple[Any, Kinds]:
-    """Return the table with its columns of the kinds of ``--kind NAME=KIND``."""
+def _categorical_features(frame: Any, given: Sequence[str] | None, roles: Roles) -> list[str]:
+    """Return the features that ``--kind NAME=categorical`` names."""
+    not_features = {*roles["protected"], *roles["target"]}
     kinds = _read_kinds(frame, given)
+    return [name for name, k in kinds.items() if k == "categorical" and name not in not_features]
+
+
+def set_kinds(frame: Any, given: Sequence[str] | None, roles: Roles) -> tuple[Any, Kinds]:
+    """Return the table with columns converted to the kinds of ``--kind``, and these kinds."""
+    kinds = _read_kinds(frame, given)
+    targets = roles.get("target", ())
     changed, lines = {}, []
     for name, kind in kinds.items():
         if kind == "continuous":
-            changed[name], how = _numbers(frame[name]), "pd.to_numeric(table[{0}])"
-        elif name in roles.get("target", ()):
-            # Labels are texts; whole numbers alike, whether or not the column has gaps.
+            changed[name], code = _as_numbers(frame[name]), "pd.to_numeric(table[{0}])"
+        elif name in targets:
+            # Labels are text. 1 is the label "1", also where a gap turned the column into floats.
             changed[name] = frame[name].convert_dtypes().astype(object).map(str, na_action="ignore")
-            how = 'table[{0}].convert_dtypes().astype(object).map(str, na_action="ignore")'
-        elif name not in roles["protected"]:  # of those the model is told
-            changed[name], how = frame[name].astype("category"), 'table[{0}].astype("category")'
+            code = 'table[{0}].convert_dtypes().astype(object).map(str, na_action="ignore")'
+        elif name not in roles["protected"]:  # the model gets their kinds as a parameter
+            changed[name], code = frame[name].astype("category"), 'table[{0}].astype("category")'
         else:
             continue
-        lines.append(f"table[{name!a}] = {how.format(ascii(name))}")
+        lines.append(f"table[{name!a}] = {code.format(ascii(name))}")
     protected = {name: kind for name, kind in kinds.items() if name in roles["protected"]}
-    target = next((kinds[name] for name in roles.get("target", ()) if name in kinds), None)
+    target = next((kinds[name] for name in targets if name in kinds), None)
     return frame.assign(**changed), Kinds(protected, target, tuple(lines))
 
 
-def _kind_texts(frame: Any, given: list[str] | None) -> Iterator[str]:
-    """Each ``NAME=KIND``; a name may hold a comma of its own."""
-    for text in given or ():
-        whole = text.rpartition("=")[0] in frame.columns
-        yield from [text] if whole else listed([text]) or []
-
-
-def _numbers(column: Any) -> Any:
+def _as_numbers(column: Any) -> Any:
     import pandas as pd
 
     try:
         return pd.to_numeric(column)
     except (ValueError, TypeError) as error:
-        first = next(str(v) for v in column.dropna() if not _is_number(v))
-        says = f"--kind '{column.name}=continuous'"
-        msg = f"{says} names the column {column.name!r}, which holds no numbers: {first!r}."
-        raise ValueError(msg) from error
+        known = column.dropna()
+        example = known[pd.to_numeric(known, errors="coerce").isna()].iloc[0]
+        option = f"--kind '{column.name}=continuous'"
+        raise _no_numbers(option, column.name, example) from error
 
 
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def label_like(text: str, labels: Any, where: str) -> Any:
-    """The label that a text on the command line stands for: 1 for "1", where labels are numbers."""
-    known = list(dict.fromkeys(np.asarray(labels).tolist()))
-    for one in known:
-        if str(one) == text or (isinstance(one, bool) and str(one).lower() == text.lower()):
-            return one
-    for one in known:
-        try:
-            if not isinstance(one, str) and float(one) == float(text):
-                return one
-        except ValueError:
-            break
-    raise ValueError(
-        f"--positive {text!r} is no label of {where}: {some([repr(v) for v in known])}."
+def _no_numbers(option: str, name: str, example: Any) -> ValueError:
+    return ValueError(
+        f"{option} names the column {name!r}, which holds no numbers: {str(example)!r}."
     )
 
 
+def kind_of(frame: Any, name: str) -> str:
+    """Return "continuous" or "categorical", by the rule for protected attributes."""
+    return "continuous" if is_continuous(frame, name) else "categorical"
+
+
+def describe_kind(frame: Any, name: str, kind: str) -> str:
+    """Return the kind in words, with the first few groups or classes of a categorical column."""
+    if kind != "categorical":
+        return kind
+    labels = sorted(frame[name].unique().tolist(), key=str)
+    return f"categorical: {first_few([repr(label) for label in labels])}"
+
+
+# ------------------------------------------------------------------ labels
+
+
+def match_label(text: str, labels: Any, owner: str) -> Any:
+    """Return the label that a text on the command line means: 1 for "1" if labels are numbers."""
+    known = list(dict.fromkeys(np.asarray(labels).tolist()))
+    for label in known:
+        if str(label) == text or (isinstance(label, bool) and str(label).lower() == text.lower()):
+            return label
+    for label in known:
+        try:
+            if not isinstance(label, str) and float(label) == float(text):
+                return label
+        except ValueError:
+            break
+    shown = first_few([repr(label) for label in known])
+    raise ValueError(f"--positive {text!r} is no label of {owner}: {shown}.")
+
+
 def check_decisions(frame: Any, decisions: str, target: str | None) -> None:
-    """Decisions are classes, those of the truth where it is known."""
+    """Raise unless decisions are classes that the target has, too."""
     if is_continuous(frame, decisions):
-        msg = f"--decisions names {decisions!r}, which measures rather than decides; try --scores."
+        msg = f"--decisions names {decisions!r}, which holds measurements; try --scores."
         raise ValueError(msg)
     decided, true = (frame[name].unique().tolist() for name in (decisions, target or decisions))
     if not set(decided) & set(true):
-        shown, known = (some([repr(one) for one in labels]) for labels in (decided, true))
+        shown, known = (first_few([repr(v) for v in labels]) for labels in (decided, true))
         msg = (
             f"Decisions need the labels of the target: {decisions!r} holds {shown}, and {target!r} "
             f"holds {known}."
@@ -348,40 +367,29 @@ def check_decisions(frame: Any, decisions: str, target: str | None) -> None:
 # ------------------------------------------------------------------ rows
 
 
-def complete_rows(
-    frame: Any, roles: Mapping[str, Sequence[str]], *, drop: bool, say: Callable[[str], None]
-) -> Any:
-    """Rows in which nothing with a role is missing; others are refused, or left out if ``drop``."""
+def drop_incomplete_rows(frame: Any, roles: Roles, *, drop: bool) -> Any:
+    """Return the rows in which no column with a role is missing; raise if some are, unless ``drop``."""
     for role in ("weight", "scores"):
         for name in roles.get(role, ()):
-            _check_numbers(frame[name], f"--{role}")
+            if frame[name].dtype.kind not in "biuf":
+                raise _no_numbers(f"--{role}", name, frame[name].iloc[0])
     used = [name for names in roles.values() for name in names]
-    _refuse_infinity(frame, used)
+    _check_finite(frame, used)
     missing = frame[used].isna()
     counts = {name: int(n) for name, n in missing.sum().items() if n}
     if not counts:
         return frame
-    gone = missing.any(axis=1)
-    which = ", ".join(f"{name!r} ({n:,})" for name, n in counts.items())
+    n_incomplete = int(missing.any(axis=1).sum())
+    columns = ", ".join(f"{name!r} ({n:,})" for name, n in counts.items())
     if not drop:
         msg = (
-            f"{int(gone.sum()):,} of {len(frame):,} rows miss a value of {which}. Fill them in, or pass "
+            f"{n_incomplete:,} of {len(frame):,} rows miss a value of {columns}. Fill them in, or pass "
             f"--drop-missing to leave those rows out. ({_MISSING_WORDS} of a CSV file count as missing; a "
             f"group of such a name needs another name.)"
         )
         raise ValueError(msg)
-    frame = rows.complete_rows(frame, used)
+    frame = complete_rows(frame, used)
     if frame.empty:
-        raise ValueError(f"Every row misses a value of {which}; no rows are left.")
-    say(f"Left out {int(gone.sum()):,} rows that miss a value of {which}.")
+        raise ValueError(f"Every row misses a value of {columns}; no rows are left.")
+    print_status(f"Left out {n_incomplete:,} rows that miss a value of {columns}.")
     return frame
-
-
-def held_out_rows(
-    frame: Any, roles: Mapping[str, Sequence[str]], kinds: Mapping[str, str], share: float, seed: int
-) -> NDArray[np.bool_]:  # fmt: skip
-    """A random share of the rows, of every class and group as nearly as whole rows allow."""
-    columns = [*roles["target"], *roles["protected"]]
-    return rows.held_out_rows(
-        frame, columns, kinds=kinds, share=share, seed=seed, says="--test-share "
-    )

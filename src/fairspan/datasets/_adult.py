@@ -1,12 +1,14 @@
 """Adult (census income)."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from fairspan.datasets._files import DataFile, Source
-from fairspan.datasets._tables import Parts, as_csv, fetch, zscored
+from fairspan.datasets._files import DataFile, Parts, Source, as_csv, fetch, zscored
 
 __all__ = ["fetch_adult"]
 
@@ -66,6 +68,22 @@ def _from_uci(parts: Sequence[bytes]) -> bytes:
     return as_csv(rows)
 
 
+def _raw(table: Any) -> Parts:
+    return Parts(table.drop(columns=_NOT_FEATURES), table["income"], table[_PROTECTED].copy())
+
+
+def _paper(table: Any) -> Parts:
+    table = table.drop(columns="split").dropna().reset_index(drop=True)
+    target = table.pop("income").map({"<=50K": -1, ">50K": 1})
+    for column in table.columns.difference(table.select_dtypes("number").columns):
+        values = table[column].to_numpy(dtype=object)
+        table[column] = np.unique(values, return_inverse=True)[1]
+    scaled = zscored(table, ddof=0, order="F")
+    sensitive = scaled[["sex"]].copy()
+    train, test = np.arange(_OFFICIAL_TRAIN // 20), np.arange(_OFFICIAL_TRAIN, len(table))
+    return Parts(scaled.drop(columns="sex"), target, sensitive, train, test)
+
+
 _FILE = DataFile(
     name="adult.csv.gz",
     sha256="7cbc928f063e7dcf58990246873ed4e652a4fe233e7e0ab1378b3361d1314560",
@@ -81,6 +99,8 @@ _FILE = DataFile(
         ),
     ),
     convert=_from_uci,
+    description=_DESCR,
+    protocols={"raw": _raw, "paper": _paper},
 )
 
 
@@ -90,7 +110,7 @@ def fetch_adult(
     as_frame: bool = True,
     return_X_y: bool = False,
     protocol: str = "raw",
-):
+) -> Any:
     """Load census incomes with sex, race and age (classification).
 
     Looked for as `adult.csv.gz` in `data_home`, in the folder named by the environment variable
@@ -124,29 +144,4 @@ def fetch_adult(
     ImportError
         The extra `data` is not installed.
     """
-    return fetch(
-        _FILE,
-        _DESCR,
-        {"raw": _raw, "paper": _paper},
-        "fetch_adult",
-        data_home=data_home,
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        protocol=protocol,
-    )
-
-
-def _raw(table) -> Parts:
-    return Parts(table.drop(columns=_NOT_FEATURES), table["income"], table[_PROTECTED].copy())
-
-
-def _paper(table) -> Parts:
-    table = table.drop(columns="split").dropna().reset_index(drop=True)
-    target = table.pop("income").map({"<=50K": -1, ">50K": 1})
-    for column in table.columns.difference(table.select_dtypes("number").columns):
-        values = table[column].to_numpy(dtype=object)
-        table[column] = np.unique(values, return_inverse=True)[1]
-    scaled = zscored(table, ddof=0, order="F")
-    sensitive = scaled[["sex"]].copy()
-    train, test = np.arange(_OFFICIAL_TRAIN // 20), np.arange(_OFFICIAL_TRAIN, len(table))
-    return Parts(scaled.drop(columns="sex"), target, sensitive, train, test)
+    return fetch(_FILE, protocol, data_home=data_home, as_frame=as_frame, return_X_y=return_X_y)

@@ -1,12 +1,14 @@
 """Communities and Crime."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from fairspan.datasets._files import DataFile, Source
-from fairspan.datasets._tables import Parts, as_csv, fetch, zscored
+from fairspan.datasets._files import DataFile, Parts, Source, as_csv, fetch, zscored
 
 __all__ = ["fetch_communities_crime"]
 
@@ -82,6 +84,24 @@ def _from_uci(parts: Sequence[bytes]) -> bytes:
     return as_csv(rows)
 
 
+def _raw(table: Any) -> Parts:
+    data = table.drop(columns=[*_NAMES_AND_CODES, *_PROTECTED, _TARGET])
+    return Parts(data, table[_TARGET], table[_PROTECTED].copy())
+
+
+def _paper(table: Any) -> Parts:
+    complete = table.dropna(axis="columns")
+    features = complete.drop(columns=["communityname", *_PAPER_PROTECTED, _TARGET])
+    rows = np.arange(len(table))
+    return Parts(
+        zscored(features, ddof=1, order="C"),
+        table[_TARGET],
+        table[_PAPER_PROTECTED].copy(),
+        rows[:_PAPER_TRAIN],
+        rows[_PAPER_TRAIN:],
+    )
+
+
 _FILE = DataFile(
     name="communities_crime.csv.gz",
     sha256="f176a7e899597c27a0e0150a08a143a5b36bab444aa2c4a908c28b264c5fb453",
@@ -93,6 +113,8 @@ _FILE = DataFile(
         ),
     ),
     convert=_from_uci,
+    description=_DESCR,
+    protocols={"raw": _raw, "paper": _paper},
 )
 
 
@@ -102,7 +124,7 @@ def fetch_communities_crime(
     as_frame: bool = True,
     return_X_y: bool = False,
     protocol: str = "raw",
-):
+) -> Any:
     """Load crime rates of communities with shares by race and birth (regression).
 
     Looked for as `communities_crime.csv.gz` in `data_home`, in the folder named by the environment
@@ -136,31 +158,4 @@ def fetch_communities_crime(
     ImportError
         The extra `data` is not installed.
     """
-    return fetch(
-        _FILE,
-        _DESCR,
-        {"raw": _raw, "paper": _paper},
-        "fetch_communities_crime",
-        data_home=data_home,
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        protocol=protocol,
-    )
-
-
-def _raw(table) -> Parts:
-    data = table.drop(columns=[*_NAMES_AND_CODES, *_PROTECTED, _TARGET])
-    return Parts(data, table[_TARGET], table[_PROTECTED].copy())
-
-
-def _paper(table) -> Parts:
-    complete = table.dropna(axis="columns")
-    features = complete.drop(columns=["communityname", *_PAPER_PROTECTED, _TARGET])
-    rows = np.arange(len(table))
-    return Parts(
-        zscored(features, ddof=1, order="C"),
-        table[_TARGET],
-        table[_PAPER_PROTECTED].copy(),
-        rows[:_PAPER_TRAIN],
-        rows[_PAPER_TRAIN:],
-    )
+    return fetch(_FILE, protocol, data_home=data_home, as_frame=as_frame, return_X_y=return_X_y)

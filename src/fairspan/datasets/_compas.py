@@ -1,14 +1,16 @@
 """COMPAS (recidivism within two years)."""
 
+from __future__ import annotations
+
 import csv
 import io
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from fairspan.datasets._files import DataFile, Source
-from fairspan.datasets._tables import Parts, as_csv, fetch, zscored
+from fairspan.datasets._files import DataFile, Parts, Source, as_csv, fetch, zscored
 
 __all__ = ["fetch_compas"]
 
@@ -88,6 +90,23 @@ def _from_propublica(parts: Sequence[bytes]) -> bytes:
     return as_csv([row[i] for i in kept] for row in rows)
 
 
+def _raw(table: Any) -> Parts:
+    return Parts(table[_FEATURES].copy(), table["two_year_recid"], table[_PROTECTED].copy())
+
+
+def _paper(table: Any) -> Parts:
+    for column in _DATES:
+        days = table[column].astype("datetime64[ns]")
+        table[column] = (days - days.min()) / (days.max() - days.min())
+    table["african_american"] = (table["race"] == "African-American").astype(float)
+    table["sex_male"] = (table["sex"] == "Male").astype(float)
+    table = table.dropna(subset=_DATES).reset_index(drop=True)
+    target = table["two_year_recid"] * 2 - 1
+    data = zscored(table[_PAPER_FEATURES], ddof=1, order="C")
+    rows = np.arange(len(table))
+    return Parts(data, target, table[["sex_male"]].copy(), rows[:_PAPER_TRAIN], rows[_PAPER_TRAIN:])
+
+
 _FILE = DataFile(
     name="compas.csv.gz",
     sha256="aaae5a8f7b02241754cb03ef7a5420e4101b61528ba6bf7f49a1f36bf29b709e",
@@ -100,6 +119,8 @@ _FILE = DataFile(
         ),
     ),
     convert=_from_propublica,
+    description=_DESCR,
+    protocols={"raw": _raw, "paper": _paper},
 )
 
 
@@ -109,7 +130,7 @@ def fetch_compas(
     as_frame: bool = True,
     return_X_y: bool = False,
     protocol: str = "raw",
-):
+) -> Any:
     """Load two-year recidivism with sex, race and age (classification).
 
     Looked for as `compas.csv.gz` in `data_home`, in the folder named by the environment variable
@@ -144,30 +165,4 @@ def fetch_compas(
     ImportError
         The extra `data` is not installed.
     """
-    return fetch(
-        _FILE,
-        _DESCR,
-        {"raw": _raw, "paper": _paper},
-        "fetch_compas",
-        data_home=data_home,
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        protocol=protocol,
-    )
-
-
-def _raw(table) -> Parts:
-    return Parts(table[_FEATURES].copy(), table["two_year_recid"], table[_PROTECTED].copy())
-
-
-def _paper(table) -> Parts:
-    for column in _DATES:
-        days = table[column].astype("datetime64[ns]")
-        table[column] = (days - days.min()) / (days.max() - days.min())
-    table["african_american"] = (table["race"] == "African-American").astype(float)
-    table["sex_male"] = (table["sex"] == "Male").astype(float)
-    table = table.dropna(subset=_DATES).reset_index(drop=True)
-    target = table["two_year_recid"] * 2 - 1
-    data = zscored(table[_PAPER_FEATURES], ddof=1, order="C")
-    rows = np.arange(len(table))
-    return Parts(data, target, table[["sex_male"]].copy(), rows[:_PAPER_TRAIN], rows[_PAPER_TRAIN:])
+    return fetch(_FILE, protocol, data_home=data_home, as_frame=as_frame, return_X_y=return_X_y)

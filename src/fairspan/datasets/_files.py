@@ -1,10 +1,13 @@
-"""Find a data file, check it, and download it where a public source gives the same table.
+"""Find, check, download and read a data file, and return its table as a `Bunch`.
 
-A file is trusted for its content: what is checked is the sha256 of the text inside the gzip file,
-because the same text packed by another version of zlib is another file.
+A file is trusted for its content: the sha256 of the text inside the gzip file is checked, because
+another version of zlib compresses the same text to another file.
 """
 
+from __future__ import annotations
+
 import contextlib
+import csv
 import gzip
 import hashlib
 import importlib
@@ -13,46 +16,68 @@ import io
 import os
 import tempfile
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
 
 from fairspan.exceptions import DatasetError
 
-__all__ = ["DataFile", "Source", "find", "read", "require"]
+__all__ = [
+    *("DataFile", "Parts", "Source", "as_csv", "fetch", "find", "make_bunch", "read", "require"),
+    *("seeded_split", "zscored"),
+]
 
 ENVIRONMENT = "FAIRSPAN_DATA"
-# Three times the longest of the texts.
-_LONGEST = 2**24
+# Three times the size of the longest text.
+_MAX_BYTES = 2**24
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file at its owner: where it is and what it must be, to the byte."""
+    """A public file: its address and its checksum."""
 
     url: str
     sha256: str
 
 
-@dataclass(frozen=True)
+class Parts(NamedTuple):
+    """Columns of a data set by role; `train` and `test` are row numbers, for protocol "paper"."""
+
+    data: Any
+    target: Any
+    sensitive: Any
+    train: NDArray[np.intp] | None = None
+    test: NDArray[np.intp] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataFile:
-    """A table as `name.csv.gz`: its sums, and how to make it from public files.
+    """A table as `name.csv.gz`: its checksums, how to make it from public files, how to use it.
 
     Attributes
     ----------
     name : str
         Name of the file in any of the folders.
     sha256 : str
-        Sum of the reference file, for messages: users can check it without unpacking.
+        Checksum of the reference file, for messages: users can check it without decompressing.
     text_sha256 : str
-        Sum of the text inside, which decides.
+        Checksum of the text inside, which decides.
     sources : tuple of Source
         Public files that `convert` turns into the text; empty if none is known.
     convert : callable or None
         From the sources' bytes, in their order, to the text.
     why_no_source : str
-        One sentence for the message, where `sources` is empty.
+        One sentence for the message, if `sources` is empty.
+    description : str
+        `DESCR` of the data set.
+    protocols : dict
+        Functions from the table to its parts, by the name of the protocol.
     """
 
     name: str
@@ -61,10 +86,17 @@ class DataFile:
     sources: tuple[Source, ...] = ()
     convert: Callable[[Sequence[bytes]], bytes] | None = None
     why_no_source: str = ""
+    description: str = ""
+    protocols: Mapping[str, Callable[[Any], Parts]] = field(default_factory=dict)
+
+    @property
+    def loader(self) -> str:
+        """Name of the function that loads the data set."""
+        return f"fetch_{self.name.removesuffix('.csv.gz')}"
 
 
 def require(module: str, caller: str) -> ModuleType:
-    """Import a package of the extra `data`, or say how to install it."""
+    """Import a package of the extra `data`; if it is absent, raise with the command that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -74,10 +106,10 @@ def require(module: str, caller: str) -> ModuleType:
 
 
 def find(file: DataFile, data_home: str | os.PathLike[str] | None, caller: str) -> Path:
-    """Path of a file: the argument's folder, the environment's, the cache, then a download.
+    """Return the path of a file: in `data_home`, in $FAIRSPAN_DATA, in the cache, or downloaded.
 
-    What is found in the first two belongs to the user and is only read, so `read` refuses a wrong
-    one. A wrong file in the cache is fetched again.
+    A file in the first two folders belongs to the user and is only read, so `read` raises if it is a
+    wrong one. A wrong file in the cache is downloaded again.
     """
     named = [Path(f) for f in (data_home, os.environ.get(ENVIRONMENT)) if f]
     given = [_expanded(folder.expanduser) for folder in named]
@@ -102,27 +134,27 @@ def find(file: DataFile, data_home: str | os.PathLike[str] | None, caller: str) 
 
 
 def _expanded(folder: Callable[[], str | os.PathLike[str]]) -> Path:
-    """With the home folder for ``~``; pooch looks for it too, and not everybody has one."""
+    """Return the folder with ``~`` expanded; raise if there is no home folder, which pooch needs too."""
     try:
         return Path(folder()).expanduser()
     except RuntimeError as error:
         raise DatasetError(
-            f"There is no home folder ({error}). Name the folder that holds the data, or may hold it, by "
-            f"`data_home` or the environment variable {ENVIRONMENT}, in full."
+            f"There is no home folder ({error}). Give the full path of the folder for the data by "
+            f"`data_home` or the environment variable {ENVIRONMENT}."
         ) from error
 
 
 def read(file: DataFile, path: Path) -> bytes:
-    """The text in a file, if it is the known one to the byte."""
+    """Return the text of a file; raise if its checksum is wrong."""
     try:
         packed = path.read_bytes()
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error}") from error
-    text = _unpacked(packed)
+    text = _decompressed(packed)
     if text is None or _sha256(text) != file.text_sha256:
         raise DatasetError(
             f"{path} is damaged or another version: its sha256 is {_sha256(packed)}, expected "
-            f"{file.sha256}. Replace it, or delete it to have it looked for elsewhere."
+            f"{file.sha256}. Replace it, or delete it to search for it elsewhere."
         )
     return text
 
@@ -134,24 +166,23 @@ def _is_good(file: DataFile, path: Path) -> bool:
         read(file, path)
     except DatasetError:
         if not file.sources:
-            raise  # no way to a better one: say what is wrong with it
+            raise  # it cannot be downloaded again, so report what is wrong with it
         return False
     return True
 
 
 def _download(file: DataFile, folder: Path, pooch: ModuleType) -> None:
-    """Make the file from its sources, all of it aside, and move it into place in one step.
+    """Make the file from its sources in a temporary folder, and move it into place in one step.
 
-    So a file under its name is whole, whoever else fetches it or dies meanwhile.
+    So a file under its name is complete, also if two processes download it or one is killed.
     """
-    assert file.convert is not None
-    bar = importlib.util.find_spec("tqdm") is not None  # what pooch draws it with
+    bar = importlib.util.find_spec("tqdm") is not None  # pooch draws the bar with it
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         _download_into(file, folder, pooch, bar)
     except BaseException:
-        if made:  # a mistyped folder is not left behind
+        if made:  # do not leave a mistyped folder behind
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise
@@ -159,19 +190,19 @@ def _download(file: DataFile, folder: Path, pooch: ModuleType) -> None:
 
 def _download_into(file: DataFile, folder: Path, pooch: ModuleType, bar: bool) -> None:
     assert file.convert is not None
-    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{file.name}.") as aside:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{file.name}.") as temporary:
         parts = []
         for source in file.sources:
             name = source.url.rpartition("/")[2]
             known_hash = f"sha256:{source.sha256}"
-            part = pooch.retrieve(source.url, known_hash, name, aside, progressbar=bar)
+            part = pooch.retrieve(source.url, known_hash, name, temporary, progressbar=bar)
             parts.append(Path(part).read_bytes())
         text = file.convert(parts)
         if _sha256(text) != file.text_sha256:
             raise ValueError(
                 f"the table made from it has sha256 {_sha256(text)}, expected {file.text_sha256}"
             )
-        finished = Path(aside) / file.name
+        finished = Path(temporary) / file.name
         finished.write_bytes(gzip.compress(text, mtime=0))
         os.replace(finished, folder / file.name)
 
@@ -184,17 +215,97 @@ def _absent(file: DataFile, looked: Sequence[str], home: Path, cause: str) -> st
     )
 
 
-def _unpacked(packed: bytes) -> bytes | None:
-    """The text, or None where it cannot be the known one; a megabyte can hold a gigabyte of zeros."""
+def _decompressed(packed: bytes) -> bytes | None:
+    """Return the text, or None if it is damaged or too long (a small file can hold gigabytes of zeros)."""
     text = bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
-            while len(text) <= _LONGEST and (more := file.read(2**20)):
+            while len(text) <= _MAX_BYTES and (more := file.read(2**20)):
                 text += more
     except (OSError, EOFError, zlib.error):  # not gzip, cut short, garbled
         return None
-    return bytes(text) if len(text) <= _LONGEST else None
+    return bytes(text) if len(text) <= _MAX_BYTES else None
 
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+# ------------------------------------------------------------------ tables
+
+
+def fetch(
+    file: DataFile,
+    protocol: str,
+    *,
+    data_home: str | os.PathLike[str] | None,
+    as_frame: bool,
+    return_X_y: bool,
+) -> Any:
+    """Read a file, split its table by a protocol, and return the parts as a `Bunch`."""
+    if protocol not in file.protocols:
+        raise ValueError(f"`protocol` must be one of {list(file.protocols)}, got {protocol!r}")
+    pandas = require("pandas", file.loader)
+    path = find(file, data_home, file.loader)
+    # Only empty fields are missing: "none" is an industry, "NA" could be a code.
+    text = io.BytesIO(read(file, path))
+    table = pandas.read_csv(text, keep_default_na=False, na_values=[""])
+    # A copy, so that `frame` does not change when users change `target`.
+    data, target, sensitive, train, test = file.protocols[protocol](table.copy())
+    if protocol == "paper":
+        table = pandas.concat([data, sensitive, target], axis="columns")
+    names = {"target_names": [target.name], "sensitive_names": list(sensitive.columns)}
+    split = {} if train is None else {"train": train, "test": test}
+    return make_bunch(
+        Parts(data, target, sensitive),
+        as_frame=as_frame,
+        return_X_y=return_X_y,
+        DESCR=file.description,
+        frame=table if as_frame else None,
+        filename=str(path),
+        **names,
+        **split,
+    )
+
+
+def make_bunch(parts: Parts, *, as_frame: bool, return_X_y: bool, **more: Any) -> Any:
+    """Return a `Bunch` of the parts, or only data and target; NumPy arrays unless `as_frame`."""
+    data, target, sensitive = parts[:3]
+    names = list(data.columns)
+    if not as_frame:
+        data, target, sensitive = _array(data), target.to_numpy(), _array(sensitive)
+    if return_X_y:
+        return data, target
+    return Bunch(
+        data=data, target=target, sensitive_features=sensitive, feature_names=names, **more
+    )
+
+
+def zscored(frame: Any, *, ddof: int, order: Literal["C", "F"]) -> Any:
+    """Return the columns minus their mean, divided by their standard deviation, over all rows.
+
+    `order` is the memory order of the sums. It changes the last digits, and each of the paper's files
+    agrees with one of the two.
+    """
+    values = np.array(frame, dtype=np.float64, order=order)
+    values = (values - values.mean(axis=0)) / values.std(axis=0, ddof=ddof)
+    return type(frame)(values, columns=frame.columns)
+
+
+def seeded_split(n_rows: int, n_train: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return train and test rows of a random split, where the paper's own split is unknown."""
+    order = np.random.default_rng(0).permutation(n_rows)
+    return order[:n_train], order[n_train:]
+
+
+def as_csv(rows: Iterable[Iterable[str]]) -> bytes:
+    """Return rows of fields as a CSV file with line feeds, and quotes only where needed."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _array(frame: Any) -> NDArray[Any]:
+    """Return float64 if every column is a number, objects (missing: NaN) otherwise."""
+    numeric = len(frame.select_dtypes("number").columns) == frame.shape[1]
+    return np.asarray(frame.to_numpy(dtype=np.float64 if numeric else object))

@@ -1,9 +1,11 @@
 """Law school (grades of students before and bar passage after)."""
 
-import os
+from __future__ import annotations
 
-from fairspan.datasets._files import DataFile
-from fairspan.datasets._tables import Parts, fetch, seeded_split
+import os
+from typing import Any
+
+from fairspan.datasets._files import DataFile, Parts, fetch, seeded_split
 
 __all__ = ["fetch_law_school"]
 
@@ -53,11 +55,31 @@ Known problems:
 - Complete cases of those who were admitted: no statement about applicants follows.
 """
 
+
+def _raw(table: Any) -> Parts:
+    sensitive = table[["race1", "gender"]].copy()
+    sensitive["age_1991"] = _ENTRY_YEAR - table["DOB_yr"]
+    return Parts(table[_FEATURES].copy(), table["ugpa"], sensitive)
+
+
+def _paper(table: Any) -> Parts:
+    table["male"] = table["gender"] == "male"
+    for code in range(2, 7):
+        table[f"cluster_{code}"] = table["cluster"] == code
+    table["part_time"] = table["fulltime"] == 2
+    table["black"] = table["race1"] == "black"
+    data, sensitive = table[_PAPER_FEATURES], table[["black", "age"]]
+    split = seeded_split(len(table), _PAPER_TRAIN)
+    return Parts(data.astype(float), table["ugpa"], sensitive.astype(float), *split)
+
+
 _FILE = DataFile(
     name="law_school.csv.gz",
     sha256="a3efeafdadd8f03bb0c7650c0af976ea877c66113460213d67d5ed41c0f32f30",
     text_sha256="5dd5e41c8f5e43ec4f12de3aeca4f8f1c2fbb734b3717b366d3a44fa64eca416",
     why_no_source="it was joined from three copies, and no public file is known to reproduce it",
+    description=_DESCR,
+    protocols={"raw": _raw, "paper": _paper},
 )
 
 
@@ -67,7 +89,7 @@ def fetch_law_school(
     as_frame: bool = True,
     return_X_y: bool = False,
     protocol: str = "raw",
-):
+) -> Any:
     """Load grades of law students with race, gender and age (regression).
 
     Looked for as `law_school.csv.gz` in `data_home`, in the folder named by the environment
@@ -102,30 +124,4 @@ def fetch_law_school(
     ImportError
         The extra `data` is not installed.
     """
-    return fetch(
-        _FILE,
-        _DESCR,
-        {"raw": _raw, "paper": _paper},
-        "fetch_law_school",
-        data_home=data_home,
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        protocol=protocol,
-    )
-
-
-def _raw(table) -> Parts:
-    sensitive = table[["race1", "gender"]].copy()
-    sensitive["age_1991"] = _ENTRY_YEAR - table["DOB_yr"]
-    return Parts(table[_FEATURES].copy(), table["ugpa"], sensitive)
-
-
-def _paper(table) -> Parts:
-    table["male"] = table["gender"] == "male"
-    for code in range(2, 7):
-        table[f"cluster_{code}"] = table["cluster"] == code
-    table["part_time"] = table["fulltime"] == 2
-    table["black"] = table["race1"] == "black"
-    data, sensitive = table[_PAPER_FEATURES], table[["black", "age"]]
-    split = seeded_split(len(table), _PAPER_TRAIN)
-    return Parts(data.astype(float), table["ugpa"], sensitive.astype(float), *split)
+    return fetch(_FILE, protocol, data_home=data_home, as_frame=as_frame, return_X_y=return_X_y)

@@ -1,9 +1,11 @@
 """National Longitudinal Survey of Youth 1979 (incomes)."""
 
-import os
+from __future__ import annotations
 
-from fairspan.datasets._files import DataFile
-from fairspan.datasets._tables import Parts, fetch, seeded_split
+import os
+from typing import Any
+
+from fairspan.datasets._files import DataFile, Parts, fetch, seeded_split
 
 __all__ = ["fetch_nlsy79"]
 
@@ -46,11 +48,29 @@ Known problems:
 - Other extracts of this survey in public archives have other rows and a target made binary.
 """
 
+
+def _raw(table: Any) -> Parts:
+    data = table.drop(columns=[*_PROTECTED, "income"])
+    return Parts(data, table["income"], table[_PROTECTED].copy())
+
+
+def _paper(table: Any) -> Parts:
+    for column in _PAPER_FEATURES:
+        if column.startswith("job_"):
+            table[column] = table["industry"] == column.removeprefix("job_")
+    table["female"] = table["gender"] == "Female"
+    data, sensitive = table[_PAPER_FEATURES], table[["female", "age"]]
+    split = seeded_split(len(table), _PAPER_TRAIN)
+    return Parts(data.astype(float), table["income"] / 10_000, sensitive.astype(float), *split)
+
+
 _FILE = DataFile(
     name="nlsy79.csv.gz",
     sha256="a89f25b63c4ded9267f8acc6871ac305c5834f6978bac177b51d7d2db474a63e",
     text_sha256="586892b88f5896710ccf8f6b13d11c4c5668f3366977440d1b830b4053e5d023",
     why_no_source="no public file is known, with a checksum, to reproduce this extract of the survey",
+    description=_DESCR,
+    protocols={"raw": _raw, "paper": _paper},
 )
 
 
@@ -60,7 +80,7 @@ def fetch_nlsy79(
     as_frame: bool = True,
     return_X_y: bool = False,
     protocol: str = "raw",
-):
+) -> Any:
     """Load incomes of a cohort with gender and age (regression).
 
     Looked for as `nlsy79.csv.gz` in `data_home`, in the folder named by the environment variable
@@ -94,28 +114,4 @@ def fetch_nlsy79(
     ImportError
         The extra `data` is not installed.
     """
-    return fetch(
-        _FILE,
-        _DESCR,
-        {"raw": _raw, "paper": _paper},
-        "fetch_nlsy79",
-        data_home=data_home,
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        protocol=protocol,
-    )
-
-
-def _raw(table) -> Parts:
-    data = table.drop(columns=[*_PROTECTED, "income"])
-    return Parts(data, table["income"], table[_PROTECTED].copy())
-
-
-def _paper(table) -> Parts:
-    for column in _PAPER_FEATURES:
-        if column.startswith("job_"):
-            table[column] = table["industry"] == column.removeprefix("job_")
-    table["female"] = table["gender"] == "Female"
-    data, sensitive = table[_PAPER_FEATURES], table[["female", "age"]]
-    split = seeded_split(len(table), _PAPER_TRAIN)
-    return Parts(data.astype(float), table["income"] / 10_000, sensitive.astype(float), *split)
+    return fetch(_FILE, protocol, data_home=data_home, as_frame=as_frame, return_X_y=return_X_y)

@@ -1,16 +1,18 @@
-"""Data that come with a Python package: no download, no cache."""
+"""Data sets that are part of a Python package: no download, no cache."""
 
-import numpy as np
+from __future__ import annotations
+
+from typing import Any
+
 from sklearn import datasets as sklearn_datasets
-from sklearn.utils import Bunch
 
-from fairspan.datasets._files import require
+from fairspan.datasets._files import Parts, make_bunch, require
 
 __all__ = ["load_diabetes", "load_loans"]
 
-# The outcome under other names, what the protected attributes are made of, and a constant.
+# The outcome under other names, the sources of the protected attributes, and a constant.
 _LOANS_NOT_FEATURES = ["approve", "reject", "action", "white", "black", "hispan", "male", "msa"]
-# Codes for "not recorded", as the smallest value that is one; real values stop far below.
+# Smallest code for "not recorded"; real values are far below.
 _LOANS_SENTINELS = {"gdlin": 666, "lines": 999_999, "term": 999_999, "review": 999}
 
 _LOANS_DESCR = """\
@@ -61,7 +63,7 @@ medicine.
 """
 
 
-def load_loans(*, as_frame=True, return_X_y=False):
+def load_loans(*, as_frame: bool = True, return_X_y: bool = False) -> Any:
     """Load mortgage applications with the applicant's race and sex.
 
     Missing values stay in the features: `fairspan.encoding.table_encoder` imputes.
@@ -96,10 +98,11 @@ def load_loans(*, as_frame=True, return_X_y=False):
         }
     )
     data = table.drop(columns=_LOANS_NOT_FEATURES)
-    return _bunch(data, table["approve"], sensitive, _LOANS_DESCR, as_frame, return_X_y)
+    parts = Parts(data, table["approve"], sensitive)
+    return make_bunch(parts, as_frame=as_frame, return_X_y=return_X_y, DESCR=_LOANS_DESCR)
 
 
-def load_diabetes(*, as_frame=True, return_X_y=False):
+def load_diabetes(*, as_frame: bool = True, return_X_y: bool = False) -> Any:
     """Load scikit-learn's diabetes data with sex and age as protected attributes.
 
     Parameters
@@ -125,16 +128,5 @@ def load_diabetes(*, as_frame=True, return_X_y=False):
     sensitive = source.data[["sex", "age"]].copy()
     sensitive["sex"] = sensitive["sex"].map({1.0: "1", 2.0: "2"})
     data = source.data.drop(columns=["sex", "age"])
-    return _bunch(data, source.target, sensitive, _DIABETES_DESCR, as_frame, return_X_y)
-
-
-def _bunch(data, target, sensitive, descr, as_frame, return_X_y):
-    names = list(data.columns)
-    if not as_frame:
-        data, target = data.to_numpy(dtype=np.float64), target.to_numpy()
-        sensitive = sensitive.to_numpy(dtype=object)
-    if return_X_y:
-        return data, target
-    return Bunch(
-        data=data, target=target, sensitive_features=sensitive, feature_names=names, DESCR=descr
-    )
+    parts = Parts(data, source.target, sensitive)
+    return make_bunch(parts, as_frame=as_frame, return_X_y=return_X_y, DESCR=_DIABETES_DESCR)

@@ -1,9 +1,9 @@
 """Match the rows of several arguments: by row labels where there are any, otherwise by position.
 
 Only pandas objects have row labels (an index). scikit-learn ignores them, which is harmless for
-features and a target that are cut from one table. Protected attributes and weights often come from
-a second table, so that the same labels may stand in another order there. Reading such a column by
-position would give people the group of somebody else, without an error.
+features and a target from the same table. Protected attributes and weights often come from a
+second table, where the same labels may have another order. Reading such a column by position would
+give people the group of somebody else, without an error.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def align_rows(**arguments: Any) -> dict[str, Any]:
     Parameters
     ----------
     **arguments
-        By their names in messages. The first one that is not None sets the order: X, or what a
-        model predicted. The values of a mapping are aligned one by one.
+        By their names in messages. The first one that is not None sets the order: X, or the
+        predictions of a model. The values of a mapping are aligned one by one.
 
     Returns
     -------
@@ -42,8 +42,8 @@ def align_rows(**arguments: Any) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If two arguments have different row labels, if labels repeat and stand in another order, or
-        if orders differ and the first argument has no labels.
+        If two arguments have different row labels, if repeated labels have another order, or if
+        orders differ and the first argument has no labels.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     indexes = {
@@ -88,7 +88,7 @@ def align_rows(**arguments: Any) -> dict[str, Any]:
 
 
 def _columns(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The argument itself, or the columns of a mapping, with their names in messages."""
+    """Yield the argument, or the columns of a mapping, with their names in messages."""
     if isinstance(value, Mapping):
         for key, column in value.items():
             yield f"{name}[{key!r}]", column
@@ -97,13 +97,13 @@ def _columns(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _row_index(column: Any) -> Any:
-    """The index of a Series or DataFrame (pandas, or a library with its interface); else None."""
+    """Return the index of a Series or DataFrame (of pandas or with its interface); else None."""
     index = getattr(column, "index", None)  # a method of lists and strings
     return index if hasattr(index, "get_indexer") and hasattr(index, "equals") else None
 
 
 def _number_of_rows(value: Any) -> set[int]:
-    """The number of rows as a set, empty where a value has none."""
+    """Return the number of rows as a set, empty if a value has none."""
     shape = getattr(value, "shape", None) or ()  # sparse matrices have no length
     if isinstance(value, list | tuple):
         return {len(value)}
@@ -111,12 +111,12 @@ def _number_of_rows(value: Any) -> set[int]:
 
 
 def _is_default(index: Any) -> bool:
-    """Whether this is the index that pandas gives to rows without labels."""
+    """Whether this is the default index of pandas, which counts the rows."""
     return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
 
 
 def _find_positions(name: str, index: Any, reference: str, order: Any) -> Any:
-    """Positions of the labels of ``order`` in ``index``."""
+    """Return the positions of the labels of ``order`` in ``index``; raise if they differ."""
     reason = ""
     for what, labels in ((name, index), (reference, order)):
         if not labels.is_unique:
@@ -128,7 +128,7 @@ def _find_positions(name: str, index: Any, reference: str, order: Any) -> Any:
             return positions
         missing = order[int(np.argmin(positions))]
         reason = f"the label {_shown(missing)} of {reference} is not in {name}"
-        default = [what for what, one in ((name, index), (reference, order)) if _is_default(one)]
+        default = [what for what, i in ((name, index), (reference, order)) if _is_default(i)]
         if len(default) == 1:
             reason += f" ({default[0]} has the default index 0 to {len(order) - 1})"
     msg = (

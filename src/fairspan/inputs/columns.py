@@ -1,9 +1,10 @@
-"""One clean column from whatever the user holds it in: lists, arrays, Series, frames."""
+"""Read columns from lists, arrays, Series and frames, with checks of their names and values."""
 
 from __future__ import annotations
 
+import difflib
 import numbers
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -17,6 +18,7 @@ __all__ = [
     "LARGEST",
     "as_array",
     "as_frame",
+    "check_one_role",
     "column_names",
     "is_categorical",
     "is_float",
@@ -25,9 +27,14 @@ __all__ = [
     "read_attribute",
     "read_attributes",
     "refuse_dates",
+    "require_columns",
     "take_rows",
     "unmasked",
 ]
+
+# Squares of numbers up to here, and sums of such squares, are finite.
+LARGEST = 1e150
+_COLUMNS_SHOWN = 6
 
 
 def _refuse_twice(names: list[Any], what: str) -> None:
@@ -37,8 +44,36 @@ def _refuse_twice(names: list[Any], what: str) -> None:
         raise ValueError(msg)
 
 
+def require_columns(names: Iterable[Any], columns: Sequence[str], given_by: str) -> None:
+    """Raise if a name is not among the columns, with similar names; `given_by` begins the message."""
+    known = set(columns)
+    for name in names:
+        if not isinstance(name, str) or name not in known:
+            hint = _similar_columns(name, columns)
+            raise ValueError(f"{given_by} the column {name!r}, which is not there. {hint}")
+
+
+def _similar_columns(name: Any, columns: Sequence[str]) -> str:
+    lower = {str(column).lower(): column for column in reversed(columns)}
+    similar = difflib.get_close_matches(str(name).lower(), list(lower), n=3)
+    if similar:
+        return f"Did you mean {' or '.join(repr(lower[key]) for key in similar)}?"
+    more = ", ..." if len(columns) > _COLUMNS_SHOWN else ""
+    return f"Its columns: {', '.join(map(repr, columns[:_COLUMNS_SHOWN]))}{more}."
+
+
+def check_one_role(roles: Mapping[str, Sequence[str]], may_share: Collection[str] = ()) -> None:
+    """Raise if a column has two roles, other than those in `may_share`."""
+    first: dict[str, str] = {}
+    for role, names in roles.items():
+        for name in names:
+            other = first.setdefault(name, role)
+            if other != role and not {role, other} <= set(may_share):
+                raise ValueError(f"The column {name!r} cannot be both {other} and {role}.")
+
+
 def _check_names(names: list[Any], role: str) -> None:
-    """Raise unless each column has one name of its own, also when names are written as text."""
+    """Raise unless column names differ, also after conversion to text."""
     _refuse_twice(names, f"{role} has")
     levels = next((name for name in names if isinstance(name, tuple)), None)
     if levels is not None:
@@ -59,39 +94,39 @@ def _check_names(names: list[Any], role: str) -> None:
 
 
 def as_frame(obj: Any, role: str) -> nw.DataFrame[Any] | None:
-    """The object as a narwhals frame after a check of its column names; None if it is no frame."""
+    """Return a data frame as a narwhals frame, None for other objects; check the column names."""
     # The `columns` of a pyarrow table are its values.
     _check_names(list(getattr(obj, "column_names", getattr(obj, "columns", ()))), role)
     out = nw.from_native(obj, eager_only=True, pass_through=True)
     return out if isinstance(out, nw.DataFrame) else None
 
 
-# The oldest narwhals that we take has no methods for these two.
+# The oldest supported narwhals has no methods for these two.
 def is_float(dtype: Any) -> bool:
     """Whether a column of this type can hold infinity."""
     return bool(dtype in (nw.Float32, nw.Float64))
 
 
 def is_temporal(dtype: Any) -> bool:
-    """Dates, times and durations."""
+    """Whether a column of this type holds dates, times or durations."""
     return "Date" in str(dtype) or "Time" in str(dtype) or "Duration" in str(dtype)
 
 
 def unmasked(raw: Any) -> Any:
-    """A masked array as a plain one, with None in its gaps; ``np.asarray`` would show what is under."""
+    """Return a masked array as a plain one with None for masked values, which np.asarray would show."""
     if not isinstance(raw, np.ma.MaskedArray):
         return raw
     if not np.ma.is_masked(raw):
         return np.asarray(raw)
-    out = np.array(raw.data, dtype=object)  # not `filled`, which reads None as "your own number"
+    out = np.array(raw.data, dtype=object)  # not `filled`, where None means the default fill value
     out[np.ma.getmaskarray(raw)] = None
     return out
 
 
 def as_array(raw: Any) -> np.ndarray:
-    """An array of the values; in a list, NaN and numbers next to text stay what they are.
+    """Return an array of the values; NaN and numbers next to text in a list are not converted.
 
-    ``np.asarray`` would write them as text, so that 1 and "1" become one label and NaN becomes the
+    ``np.asarray`` would turn them into text, so that 1 and "1" become one label and NaN becomes the
     label "nan". It also drops NUL characters at the end of text.
     """
     raw = unmasked(raw)
@@ -125,7 +160,7 @@ _INTEGERS = (
 
 
 def read_attribute(name: str, raw: Any, role: str) -> Attribute:
-    """One clean column from whatever the user holds it in."""
+    """Read one column, with its missing values; raise if its values cannot be used."""
     series = nw.from_native(raw, series_only=True, pass_through=True)
     declared = "U" if is_categorical(raw) else None
     if isinstance(series, nw.Series):
@@ -162,11 +197,7 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
         )
         raise ValueError(msg)
     if kind in "bU":
-        text = (
-            np.array([str(v) for v in present.tolist()])
-            if len(present)
-            else np.empty(0, dtype="<U1")
-        )
+        text = np.array([str(v) for v in present.tolist()], dtype=np.str_)
         _refuse_half_characters("".join(text.tolist()), f"{role} column {name!r}")
         if kind == "U" and any(str(v).endswith("\0") for v in listed):
             msg = (
@@ -174,7 +205,7 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
                 f'drops. Remove it first, e.g. with .str.rstrip("\\0").'
             )
             raise ValueError(msg)
-        filled = np.full(len(values), "", dtype=text.dtype if text.dtype.kind == "U" else "<U1")
+        filled = np.full(len(values), "", dtype=text.dtype)
         filled[~missing] = text
         return Attribute(name, filled, missing, "b" if kind == "b" else "U")
     numeric = np.zeros(len(values))
@@ -203,7 +234,7 @@ def refuse_dates(values: Any, what: str) -> None:
 
 
 def _refuse_mixed(values: list[Any], what: str) -> None:
-    """Raise if a column holds text and other values: 1 and "1" may or may not mean the same."""
+    """Raise if a column mixes text and other values: 1 and "1" may or may not mean the same."""
     is_text = [isinstance(value, str) for value in values]
     if any(is_text) and not all(is_text):
         text, other = values[is_text.index(True)], values[is_text.index(False)]
@@ -215,7 +246,7 @@ def _refuse_mixed(values: list[Any], what: str) -> None:
 
 
 def _refuse_half_characters(text: str, what: str) -> None:
-    """Surrogates without their other half can be held, but neither written nor shown."""
+    """Raise for lone surrogates (half characters), which can be neither written nor printed."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -227,7 +258,7 @@ def _refuse_half_characters(text: str, what: str) -> None:
 
 
 def _refuse_merged(name: str, integers: np.ndarray, role: str) -> None:
-    """Integers that float64 does not tell apart."""
+    """Raise if different integers are equal as float64."""
     if not (np.abs(integers.astype(np.float64)) >= 2.0**53).any():
         return
     if len(np.unique(integers)) > len(np.unique(integers.astype(np.float64))):
@@ -269,7 +300,7 @@ def _named_columns(raw: Any, role: str, prefix: str) -> list[tuple[str, Any]]:
 
 
 def read_attributes(raw: Any, n: int, role: str, prefix: str) -> dict[str, Attribute]:
-    """Clean columns of ``sensitive_features`` or ``control_features``, by name."""
+    """Read the columns of ``sensitive_features`` or ``control_features``, by name."""
     out: dict[str, Attribute] = {}
     for name, column in _named_columns(raw, role, prefix):
         _refuse_half_characters(name, f"a name in {role}")
@@ -290,7 +321,7 @@ def read_attributes(raw: Any, n: int, role: str, prefix: str) -> dict[str, Attri
 
 
 def column_names(raw: Any) -> frozenset[str]:
-    """Names that the user gave to columns, without looking at their values."""
+    """Return the names that the user gave to columns."""
     frame = as_frame(raw, "sensitive_features")
     if frame is not None:
         return frozenset(map(str, frame.columns))
@@ -301,7 +332,7 @@ def column_names(raw: Any) -> frozenset[str]:
 
 
 def named_columns_of(frame: nw.DataFrame[Any] | None, raw: Any, role: str) -> list[str] | None:
-    """Names when ``raw`` names columns of X instead of holding values."""
+    """Return the names if ``raw`` names columns of X; None if it holds values."""
     if hasattr(raw, "tolist") and getattr(raw, "ndim", 0) == 1 and frame is not None:
         # A pandas Index or an array of names; a column of values is as long as X.
         listed = raw.tolist() if len(raw) < len(frame) else []
@@ -321,19 +352,14 @@ def named_columns_of(frame: nw.DataFrame[Any] | None, raw: Any, role: str) -> li
     if unknown and len(set(names)) < len(names):
         return None  # values that repeat, for another number of rows than X has
     if unknown:
-        shown = ", ".join(map(repr, frame.columns[:8])) + (
-            ", ..." if len(frame.columns) > 8 else ""
-        )
-        msg = (
-            f"{role} names the column {unknown[0]!r}, which X does not have. Its columns: {shown}."
-        )
-        raise ValueError(msg)
+        hint = _similar_columns(unknown[0], frame.columns)
+        raise ValueError(f"{role} names the column {unknown[0]!r}, which X does not have. {hint}")
     _refuse_twice(names, f"{role} names")
     return names
 
 
 def take_rows(raw: Any, rows: Any) -> Any:
-    """Some rows, by their numbers or as a slice, of whatever the user holds them in."""
+    """Return some rows, given by their numbers or as a slice, in the container of ``raw``."""
     if raw is None or isinstance(raw, int | float):  # one weight for all rows
         return raw
     if isinstance(raw, Mapping):
@@ -345,18 +371,9 @@ def take_rows(raw: Any, rows: Any) -> Any:
         return native[rows].to_native()
     if is_categorical(raw):
         return raw[rows] if isinstance(rows, slice) else raw.take(rows)
-    if is_tensor(raw) and not isinstance(rows, slice):
-        return raw[_index_like(raw, rows)]
-    return (
-        raw[rows] if isinstance(raw, np.ma.MaskedArray) or is_tensor(raw) else np.asarray(raw)[rows]
-    )
+    if is_tensor(raw):
+        import torch  # installed, because there is a tensor
 
-
-def _index_like(tensor: Any, rows: Any) -> Any:
-    import torch  # there is a tensor, so it is installed
-
-    return torch.as_tensor(rows, device=tensor.device)
-
-
-# Squares, and sums of squares, of numbers up to here are finite.
-LARGEST = 1e150
+        index = rows if isinstance(rows, slice) else torch.as_tensor(rows, device=raw.device)
+        return raw[index]
+    return raw[rows] if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)[rows]

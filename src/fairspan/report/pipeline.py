@@ -350,7 +350,7 @@ def _target(ground: Ground, roles: Roles, favourable: Favourable | None) -> dict
     classes, positive = ground.data.classes, ground.data.positive
     out: dict[str, Any] = {"name": roles.target, "classes": None, "positive": None}
     if classes is not None:
-        out["classes"] = [category_label(label) for label in classes.tolist()]  # type: ignore[no-untyped-call]
+        out["classes"] = [category_label(label) for label in classes.tolist()]
     if favourable is not None:
         out["positive"] = out["classes"][positive[0]]
         out |= {"named": favourable.named, "reason": favourable.reason}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairspan.encoding import column_kinds, table_encoder
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.inputs.columns import is_temporal
+from fairspan.inputs.columns import check_one_role, is_temporal, require_columns
 
 __all__ = ["Roles", "describe_columns", "find_roles", "give_aways", "warn_of"]
 
@@ -56,10 +56,7 @@ def _names(given: Any, role: str, known: Sequence[str]) -> tuple[str, ...]:
     if given is None:
         return ()
     names = [given] if isinstance(given, str) else list(given)
-    for name in names:
-        if name not in known:
-            shown = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
-            raise ValueError(f"{role} names {name!r}, which is no column. Columns: {shown}.")
+    require_columns(names, known, f"{role} names")
     return tuple(dict.fromkeys(names))
 
 
@@ -78,12 +75,8 @@ def find_roles(
     for role in ("target", "sensitive_features"):
         if not found[role]:
             raise ValueError(f"{role} names no column.")
-    seen: dict[str, str] = {}
-    for role, names in found.items():
-        for name in names:
-            if name in seen and {role, seen[name]} != {"sensitive_features", "control_features"}:
-                raise ValueError(f"The column {name!r} cannot be both {seen[name]} and {role}.")
-            seen.setdefault(name, role)
+    check_one_role(found, may_share=("sensitive_features", "control_features"))
+    seen = {name: role for role, names in reversed(found.items()) for name in names}
     named = _names(features, "features", known)
     for name in named:
         role = seen.get(name, "control_features")
@@ -115,7 +108,7 @@ _ROLE_WORDS = {
 
 def _encodes(column: Any) -> bool:
     try:
-        table_encoder(column)  # type: ignore[no-untyped-call]
+        table_encoder(column)
     except TypeError:
         return False
     return True
@@ -129,7 +122,7 @@ def describe_columns(
 ) -> list[dict[str, Any]]:
     """Role and kind of every column, what is missing, and what is made of it."""
     out = []
-    numbers, _ = column_kinds(frame[list(roles.features)])  # type: ignore[no-untyped-call]
+    numbers, _ = column_kinds(frame[list(roles.features)])
     for name in frame.columns:
         column = frame[name]
         levels, kind = _kind(nw.from_native(column, series_only=True), len(frame))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import r2_score, roc_auc_score
 
+from fairspan._system import json_safe
 from fairspan.auditing import Audit
 from fairspan.report.dial_points import FEWEST, Ground, Place
 from fairspan.report.views import Scene, error_of, own_correlation, own_metrics
@@ -26,28 +27,8 @@ _BY_NAME = ("scores", "rates", "calibration", "continuous")
 
 
 def plain(value: Any, digits: int = _DIGITS) -> Any:
-    """Ready for JSON: so many digits, None for what is not known, no text that steers a reader."""
-    if isinstance(value, str):
-        return _visible(value)
-    if isinstance(value, dict):
-        return {_visible(str(key)): plain(one, digits) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one, digits) for one in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist(), digits)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        short = float(f"{value:.{digits}g}")
-        return int(short) if short.is_integer() and abs(short) < 1e15 else short
-    return value
-
-
-def _visible(text: str) -> str:
-    """Marks of direction and control characters as escapes: seen, and different names stay so."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+    """Return plain Python types for JSON: few digits, None for NaN, control characters escaped."""
+    return json_safe(value, digits=digits, escape=True)
 
 
 def to_text(study: Any) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals as nw
 
+from fairspan.inputs.columns import check_one_role, require_columns
 from fairspan.streaming.rows import Rows, Span, plain_text
 
 __all__ = ["FileState", "Part", "Roles", "Source"]
@@ -65,17 +66,10 @@ class Roles:
             "control_features": _names("control_features", control),
             "sample_weight": _names("sample_weight", weight, single=True),
         }
-        _refuse_two_roles(given)
+        check_one_role(given, may_share=("sensitive_features", "control_features"))
         wanted = None if features is None else _names("features", features)
-        there = set(columns)
         for role, names in {**given, "features": wanted or ()}.items():
-            for name in names:
-                if name not in there:
-                    shown = ", ".join(map(repr, columns[:8])) + (
-                        ", ..." if len(columns) > 8 else ""
-                    )
-                    msg = f"{role} names the column {name!r}, which is not there. Columns: {shown}."
-                    raise ValueError(msg)
+            require_columns(names, columns, f"{role} names")
         used = {name for names in given.values() for name in names}
         rest = tuple(name for name in columns if name not in used) if wanted is None else wanted
         if not rest:
@@ -119,15 +113,6 @@ class Roles:
             some(self.features), one(self.target), some(self.sensitive), some(self.control),
             one(self.weight), spans,
         )  # fmt: skip
-
-
-def _refuse_two_roles(given: Mapping[str, tuple[str, ...]]) -> None:
-    """Raise if the target or the weight has another role, too."""
-    for single in ("target", "sample_weight"):
-        for role, names in given.items():
-            if role != single and set(names) & set(given[single]):
-                msg = f"The column {given[single][0]!r} cannot be both {single} and {role}."
-                raise ValueError(msg)
 
 
 def _names(role: str, given: Any, *, single: bool = False) -> tuple[str, ...]:

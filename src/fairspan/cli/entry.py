@@ -12,8 +12,7 @@ import re
 import sys
 from collections.abc import Callable
 from importlib import metadata
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 try:
     import typer
@@ -23,15 +22,20 @@ except ImportError as error:  # pragma: no cover - the message is all there is
     raise SystemExit(msg) from error
 
 from fairspan._system import INSTALL_LAB, printable
-from fairspan.cli.data import OFFLINE, SETS, load_set
-from fairspan.cli.explore import explore_command, predict_command
-from fairspan.cli.models import audit_command, fit_command
-from fairspan.cli.output import STDOUT, bring_json, check_json, show
+from fairspan.cli.evaluation import audit_command, predict_command
+from fairspan.cli.options import DataHome, Json, check_json
+from fairspan.cli.output import STDOUT, print_result, write_json
+from fairspan.cli.read import OFFLINE, SETS, load_set
+from fairspan.cli.training import explore_command, fit_command
+
+__all__ = ["app", "main"]
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
     help="Fair kernel models: explore a table, fit, predict, audit, reproduce the paper.",
-)  # fmt: skip
+)
 app.command("explore")(explore_command)
 app.command("fit")(fit_command)
 app.command("predict")(predict_command)
@@ -39,41 +43,37 @@ app.command("audit")(audit_command)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: list them, or fetch one.")
 app.add_typer(data_app, name="data")
 LAB_COMMANDS = ("reproduce", "bench")
-_errors = Console(stderr=True)
-# Parameters of the Python interface that messages name -> options.
+_stderr = Console(stderr=True)
+# Options of parameters that messages of the Python interface name.
 _OPTIONS = {
-    "n_points": "points", "random_state": "seed", "test_share": "test-share",
-    "criterion": "criterion", "fairness": "fairness", "level": "level", "min_rows": "min-rows",
-}  # fmt: skip
+    **{name: name for name in ("criterion", "fairness", "level")},
+    "n_points": "points",
+    "random_state": "seed",
+    "test_share": "test-share",
+    "min_rows": "min-rows",
+}
 _PARAMETER = re.compile(rf"\b({'|'.join(_OPTIONS)})=")
-
-DataHome = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the data files; $FAIRSPAN_DATA or the cache if absent."),
-]
-Json = Annotated[
-    Path | None, typer.Option("--json", help="The same for machines; - is standard output.")
-]
 
 
 def main() -> None:
-    """Entry point: one red line and exit code 2 where a user can act, never a traceback."""
+    """Run the command line; errors that a user can act on are one red line and exit code 2."""
     _write_any_character()
     try:
         code = app(standalone_mode=False)
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("FAIRSPAN_DEBUG"):
             raise
-        _fail(str(error))
+        _print_error(str(error))
         raise SystemExit(2) from error
     except Exception as error:
-        # What cannot be parsed; the class is click's or typer's own, by typer's version.
-        said = getattr(error, "format_message", None)
-        if said is None:
+        # A parsing error is a class of click or of typer, depending on typer's version.
+        format_message = getattr(error, "format_message", None)
+        if format_message is None:
             raise
-        if not said():  # nothing was asked for: the help has been shown
-            raise SystemExit(2) from error
-        _fail(f"{said().rstrip('.')}. See {_help_of(error)}.")
+        if text := format_message():  # empty if there were no arguments: the help was printed
+            context = getattr(error, "ctx", None)
+            command = "fairspan" if context is None else context.command_path
+            _print_error(f"{text.rstrip('.')}. See `{command} --help`.")
         raise SystemExit(2) from error
     raise SystemExit(code or 0)
 
@@ -91,16 +91,11 @@ def _write_any_character() -> None:
                 stream.reconfigure(encoding="utf-8")
 
 
-def _fail(text: str) -> None:
-    """One red line, without markup or control characters of its own, in the words of the options."""
-    told = _PARAMETER.sub(lambda found: f"--{_OPTIONS[found[1]]} ", text)
-    inert = printable(told, keep="").replace("[", "\\[")
-    _errors.print(f"[bold red]Error:[/] {inert}", highlight=False, soft_wrap=True)
-
-
-def _help_of(error: Any) -> str:
-    context = getattr(error, "ctx", None)
-    return f"`{'fairspan' if context is None else context.command_path} --help`"
+def _print_error(text: str) -> None:
+    """Print one red line that names options, not parameters; without control characters."""
+    text = _PARAMETER.sub(lambda match: f"--{_OPTIONS[match[1]]} ", text)
+    escaped = printable(text, keep="").replace("[", "\\[")
+    _stderr.print(f"[bold red]Error:[/] {escaped}", highlight=False, soft_wrap=True)
 
 
 def _version(value: bool) -> None:
@@ -120,24 +115,22 @@ def _top(
 
 @data_app.command("list")
 def list_data(json_file: Json = None) -> None:
-    """Names of the data sets, with what they are."""
-    from fairspan import datasets
-
+    """List the data sets, with a line about each."""
     check_json(json_file)
-    found = [
+    listed = [
         {
             "name": name,
-            "description": (getattr(datasets, loader).__doc__ or "").strip().splitlines()[0],
-            "function": f"fairspan.datasets.{loader}",
+            "description": (loader.__doc__ or "").strip().splitlines()[0],
+            "function": f"fairspan.datasets.{loader.__name__}",
             "offline": name in OFFLINE,
         }
         for name, loader in SETS.items()
     ]
     if json_file is not None:
-        bring_json(json_file, found)
+        write_json(json_file, listed)
     if json_file != STDOUT:
-        for one in found:
-            show(f"{one['name']:<18} {one['description']}")
+        for entry in listed:
+            print_result(f"{entry['name']:<18} {entry['description']}")
 
 
 @data_app.command("fetch")
@@ -146,25 +139,27 @@ def fetch_data(
     data_home: DataHome = None,
     json_file: Json = None,
 ) -> None:
-    """Find a data set, download it if need be, and say where it is."""
+    """Find a data set, download it if need be, and print where it is."""
     check_json(json_file)
-    table = load_set(name, data_home)
-    file = None if name in OFFLINE else str(table.filename)
+    bunch = load_set(name, data_home)
+    file = None if name in OFFLINE else str(bunch.filename)
     if json_file is not None:
-        bring_json(
-            json_file,
-            {
-                "name": name, "file": file, "rows": len(table.data), "features": list(table.data.columns),
-                "target": str(table.target.name), "protected": list(table.sensitive_features.columns),
-            },
-        )  # fmt: skip
+        result = {
+            "name": name,
+            "file": file,
+            "rows": len(bunch.data),
+            "features": list(bunch.data.columns),
+            "target": str(bunch.target.name),
+            "protected": list(bunch.sensitive_features.columns),
+        }
+        write_json(json_file, result)
     if json_file != STDOUT:
-        where = "comes with an installed package" if file is None else file
-        show(f"{name}: {len(table.data)} rows, {where}")
+        location = "part of an installed package" if file is None else file
+        print_result(f"{name}: {len(bunch.data)} rows, {location}")
 
 
 def _add_commands() -> None:
-    """Add the commands of other packages; name the package of those that are not installed."""
+    """Add the commands of other packages; without fairspan-lab, its commands explain how to install it."""
     for entry_point in metadata.entry_points(group="fairspan.commands"):
         entry_point.load()(app)
     known = {command.name for command in app.registered_commands}

@@ -1,0 +1,374 @@
+"""`fairspan predict` and `fairspan audit`: apply a saved model, or measure what it does to groups."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from fairspan._system import atomic_write, is_formula, printable_json
+from fairspan.cli import options as opt
+from fairspan.cli import tables
+from fairspan.cli.output import (
+    STDOUT,
+    collect_warnings,
+    first_few,
+    print_result,
+    print_status,
+    print_warnings,
+    write_json,
+    write_stdout,
+    write_text,
+)
+from fairspan.cli.read import read_data, text_columns
+from fairspan.estimators import FairGPClassifier, FairRepresentation
+from fairspan.inputs.columns import require_columns
+from fairspan.plotting import require_pyplot
+from fairspan.report.favourable import Favourable, choose_favourable
+
+__all__ = ["audit_command", "predict_command", "write_audit"]
+
+
+def predict_command(
+    data: opt.Data,
+    model: Annotated[
+        Path, typer.Option(help="Model file of `fairspan fit`, `fairspan explore` or save_model.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="CSV file for the predictions; standard output if not given."),
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="JSON file for the predictions; - is standard output."),
+    ] = None,
+    fairness: Annotated[
+        float | None,
+        typer.Option(help="Another fairness than that of the saved model, from 0 to 1."),
+    ] = None,
+    data_home: opt.DataHome = None,
+) -> None:
+    """Predict the rows of a table with a saved model; needs no protected attribute."""
+    if out not in (None, STDOUT):
+        opt.check_output_file(out, "--out")
+    opt.check_json(json_file)
+    opt.check_distinct({"DATA": Path(data), "--model": model}, {"--out": out, "--json": json_file})
+    opt.check_fairness(fairness)
+    if out in (None, STDOUT) and json_file == STDOUT:
+        out = None
+    fitted, names = _load_model(model)
+    frame = read_data(data, data_home, text_columns(fitted)).frame
+    require_columns(names, frame.columns, f"{model} was fitted with")
+    tables.check_features(frame, names)
+    if isinstance(fitted, FairRepresentation):
+        msg = f"{model} holds a FairRepresentation, which makes features and predicts nothing."
+        raise ValueError(msg)
+    with collect_warnings() as warnings_seen:
+        if fairness is not None:
+            fitted = fitted.at(fairness)
+        columns = _predictions(fitted, frame[names])
+    print_warnings(warnings_seen)
+    for text in (*tables.missing_values_note(frame, names), *_explanation(fitted)):
+        print_status(text)
+    if json_file is not None:
+        write_json(json_file, columns, indent=None)
+    if out is not None or json_file is None:
+        labels = dict.fromkeys(columns["prediction"])
+        quoted = [repr(label) for label in labels if isinstance(label, str) and is_formula(label)]
+        if quoted:
+            print_status(
+                f"Warning: a spreadsheet would run the label {first_few(quoted)} as a formula, so the CSV "
+                f"file has a quote before it. Rename the label, or use --json, which has it as it is."
+            )
+        write_text(out or STDOUT, _as_csv(columns))
+    for path in (out, json_file):
+        if path not in (None, STDOUT):
+            print_status(f"Predictions of {len(frame):,} rows written to {path}")
+
+
+def _load_model(path: Path) -> tuple[Any, list[str]]:
+    """Return a saved model, and the columns it was fitted with."""
+    from fairspan.persistence import load_model
+
+    if not path.is_file():
+        raise ValueError(f"--model {path} is no file; give one that `fairspan fit` has written.")
+    model = load_model(path)
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        msg = f"{path} was fitted on an array, whose columns have no names to look for in a table."
+        raise ValueError(msg)
+    return model, list(names)
+
+
+def _predictions(model: Any, X: Any) -> dict[str, list[Any]]:
+    """Return columns: the row of the file from 1, the prediction, a number for each class."""
+    out: dict[str, list[Any]] = {"row": list(range(1, len(X) + 1))}
+    out["prediction"] = np.asarray(model.predict(X)).tolist()
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return out
+    if isinstance(model, FairGPClassifier):
+        word, values = "probability", model.predict_proba(X)
+    else:
+        word, values = "score", np.asarray(model.decision_function(X))
+        if values.ndim == 1:
+            classes, values = classes[-1:], values[:, None]
+    for j, label in enumerate(classes):
+        out[f"{word} of {label}"] = values[:, j].tolist()
+    return out
+
+
+def _explanation(model: Any) -> Iterator[str]:
+    """Yield what the predictions mean: the model, the threshold, the favourable class."""
+    certificate = model.certificate_
+    yield (
+        f"Model: {type(model).__name__}, {certificate.criterion}, fairness {certificate.fairness:g} "
+        f"({certificate.dial} dial)."
+    )
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        yield "'prediction' is the predicted number."
+        return
+    is_gp = isinstance(model, FairGPClassifier)
+    word, threshold = ("probability", 0.5) if is_gp else ("score", 0.0)
+    labels = classes.tolist()
+    if len(labels) == 2:
+        yield (
+            f"'prediction' is {labels[1]!r} where '{word} of {labels[1]}' is above {threshold:g}, and "
+            f"{labels[0]!r} elsewhere."
+        )
+    else:
+        yield f"'prediction' is the class with the largest {word}."
+    if model.pos_label is not None:
+        yield f"Favourable class when the model was fitted: {model.pos_label!r}."
+
+
+def _as_csv(columns: dict[str, list[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([_cell(name) for name in columns])
+    writer.writerows([_cell(v) for v in row] for row in zip(*columns.values(), strict=True))
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Put a quote before a text that a spreadsheet would run as a formula."""
+    return f"'{value}" if isinstance(value, str) and is_formula(value) else value
+
+
+# ------------------------------------------------------------------ audit
+
+
+def audit_command(
+    data: opt.Data,
+    protected: opt.Protected = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="Column of the true outcome; without it, fewer metrics are computed."),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Model file of `fairspan fit` or save_model.")
+    ] = None,
+    scores: Annotated[
+        str | None,
+        typer.Option(help="Instead of --model: column of scores, larger for the favourable class."),
+    ] = None,
+    decisions: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of --model, or with --scores: column of decisions, labelled as the target."
+        ),
+    ] = None,
+    control: opt.Control = None,
+    weight: opt.Weight = None,
+    drop: opt.Drop = None,
+    no_features: Annotated[
+        bool, typer.Option("--no-features", help="Columns without a role are not features.")
+    ] = False,
+    positive: opt.Positive = None,
+    kind: opt.Kind = None,
+    parts: opt.Parts = None,
+    attackers: Annotated[
+        list[str] | None, typer.Option(help="Of linear, kernel, boosted; all if not given.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Confidence level of intervals and bounds.")] = 0.95,
+    min_rows: Annotated[
+        int, typer.Option(help="Groups with fewer rows are marked, not judged.")
+    ] = 30,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="JSON file for the audit; - is standard output.")
+    ] = None,
+    markdown: opt.Markdown = None,
+    plot: opt.Plot = None,
+    drop_missing: opt.DropMissing = False,
+    data_home: opt.DataHome = None,
+    seed: opt.Seed = 0,
+) -> None:
+    """Audit a saved model, or scores and decisions in a table, on rows it was not fitted on."""
+    if model is not None and (scores or decisions):
+        msg = "--model brings its own scores and decisions; leave --scores and --decisions out."
+        raise ValueError(msg)
+    if model is None and not (scores or decisions):
+        msg = "There is nothing to audit: pass --model FILE, or --scores or --decisions COLUMN."
+        raise ValueError(msg)
+    files = opt.AuditFiles(json_file, markdown, plot)
+    files.check()
+    audit_parts = opt.read_parts(parts)
+    opt.check_audit(level, min_rows, attackers)
+    opt.check_distinct({"DATA": Path(data), "--model": model}, files.by_option)
+    fitted, names = (None, []) if model is None else _load_model(model)
+    source = read_data(data, data_home, text_columns(fitted, target))
+    roles = tables.find_roles(
+        source.frame,
+        target=target or source.target,
+        protected=protected or source.protected,
+        control=control,
+        weight=weight,
+        scores=scores,
+        decisions=decisions,
+    )
+    target = next(iter(roles["target"]), None)
+    others = tables.columns_without_role(source.frame, roles, drop)
+    frame, kinds = tables.set_kinds(source.frame, kind, roles)
+    frame = tables.drop_incomplete_rows(frame, roles, drop=drop_missing)
+    if model is not None:
+        require_columns(names, frame.columns, f"{model} was fitted with")
+    elif not no_features:
+        names = others
+    if names:
+        tables.check_features(frame, names)
+    arguments = tables.audit_arguments(frame, names, roles)
+    audited: Any = fitted if model is not None else frame[scores or decisions].to_numpy()
+    if decisions:
+        tables.check_decisions(frame, decisions, target)
+    if decisions and scores:
+        arguments["decisions"] = frame[decisions]
+    elif decisions:
+        # Numbers alone would be taken for scores. Objects are comparable only with objects.
+        audited = audited.astype(object)
+        arguments["y"] = None if target is None else arguments["y"].to_numpy().astype(object)
+    favourable = _favourable_class(fitted, frame, roles, positive, str(model))
+    if favourable is not None:
+        print_status(favourable.sentence(opt.POSITIVE))
+        if scores and target:
+            _warn_of_direction(frame, scores, target, favourable)
+    _print_roles(frame, roles, kinds, fitted)
+    if model is not None:
+        for text in tables.missing_values_note(frame, names):
+            print_status(text)
+    elif names:
+        print_status(
+            f"Features that attackers may compare with ({len(names)}): {first_few(names)}. --drop or "
+            f"--no-features leaves them out."
+        )
+    if attackers is not None:
+        arguments["attackers"] = opt.split_commas(attackers)
+    write_audit(
+        files,
+        audited,
+        favourable,
+        **arguments,
+        sensitive_kind=kinds.protected or "auto",
+        parts=audit_parts,
+        level=level,
+        min_rows=min_rows,
+        random_state=seed,
+    )
+
+
+def _is_regressor(model: Any) -> bool:
+    if model is None or isinstance(model, FairRepresentation):
+        return False
+    return getattr(model, "classes_", None) is None
+
+
+def _favourable_class(
+    fitted: Any, frame: Any, roles: tables.Roles, positive: str | None, model: str
+) -> Favourable | None:
+    """Return the favourable class: of the option, of the saved model, or guessed from the labels."""
+    columns = [] if _is_regressor(fitted) else [*roles["target"], *roles["decisions"]]
+    classes = getattr(fitted, "classes_", None)
+    own = [] if classes is None else classes.tolist()
+    in_columns = [label for name in columns for label in frame[name].unique().tolist()]
+    labels = list(dict.fromkeys([*own, *in_columns]))
+    column = columns[0] if columns else ""
+    if positive is not None:
+        if not labels:
+            msg = "--positive needs labels to be one of: pass --target or --decisions too."
+            raise ValueError(msg)
+        label = tables.match_label(positive, own or labels, repr(column or model))
+        return choose_favourable(labels, column, label)
+    if own and fitted.pos_label is not None:
+        return Favourable(fitted.pos_label, False, "as the model was fitted")
+    return choose_favourable(labels, column)
+
+
+def _warn_of_direction(frame: Any, scores: str, target: str, favourable: Favourable) -> None:
+    """Warn if scores are smaller, not larger, for the favourable class."""
+    from sklearn.metrics import roc_auc_score
+
+    is_favourable = frame[target] == favourable.label
+    if is_favourable.nunique() == 2 and (auc := roc_auc_score(is_favourable, frame[scores])) < 0.5:
+        print_status(
+            f"Warning: the scores {scores!r} are smaller for the favourable class {favourable.label!r} "
+            f"(AUC {auc:.2f}). If they are the scores of another class, name that class: {opt.POSITIVE}."
+        )
+
+
+def _print_roles(frame: Any, roles: tables.Roles, kinds: tables.Kinds, fitted: Any) -> None:
+    """Print how the target and the protected attributes are read."""
+    lines = []
+    for name in roles["target"]:
+        given = "continuous" if _is_regressor(fitted) else kinds.target
+        kind = given or tables.kind_of(frame, name)
+        lines.append(f"target {name} ({tables.describe_kind(frame, name, kind)})")
+    for name in roles["protected"]:
+        kind = kinds.protected.get(name) or tables.kind_of(frame, name)
+        lines.append(f"protected {name} ({tables.describe_kind(frame, name, kind)})")
+    print_status(f"Columns read as: {', '.join(lines)}. {tables.KIND_HINT}")
+
+
+def write_audit(
+    files: opt.AuditFiles, audited: Any, favourable: Favourable | None = None, **arguments: Any
+) -> None:
+    """Audit a model or scores, print the result and write the files.
+
+    Parameters
+    ----------
+    files : the files to write.
+    audited : fitted model, scores or decisions.
+    favourable : the favourable class; its origin is part of the JSON.
+    **arguments : of :func:`fairspan.audit`.
+    """
+    from fairspan.auditing import audit
+
+    label = None if favourable is None else favourable.label
+    with collect_warnings() as warnings_seen:
+        result = audit(audited, verbose=int(sys.stderr.isatty()), pos_label=label, **arguments)
+    if favourable is not None:
+        result = replace(result, settings=result.settings | {"favourable": asdict(favourable)})
+    # The audit's own warnings are part of everything that is printed and written below.
+    print_warnings(text for text in warnings_seen if text not in result.warnings)
+    if not files.to_stdout:
+        print_result(repr(result))
+    for path, to_text in ((files.json, result.to_json), (files.markdown, result.to_markdown)):
+        if path == STDOUT:
+            write_stdout(printable_json(to_text()))
+        elif path is not None:
+            to_text(path)
+    if files.plot is not None:
+        figure = result.plot().figure_
+        with atomic_write(files.plot) as part:
+            figure.savefig(part, format=files.plot.suffix[1:].lower(), dpi=150)
+        require_pyplot().close(figure)
+    written = [str(path) for path in files if path not in (None, STDOUT)]
+    if written:
+        line = f"Audit written to {', '.join(written)}"
+        print_status(line) if files.to_stdout else print_result(f"\n{line}")

@@ -1,0 +1,441 @@
+"""`fairspan explore` and `fairspan fit`: train a fair model on a table."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from fairspan import estimators
+from fairspan._system import printable_json
+from fairspan.cli import options as opt
+from fairspan.cli.checks import doubtful_columns
+from fairspan.cli.evaluation import write_audit
+from fairspan.cli.output import (
+    STDOUT,
+    collect_warnings,
+    first_few,
+    print_result,
+    print_status,
+    print_warnings,
+    shortened,
+    write_json,
+    write_stdout,
+)
+from fairspan.cli.tables import (
+    KIND_HINT,
+    TableOptions,
+    TrainingTable,
+    audit_arguments,
+    describe_kind,
+    missing_values_note,
+    read_training_table,
+)
+from fairspan.exceptions import RowError
+from fairspan.inputs.config import canonical_criterion
+from fairspan.report import explore, held_out_rows
+from fairspan.report.favourable import Favourable
+from fairspan.report.pipeline import check_options
+from fairspan.report.snippet import source_lines
+from fairspan.report.table import is_continuous
+
+__all__ = ["explore_command", "fit_command", "make_estimator"]
+
+MODELS: dict[str, Callable[..., Any]] = {
+    "ridge": estimators.FairRidge,
+    "ridge-classifier": estimators.FairRidgeClassifier,
+    "gp": estimators.FairGPRegressor,
+    "gp-classifier": estimators.FairGPClassifier,
+}
+# A target with more different texts is a name or a remark, not a class.
+_MAX_CLASSES = 100
+_DIALS_SHOWN = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+Model = Annotated[str, typer.Option(help=f"auto, {', '.join(MODELS)}.")]
+
+
+def explore_command(
+    data: opt.Data,
+    target: opt.Target = None,
+    protected: opt.Protected = None,
+    criterion: opt.Criterion = "statistical_parity",
+    positive: opt.Positive = None,
+    out: Annotated[Path, typer.Option(help="File for the report.")] = Path("report.html"),
+    save_model: Annotated[
+        Path | None, typer.Option(help="File for the model at --fairness, too.")
+    ] = None,
+    fairness: Annotated[
+        float,
+        typer.Option(
+            help="Fairness of the saved model and the slider's start, from 0 (off) to 1 (fairest)."
+        ),
+    ] = 1.0,
+    control: opt.Control = None,
+    weight: opt.Weight = None,
+    features: opt.Features = None,
+    drop: opt.Drop = None,
+    kind: opt.Kind = None,
+    model: Model = "auto",
+    test_share: Annotated[float, typer.Option(help="Share of rows held out.")] = 0.25,
+    points: Annotated[int, typer.Option(help="Number of dial values of the slider.")] = 41,
+    parts: opt.Parts = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="JSON file for all numbers; - is standard output."),
+    ] = None,
+    drop_missing: opt.DropMissing = False,
+    data_home: opt.DataHome = None,
+    seed: opt.Seed = 0,
+) -> None:
+    """Show what fairness costs: one page with a slider, from one fit on a table."""
+    opt.check_output_file(out, "--out")
+    opt.check_json(json_file)
+    if save_model is not None:
+        opt.check_model_file(save_model, "--save-model")
+    outputs = {"--out": out, "--json": json_file, "--save-model": save_model}
+    opt.check_distinct({"DATA": Path(data)}, outputs)
+    opt.check_fairness(fairness)
+    audit_parts = opt.read_parts(parts)
+    table = read_training_table(
+        TableOptions(
+            data=data,
+            data_home=data_home,
+            target=target,
+            protected=protected,
+            control=control,
+            weight=weight,
+            features=features,
+            drop=drop,
+            kind=kind,
+            drop_missing=drop_missing,
+            positive=positive,
+        )
+    )
+    check_options(points, seed, fairness, test_share)
+    canonical_criterion(criterion)
+    sensitive_kind = table.kinds.protected or "auto"
+    estimator = make_estimator(
+        model,
+        table.frame,
+        table.target,
+        table.kinds.target,
+        criterion=criterion,
+        pos_label=table.positive,
+        sensitive_kind=sensitive_kind,
+        random_state=seed,
+    )
+    print_line = print_status if json_file == STDOUT else print_result
+    _print_notes(table, table.favourable(estimator))
+    groups = ", ".join(table.roles["protected"])
+    n, n_features = len(table.frame), len(table.features)
+    print_line(f"{data}: {n:,} rows; {table.target} from {n_features} columns; {groups}")
+    _print_unused(table, print_line)
+
+    with collect_warnings() as warnings_seen:
+        # All rows: the report itself states which are left out.
+        report = explore(
+            table.all_rows,
+            target=table.target,
+            sensitive_features=table.roles["protected"],
+            control_features=table.roles["control"] or None,
+            features=table.features,
+            sample_weight=table.weight,
+            pos_label=table.positive,
+            model=estimator,
+            sensitive_kind=sensitive_kind,
+            fairness=fairness,
+            n_points=points,
+            test_share=test_share,
+            audit_parts=audit_parts,
+            random_state=seed,
+            verbose=int(sys.stderr.isatty()),
+            name=data,
+            command=" ".join(["fairspan", *map(shlex.quote, sys.argv[1:])]),
+            source="\n".join([source_lines(data, table.text), *table.kinds.lines]),
+        )
+    # Files come first: the reader of the printed lines may close the pipe after the first one.
+    report.to_html(out)
+    if json_file not in (None, STDOUT):
+        report.to_json(json_file)
+    if save_model is not None:
+        from fairspan.persistence import save_model as write_model
+
+        write_model(report.model, save_model)
+    print_warnings(warnings_seen)
+    print_line(_kinds_line(report.study))
+    print_line(_dial_table(report.study, test_share))
+    if save_model is not None:
+        print_line(f"Model written to {save_model}")
+    if json_file == STDOUT:
+        write_stdout(printable_json(report.to_json()))
+    elif json_file is not None:
+        print_line(f"Numbers written to {json_file}")
+    size, address = out.stat().st_size / 1e6, out.resolve().as_uri()
+    print_line(f"Report written to {out} ({size:.1f} MB). Open it in a browser: {address}")
+
+
+def fit_command(
+    data: opt.Data,
+    target: opt.Target = None,
+    protected: opt.Protected = None,
+    control: opt.Control = None,
+    weight: opt.Weight = None,
+    features: opt.Features = None,
+    drop: opt.Drop = None,
+    model: Model = "auto",
+    criterion: opt.Criterion = "statistical_parity",
+    fairness: Annotated[
+        float | None, typer.Option(help="From 0 (off) to 1 (fairest, the default).")
+    ] = None,
+    max_correlation: Annotated[
+        float | None,
+        typer.Option(help="Instead of --fairness: largest correlation of the score with a group."),
+    ] = None,
+    positive: opt.Positive = None,
+    kind: opt.Kind = None,
+    out: Annotated[Path, typer.Option(help="File for the model.")] = Path("model.skops"),
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Hold rows out, and audit the model on them.")
+    ] = False,
+    test_share: Annotated[float, typer.Option(help="Share of rows that --audit holds out.")] = 0.25,
+    parts: opt.Parts = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--json",
+            help="JSON file for the audit; without --audit, for the model's columns and certificate. - "
+            "is standard output.",
+        ),
+    ] = None,
+    markdown: opt.Markdown = None,
+    plot: opt.Plot = None,
+    drop_missing: opt.DropMissing = False,
+    data_home: opt.DataHome = None,
+    seed: opt.Seed = 0,
+) -> None:
+    """Fit a fair model on a table; with --audit, test it on held-out rows."""
+    files = opt.AuditFiles(json_file, markdown, plot)
+    if not audit and (parts or markdown or plot):
+        msg = "--parts, --markdown and --plot are about the audit: pass --audit too."
+        raise ValueError(msg)
+    files.check()
+    audit_parts = opt.read_parts(parts)
+    opt.check_model_file(out)
+    opt.check_distinct({"DATA": Path(data)}, {"--out": out, **files.by_option})
+    opt.check_fairness(fairness)
+    table = read_training_table(
+        TableOptions(
+            data=data,
+            data_home=data_home,
+            target=target,
+            protected=protected,
+            control=control,
+            weight=weight,
+            features=features,
+            drop=drop,
+            kind=kind,
+            drop_missing=drop_missing,
+            positive=positive,
+        )
+    )
+    sensitive_kind = table.kinds.protected or "auto"
+    estimator = make_estimator(
+        model,
+        table.frame,
+        table.target,
+        table.kinds.target,
+        criterion=criterion,
+        sensitive_kind=sensitive_kind,
+        pos_label=table.positive,
+        random_state=seed,
+        verbose=int(sys.stderr.isatty()),
+        **_dial_parameters(fairness, max_correlation),
+    )
+    train = test = table.frame
+    if audit:
+        held_out = held_out_rows(
+            table.frame,
+            [table.target, *table.roles["protected"]],
+            kinds=table.kinds.protected,
+            share=test_share,
+            seed=seed,
+            says="--test-share ",
+        )
+        train, test = table.frame[~held_out], table.frame[held_out]
+    by_stratum = canonical_criterion(criterion) == "conditional_statistical_parity"
+    if control and not (by_stratum or audit):
+        msg = "--control is for --audit, or for --criterion conditional_statistical_parity."
+        raise ValueError(msg)
+    favourable = table.favourable(estimator)
+    if favourable is not None:
+        estimator.set_params(pos_label=favourable.label)
+    _print_notes(table, favourable)
+    _fit(estimator, table, train, table.roles["control"] if by_stratum else [])
+    from fairspan.persistence import save_model
+
+    save_model(estimator, out)
+    print_line = print_status if files.to_stdout else print_result
+    split = f", {len(test):,} of them held out (--test-share {test_share:g})" if audit else ""
+    print_line(f"{data}: {len(table.frame):,} rows{split}")
+    _print_model(estimator, table, print_line)
+    print_line(f"Model written to {out}")
+    if audit:
+        print_line("")
+        write_audit(
+            files,
+            estimator,
+            favourable,
+            **audit_arguments(test, table.features, table.roles),
+            sensitive_kind=sensitive_kind,
+            parts=audit_parts,
+            random_state=seed,
+        )
+    elif json_file is not None:
+        result = {
+            "model": str(out),
+            "estimator": type(estimator).__name__,
+            "rows": len(table.frame),
+            "target": table.target,
+            "features": table.features,
+            "protected": estimator.sensitive_kinds_,
+            "favourable": None if favourable is None else asdict(favourable),
+            "certificate": estimator.certificate_.to_dict(),
+        }
+        write_json(json_file, result)
+        if json_file != STDOUT:
+            print_line(f"Numbers written to {json_file}")
+
+
+# ------------------------------------------------------------------ models
+
+
+def make_estimator(
+    choice: str, frame: Any, target: str, kind: str | None = None, **parameters: Any
+) -> Any:
+    """Return the unfitted model that ``--model`` names, or for "auto" one that suits the target."""
+    if choice != "auto" and choice not in MODELS:
+        raise ValueError(f"--model {choice!r} is unknown; known are auto, {', '.join(MODELS)}.")
+    if choice == "auto":
+        numeric = is_continuous(frame, target) if kind is None else kind == "continuous"
+        if not numeric and (n := frame[target].nunique()) > _MAX_CLASSES:
+            example = str(frame[target].iloc[0])
+            msg = f"The target {target!r} holds {n:,} different texts, as {example!r}: no classes."
+            raise ValueError(msg)
+        choice = "gp" if numeric else "gp-classifier"
+    return MODELS[choice](**parameters)
+
+
+def _dial_parameters(fairness: float | None, max_correlation: float | None) -> dict[str, Any]:
+    if max_correlation is None:
+        return {"fairness": 1.0 if fairness is None else fairness}
+    if fairness is not None:
+        msg = "--fairness and --max-correlation exclude each other; give one of them."
+        raise ValueError(msg)
+    opt.check_fairness(max_correlation, "--max-correlation")
+    return {"fairness": 1.0 - max_correlation, "dial": "correlation"}
+
+
+def _fit(estimator: Any, table: TrainingTable, train: Any, control: list[str]) -> None:
+    with collect_warnings() as warnings_seen:
+        try:
+            # Not encoder="auto", which would leave the gaps and scales of numbers as they are.
+            estimator.fit_stream(
+                [train],
+                target=table.target,
+                sensitive_features=table.roles["protected"],
+                control_features=control or None,
+                features=table.features,
+                sample_weight=table.weight,
+                encoder="table",
+            )
+        except RowError as error:
+            msg = f"{table.name}, row {train.index[error.row] + 1}: {error.why}"
+            raise ValueError(msg) from error
+    print_warnings(warnings_seen)
+
+
+# ------------------------------------------------------------------ printed lines
+
+
+def _print_notes(table: TrainingTable, favourable: Favourable | None) -> None:
+    """Print doubtful columns, the favourable class and missing values on standard error."""
+    print_warnings(doubtful_columns(table.frame, table.features))
+    if favourable is not None:
+        print_status(favourable.sentence(opt.POSITIVE))
+    for text in missing_values_note(table.frame, table.features):
+        print_status(text)
+
+
+def _print_unused(table: TrainingTable, print_line: Callable[[str], None]) -> None:
+    if unused := table.unused_columns:
+        print_line(f"Columns not used ({len(unused)}): {first_few(unused)}")
+
+
+def _print_model(estimator: Any, table: TrainingTable, print_line: Callable[[str], None]) -> None:
+    """Print the model, how it reads the columns, and its certificate."""
+    classes = getattr(estimator, "classes_", None)
+    kind = "a number"
+    if classes is not None:
+        kind = f"{len(classes)} classes: {first_few([repr(v) for v in classes.tolist()])}"
+    groups = ", ".join(
+        f"{name} ({describe_kind(table.frame, name, kind)})"
+        for name, kind in estimator.sensitive_kinds_.items()
+    )
+    print_line(f"{type(estimator).__name__} of {table.target} ({kind})")
+    print_line(f"Features ({len(table.features)}): {first_few(table.features)}")
+    _print_unused(table, print_line)
+    print_line(f"Protected: {groups}")
+    print_line(KIND_HINT)
+    print_line(f"\n{estimator.certificate_}\n")
+
+
+def _kinds_line(study: dict[str, Any]) -> str:
+    """Return how columns were read: features as counts, target and protected attributes by name."""
+    features = Counter(c["kind"] for c in study["columns"] if c["role"] == "feature")
+    counts = ", ".join(f"{n} {kind}" for kind, n in features.most_common())
+    roles = ", ".join(
+        f"{role} {shortened(c['name'])} ({_levels(c, words)})"
+        for role, words in (("target", "classes"), ("protected", "groups"))
+        for c in study["columns"]
+        if c["role"] == role
+    )
+    return f"Columns read as: features {counts}; {roles}. The report lists each. {KIND_HINT}"
+
+
+def _levels(column: dict[str, Any], words: str) -> str:
+    return "number" if column["kind"] == "number" else f"{column['levels']} {words}"
+
+
+def _dial_table(study: dict[str, Any], test_share: float) -> str:
+    """Return a table of the error and the correlations at a few dial values."""
+    dials, curves = np.array(study["fairness"]), study["tradeoff"]
+    parity = curves["parity"]
+    # A name as wide as a screen would break the table.
+    head = ["fairness", curves["error_name"], *(f"corr. {shortened(name)}" for name in parity)]
+    body = [
+        [f"{dials[i]:.2f}", *(_interval(curve, i) for curve in (curves["error"], *parity.values()))]
+        for i in sorted({int(np.abs(dials - f).argmin()) for f in _DIALS_SHOWN})
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in (head, *body)]
+    n_test, level = study["about"]["n_test"], study["about"]["level"]
+    title = f"Held-out rows ({n_test:,}, --test-share {test_share:g}), with {level:.0%} intervals:"
+    note = "- : too few held-out rows in a group (a larger --test-share gives more)"
+    notes = [note] if any("-" in row for row in body) else []
+    return "\n".join(["", title, *(text.rstrip() for text in lines), *notes, ""])
+
+
+def _interval(curve: dict[str, list[float | None]], i: int) -> str:
+    value, low, high = (curve[key][i] for key in ("value", "low", "high"))
+    if value is None:
+        return "-"
+    if low is None or high is None:
+        return f"{value:.3g}"
+    return f"{value:.3g} ({low:.3g} to {high:.3g})"
