@@ -194,7 +194,7 @@ def test_a_block_without_weight_keeps_its_places():
 def test_an_interrupt_right_after_a_block_counts_it_once(small, tmp_path):
     """The moments are saved with the place they end at, whenever the interrupt comes."""
     path = tmp_path / "fit.ckpt"
-    from fairspan.method.pilot import MomentsPass
+    from fairspan.method.accumulate import MomentsPass
 
     inner, seen = MomentsPass.add, []
 

@@ -31,7 +31,7 @@ from fairspan import (
     save_model,
     table_encoder,
 )
-from fairspan.method import pilot as _pilot
+from fairspan.method import accumulate as _accumulate
 from fairspan.method.accumulate import Accumulator
 from fairspan.method.pilot import fingerprint
 from fairspan.streaming import fit as _stream_fit
@@ -784,7 +784,7 @@ def test_resumed_from_other_sources(source, tmp_path):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_interrupted_inside_a_block_it_is_still_the_same_model(error, tmp_path, monkeypatch):
-    monkeypatch.setattr(_pilot, "_BLOCK_ROWS", 64)
+    monkeypatch.setattr(_accumulate, "_BLOCK_ROWS", 64)
     whole = ridge().fit_stream(ROWS, **NAMED)
     add, calls = Accumulator.add, []
 
@@ -836,7 +836,7 @@ def test_a_finished_checkpoint_does_not_read_for_the_moments_again(tmp_path, mon
         raise AssertionError("rows were added again")
 
     before = path.read_bytes()
-    monkeypatch.setattr(_pilot.MomentsPass, "add", never)
+    monkeypatch.setattr(_accumulate.MomentsPass, "add", never)
     assert_equal_fits(ridge().fit_stream(source, **NAMED, checkpoint=path), whole)
     assert path.read_bytes() == before
 
@@ -844,7 +844,7 @@ def test_a_finished_checkpoint_does_not_read_for_the_moments_again(tmp_path, mon
 def test_a_finished_checkpoint_is_every_place_on_the_dial(tmp_path, monkeypatch):
     path = tmp_path / "fit.ckpt"
     whole = ridge().fit_stream(ROWS, **NAMED, checkpoint=path)
-    monkeypatch.setattr(_pilot.MomentsPass, "add", None)
+    monkeypatch.setattr(_accumulate.MomentsPass, "add", None)
     for params in ({"fairness": 0.3}, {"fairness": 0.6, "dial": "cosine"}):
         again = ridge(**params).fit_stream(ROWS, **NAMED, checkpoint=path)
         np.testing.assert_array_equal(output(again), output(whole.at(**params)))

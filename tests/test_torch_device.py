@@ -24,11 +24,11 @@ from fairspan.device.passes import DevicePass, for_precision, start_pass  # noqa
 from fairspan.estimators import base as _base  # noqa: E402
 from fairspan.estimators.prepare import build_pilot  # noqa: E402
 from fairspan.method import torch_columns as _device  # noqa: E402
+from fairspan.method.accumulate import MomentsPass  # noqa: E402
 from fairspan.method.codes import Coder  # noqa: E402
 from fairspan.method.data import Attribute  # noqa: E402
 from fairspan.method.features import Kernel, LandmarkMap, TransformerMap  # noqa: E402
 from fairspan.method.folds import FoldCounter, PositionFolds  # noqa: E402
-from fairspan.method.pilot import MomentsPass  # noqa: E402
 from fairspan.streaming import tensor_sample as _device_sample  # noqa: E402
 
 N = 700
@@ -649,6 +649,6 @@ def test_memory_that_is_short_is_counted(table, monkeypatch):
 def test_float32_is_decided_when_the_estimator_is_prepared(table):
     pilot, _, _ = prepared(table, {}, "y")
     with pytest.raises(ValueError, match="prepare it on tensors of that device"):
-        start_pass(pilot, pilot.empty_moments(), device="cpu", precision="float32")
+        DevicePass(pilot, pilot.empty_moments(), "cpu", "float32")
     assert isinstance(start_pass(pilot, pilot.empty_moments()), MomentsPass)
     assert isinstance(start_pass(pilot, pilot.empty_moments(), device="cpu"), DevicePass)

@@ -347,7 +347,12 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         if start is not None:
             move_to(counter, start)
         self.moments_ = accumulate(
-            self.pilot_, self.moments_, counter, data, verbose=self.verbose, told=self._told
+            self.pilot_,
+            self.moments_,
+            counter,
+            data,
+            verbose=self.verbose,
+            set_smallest_eigenvalue=self._told,
         )
         self._counter = counter
         if hasattr(self, "n_samples_seen_"):

@@ -14,10 +14,11 @@ import numpy as np
 from fairspan._system import row_progress
 from fairspan.device.passes import DevicePass, start_pass
 from fairspan.exceptions import CheckpointError, DataWarning, RowError, warn_user
+from fairspan.method.accumulate import RowPass
 from fairspan.method.data import Data
 from fairspan.method.features import LandmarkMap
 from fairspan.method.moments import Moments
-from fairspan.method.pilot import MomentsPass, fingerprint, move_to
+from fairspan.method.pilot import fingerprint, move_to
 from fairspan.method.row_sketch import RowSketch
 from fairspan.streaming.blocks import blocks, prefetch
 from fairspan.streaming.checkpoint import Checkpoint
@@ -119,7 +120,7 @@ def take_moments(est: Any, source: Source, size: int, plan: Any, saved: Saved | 
         reduce_parts(est, source, size, plan, saved)
         return
     start, counter = est._counter.position, est._counter.copy()
-    one: MomentsPass | DevicePass | None = None
+    one: RowPass | None = None
     found = prefetch(blocks(source.parts, size, start=start))
     shown = row_progress("moments", source.n_rows, verbose=est.verbose, done=start)
     try:
@@ -129,16 +130,16 @@ def take_moments(est: Any, source: Source, size: int, plan: Any, saved: Saved | 
                     data = est._read(*rows.arguments, reset=False)
                     if one is None:
                         one = start_pass(est.pilot_, est.moments_, device=plan.device, X=data.X)
-                        one.place = start
+                        one.position = start
                     move_to(counter, place)
                     one.add(data, counter)
                 progress.advance(len(rows))
                 if saved is not None:
-                    saved.maybe(est, one.moments, one.place)
+                    saved.maybe(est, one.moments, one.position)
     except BaseException:
         # What an interrupt inside a block leaves is neither with nor without that block.
-        if saved is not None and one is not None and one.whole:
-            saved.now(est, one.moments, one.place)
+        if saved is not None and one is not None and one.complete:
+            saved.now(est, one.moments, one.position)
         raise
     if one is None:  # a checkpoint had all of them
         return

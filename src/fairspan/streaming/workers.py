@@ -16,8 +16,9 @@ from typing import Any
 from fairspan._system import row_progress
 from fairspan.encoding import collect_unseen
 from fairspan.exceptions import CheckpointError
+from fairspan.method.accumulate import MomentsPass
 from fairspan.method.moments import Moments
-from fairspan.method.pilot import MomentsPass, move_to
+from fairspan.method.pilot import move_to
 from fairspan.streaming.blocks import blocks
 from fairspan.streaming.dask import dask_module
 from fairspan.streaming.moments import naming_rows
