@@ -35,8 +35,8 @@ from fairspan.method import accumulate as _accumulate
 from fairspan.method.accumulate import Accumulator
 from fairspan.method.pilot import fingerprint
 from fairspan.streaming import fit as _stream_fit
-from fairspan.streaming import moments as _stream_moments
 from fairspan.streaming import predict as _stream_predict
+from fairspan.streaming.checkpoint import SavedPass
 from tests.expected import expected_warnings
 from tests.strategies import gap
 from tests.stream_data import (
@@ -722,23 +722,23 @@ class StopError(Exception):
 def stop_after(k, error=StopError):
     """Interrupt when the k-th block has been added."""
     seen = []
-    whole = _stream_moments.Saved.maybe
+    whole = SavedPass.save_if_due
 
-    def maybe(self, *args):
+    def save(self, *args):
         whole(self, *args)
         seen.append(1)
         if len(seen) == k:
             raise error
 
-    return maybe
+    return save
 
 
 def interrupted(source, path, k, error=StopError, est=None, **given):
     """A fit that is stopped after its k-th block; the estimator is as it was."""
-    maybe = stop_after(k, error)
+    save = stop_after(k, error)
     model = ridge(alpha="auto") if est is None else est
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_stream_moments.Saved, "maybe", maybe)
+        patch.setattr(SavedPass, "save_if_due", save)
         with pytest.raises(error):
             model.fit_stream(source, **{**NAMED, **given}, checkpoint=path)
     assert not hasattr(model, "pilot_")
@@ -805,17 +805,15 @@ def test_interrupted_inside_a_block_it_is_still_the_same_model(error, tmp_path, 
 def test_resumed_where_eigenvectors_come_out_otherwise(tmp_path, monkeypatch):
     """Another number of threads, or another machine: those that the moments were taken with count."""
     whole = ridge(alpha="auto").fit_stream(ROWS, **NAMED)
-    path, freeze = interrupted(ROWS, tmp_path / "fit.ckpt", 2), _stream_fit._freeze
+    path, prepare = interrupted(ROWS, tmp_path / "fit.ckpt", 2), _stream_fit._prepare
 
-    def turned(est, *args):
-        digest = freeze(est, *args)
-        features = est.pilot_.features
-        pilot = replace(est.pilot_, features=replace(features, whitening=-features.whitening))
-        est.pilot_ = replace(pilot, fingerprint=fingerprint(pilot))
-        est.moments_ = est.pilot_.empty_moments()
-        return digest
+    def turned(*args):
+        pilot = prepare(*args)
+        features = replace(pilot.features, whitening=-pilot.features.whitening)
+        pilot = replace(pilot, features=features)
+        return replace(pilot, fingerprint=fingerprint(pilot))
 
-    monkeypatch.setattr(_stream_fit, "_freeze", turned)
+    monkeypatch.setattr(_stream_fit, "_prepare", turned)
     assert_equal_fits(ridge(alpha="auto").fit_stream(ROWS, **NAMED, checkpoint=path), whole)
 
 

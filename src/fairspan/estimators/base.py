@@ -43,7 +43,7 @@ from fairspan.method.pilot import Pilot, move_to
 from fairspan.method.row_sketch import RowSketch
 from fairspan.method.solution import solve
 from fairspan.method.spaces import Position, locate
-from fairspan.streaming.tensor_sample import pilot_rows
+from fairspan.streaming.sample import pilot_rows
 
 
 class FairKernelEstimator(StreamFit, BaseEstimator):

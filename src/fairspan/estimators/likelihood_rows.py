@@ -283,6 +283,15 @@ class SecondPass(FairClassifier):
             self._publish()
         return self
 
+    @property
+    def _reads_rows_again(self) -> bool:
+        return self.likelihood == "logistic"
+
+    def _read_rows_again(self, blocks: Iterable[Mapping[str, Any]], device: Any) -> None:
+        self._device = device
+        self.fit_head(blocks)
+        del self._device
+
     def _row_curvature(self, data: Data | None) -> RowCurvature | None:
         if data is None or not self._bends:
             return None
