@@ -17,7 +17,7 @@ from tools.table import Measurement, at_least, at_most, show
 
 from benchmarks.core import ALPHA, BLOCK_ROWS, ETA, GAMMA, cpu, make_data, unfair_fit
 from fairspan import FairRidge
-from fairspan.method.pilot import MomentsPass
+from fairspan.method.accumulate import MomentsPass
 
 N_SLICES = 20
 # Rounds of slabs: a minute or so, as whoever else is on the machine comes and goes.

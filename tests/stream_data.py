@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from fairspan import FairRidge
 from fairspan.streaming import Rows, Sample
 from fairspan.streaming import fit as _stream_fit
+from fairspan.streaming.first_pass import variables_of
 
 FEATURES = ["a", "b", "c"]
 NAMED = {"target": "y", "sensitive_features": "sex"}
@@ -65,7 +66,7 @@ def outputs(est, frame):
 def small_blocks(block=BLOCK, sample=SAMPLE):
     """Blocks and samples small enough that a thousand rows have several."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_stream_fit, "block_rows", lambda _est, **_: block)
+        patch.setattr(_stream_fit, "block_rows", lambda _n_features, **_: block)
         patch.setattr(_stream_fit, "SAMPLE_ROWS", sample)
         yield patch
 
@@ -78,7 +79,7 @@ def in_memory(est, X, y, S, control=None, weight=None):
     sample = Sample(size, seed, crossed=est.intersectional)
     data = clone(est)._read(X, y, S, control, weight, reset=True)
     rows = Rows(X, y, S, control, weight)
-    sample.add(0, rows, _stream_fit.variables_of(data), data.index)
+    sample.add(0, rows, variables_of(data), data.index)
     roles = ("X", "y", "sensitive_features", "control_features", "sample_weight")
     est.prepare(**dict(zip(roles, sample.rows().arguments, strict=True)), folds="position")
     return est.partial_fit(**dict(zip(roles, rows.arguments, strict=True)))
@@ -215,14 +216,14 @@ def digest(values):
 
 def slow_fit(source, checkpoint, pause=0.3):
     """A fit that waits after every block, to be killed; it prints a digest if it is not."""
-    from fairspan.streaming.moments import Saved
+    from fairspan.streaming.checkpoint import SavedPass
 
-    def maybe(self, est, moments, place):
-        self.now(est, moments, place)
+    def save(self, moments, position):
+        self.save(moments, position)
         time.sleep(pause)
 
     with small_blocks() as patch:
-        patch.setattr(Saved, "maybe", maybe)
+        patch.setattr(SavedPass, "save_if_due", save)
         model = ridge(alpha="auto").fit_stream(source, **NAMED, checkpoint=checkpoint)
     print(digest(outputs(model, table())))
 
@@ -247,7 +248,7 @@ def fit_on_a_full_disk(source, checkpoint, destination):
 
 def slow_down(marker, pause):
     """On a Dask worker: take the moments slowly, and say so by a file."""
-    from fairspan.streaming import workers as _stream_dask
+    from fairspan.streaming import dask as _stream_dask
 
     whole = _stream_dask._moments_of
     if hasattr(whole, "quick"):
@@ -264,6 +265,6 @@ def slow_down(marker, pause):
 
 def speed_up():
     """Undo it."""
-    from fairspan.streaming import workers as _stream_dask
+    from fairspan.streaming import dask as _stream_dask
 
     _stream_dask._moments_of = getattr(_stream_dask._moments_of, "quick", _stream_dask._moments_of)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fairspan import CheckpointError, FairGPClassifier, RowError
-from fairspan.streaming import moments as _stream_moments
-from fairspan.streaming import workers as _stream_dask
+from fairspan.streaming import dask as _stream_dask
+from fairspan.streaming.checkpoint import SavedPass
 from tests.strategies import gap
 from tests.stream_data import (
     FEATURES,
@@ -152,17 +152,17 @@ def test_waves_are_resumed_bit_for_bit(k, tmp_path, monkeypatch):
 
 def stop_after(k, path, source, **given):
     """Interrupt a fit once its checkpoint has been saved k times."""
-    saves, maybe = [], _stream_moments.Saved.maybe
+    saves, save_if_due = [], SavedPass.save_if_due
 
-    def stops(self, est, moments, place):
-        maybe(self, est, moments, place)
-        self.now(est, moments, place)
-        saves.append(place)
+    def stops(self, moments, position):
+        save_if_due(self, moments, position)
+        self.save(moments, position)
+        saves.append(position)
         if len(saves) == k:
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_stream_moments.Saved, "maybe", stops)
+        patch.setattr(SavedPass, "save_if_due", stops)
         with pytest.raises(KeyboardInterrupt):
             ridge(alpha="auto").fit_stream(source, **NAMED, checkpoint=path, **given)
 

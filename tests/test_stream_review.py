@@ -8,7 +8,7 @@ import pytest
 
 from fairspan import CheckpointError, FairGPClassifier, RowError
 from fairspan.streaming import fit as _stream_fit
-from fairspan.streaming import moments as _stream_moments
+from fairspan.streaming.checkpoint import SavedPass
 from tests.stream_data import FEATURES, NAMED, N, parquet_files, ridge, small_blocks, table
 
 pq = pytest.importorskip("pyarrow.parquet")
@@ -32,16 +32,16 @@ def test_a_list_of_values_is_not_a_list_of_columns():
 
 def stop_after(patch, blocks):
     """Let the pass over the moments end after some blocks."""
-    inner = _stream_moments.Saved.maybe
+    inner = SavedPass.save_if_due
     seen = []
 
-    def maybe(self, est, moments, place):
-        inner(self, est, moments, place)
-        seen.append(place)
+    def save(self, moments, position):
+        inner(self, moments, position)
+        seen.append(position)
         if len(seen) == blocks:
             raise KeyboardInterrupt
 
-    patch.setattr(_stream_moments.Saved, "maybe", maybe)
+    patch.setattr(SavedPass, "save_if_due", save)
 
 
 def test_rows_that_changed_outside_the_sample_are_refused(small, tmp_path):
@@ -194,7 +194,7 @@ def test_a_block_without_weight_keeps_its_places():
 def test_an_interrupt_right_after_a_block_counts_it_once(small, tmp_path):
     """The moments are saved with the place they end at, whenever the interrupt comes."""
     path = tmp_path / "fit.ckpt"
-    from fairspan.method.pilot import MomentsPass
+    from fairspan.method.accumulate import MomentsPass
 
     inner, seen = MomentsPass.add, []
 

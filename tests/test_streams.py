@@ -31,12 +31,12 @@ from fairspan import (
     save_model,
     table_encoder,
 )
-from fairspan.method import pilot as _pilot
+from fairspan.method import accumulate as _accumulate
 from fairspan.method.accumulate import Accumulator
 from fairspan.method.pilot import fingerprint
 from fairspan.streaming import fit as _stream_fit
-from fairspan.streaming import moments as _stream_moments
 from fairspan.streaming import predict as _stream_predict
+from fairspan.streaming.checkpoint import SavedPass
 from tests.expected import expected_warnings
 from tests.strategies import gap
 from tests.stream_data import (
@@ -722,23 +722,23 @@ class StopError(Exception):
 def stop_after(k, error=StopError):
     """Interrupt when the k-th block has been added."""
     seen = []
-    whole = _stream_moments.Saved.maybe
+    whole = SavedPass.save_if_due
 
-    def maybe(self, *args):
+    def save(self, *args):
         whole(self, *args)
         seen.append(1)
         if len(seen) == k:
             raise error
 
-    return maybe
+    return save
 
 
 def interrupted(source, path, k, error=StopError, est=None, **given):
     """A fit that is stopped after its k-th block; the estimator is as it was."""
-    maybe = stop_after(k, error)
+    save = stop_after(k, error)
     model = ridge(alpha="auto") if est is None else est
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_stream_moments.Saved, "maybe", maybe)
+        patch.setattr(SavedPass, "save_if_due", save)
         with pytest.raises(error):
             model.fit_stream(source, **{**NAMED, **given}, checkpoint=path)
     assert not hasattr(model, "pilot_")
@@ -784,7 +784,7 @@ def test_resumed_from_other_sources(source, tmp_path):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_interrupted_inside_a_block_it_is_still_the_same_model(error, tmp_path, monkeypatch):
-    monkeypatch.setattr(_pilot, "_BLOCK_ROWS", 64)
+    monkeypatch.setattr(_accumulate, "_BLOCK_ROWS", 64)
     whole = ridge().fit_stream(ROWS, **NAMED)
     add, calls = Accumulator.add, []
 
@@ -805,17 +805,15 @@ def test_interrupted_inside_a_block_it_is_still_the_same_model(error, tmp_path, 
 def test_resumed_where_eigenvectors_come_out_otherwise(tmp_path, monkeypatch):
     """Another number of threads, or another machine: those that the moments were taken with count."""
     whole = ridge(alpha="auto").fit_stream(ROWS, **NAMED)
-    path, freeze = interrupted(ROWS, tmp_path / "fit.ckpt", 2), _stream_fit._freeze
+    path, prepare = interrupted(ROWS, tmp_path / "fit.ckpt", 2), _stream_fit._prepare
 
-    def turned(est, *args):
-        digest = freeze(est, *args)
-        features = est.pilot_.features
-        pilot = replace(est.pilot_, features=replace(features, whitening=-features.whitening))
-        est.pilot_ = replace(pilot, fingerprint=fingerprint(pilot))
-        est.moments_ = est.pilot_.empty_moments()
-        return digest
+    def turned(*args):
+        pilot = prepare(*args)
+        features = replace(pilot.features, whitening=-pilot.features.whitening)
+        pilot = replace(pilot, features=features)
+        return replace(pilot, fingerprint=fingerprint(pilot))
 
-    monkeypatch.setattr(_stream_fit, "_freeze", turned)
+    monkeypatch.setattr(_stream_fit, "_prepare", turned)
     assert_equal_fits(ridge(alpha="auto").fit_stream(ROWS, **NAMED, checkpoint=path), whole)
 
 
@@ -836,7 +834,7 @@ def test_a_finished_checkpoint_does_not_read_for_the_moments_again(tmp_path, mon
         raise AssertionError("rows were added again")
 
     before = path.read_bytes()
-    monkeypatch.setattr(_pilot.MomentsPass, "add", never)
+    monkeypatch.setattr(_accumulate.MomentsPass, "add", never)
     assert_equal_fits(ridge().fit_stream(source, **NAMED, checkpoint=path), whole)
     assert path.read_bytes() == before
 
@@ -844,7 +842,7 @@ def test_a_finished_checkpoint_does_not_read_for_the_moments_again(tmp_path, mon
 def test_a_finished_checkpoint_is_every_place_on_the_dial(tmp_path, monkeypatch):
     path = tmp_path / "fit.ckpt"
     whole = ridge().fit_stream(ROWS, **NAMED, checkpoint=path)
-    monkeypatch.setattr(_pilot.MomentsPass, "add", None)
+    monkeypatch.setattr(_accumulate.MomentsPass, "add", None)
     for params in ({"fairness": 0.3}, {"fairness": 0.6, "dial": "cosine"}):
         again = ridge(**params).fit_stream(ROWS, **NAMED, checkpoint=path)
         np.testing.assert_array_equal(output(again), output(whole.at(**params)))

@@ -264,7 +264,7 @@ def test_blocks_of_arrays_with_numbers_and_text_are_refused():
     X, s = NEW[["income"]].to_numpy(), (NEW["sex"] == "m").to_numpy()
     y = (NEW["repaid"] == "yes").to_numpy().astype(int)
     for other in (y.astype(str), np.where(y == 1, "01", "02")):
-        with pytest.raises(ValueError, match="numbers here and text there"):
+        with pytest.raises(ValueError, match="numbers in some blocks and text in others"):
             FairRidgeClassifier(**FIXED).fit_stream([(X, y, s), (X, other, s)])
 
 

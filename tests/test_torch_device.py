@@ -24,13 +24,13 @@ from fairspan.device.passes import DevicePass, for_precision, start_pass  # noqa
 from fairspan.estimators import base as _base  # noqa: E402
 from fairspan.estimators.prepare import build_pilot  # noqa: E402
 from fairspan.method import torch_columns as _device  # noqa: E402
+from fairspan.method.accumulate import MomentsPass  # noqa: E402
 from fairspan.method.codes import Coder  # noqa: E402
 from fairspan.method.data import Attribute  # noqa: E402
 from fairspan.method.features import LandmarkMap, TransformerMap  # noqa: E402
 from fairspan.method.folds import FoldCounter, PositionFolds  # noqa: E402
 from fairspan.method.kernels import Kernel  # noqa: E402
-from fairspan.method.pilot import MomentsPass  # noqa: E402
-from fairspan.streaming import tensor_sample as _device_sample  # noqa: E402
+from fairspan.streaming import sample as _sample  # noqa: E402
 
 N = 700
 
@@ -541,8 +541,8 @@ def test_tf32_is_off_inside_and_as_before_outside():
 
 @pytest.fixture
 def small_pilots(monkeypatch):
-    monkeypatch.setattr(_device_sample, "RESIDENT_PILOT", 2000)
-    monkeypatch.setattr(_device_sample, "_SAMPLE_ROWS", 500)
+    monkeypatch.setattr(_sample, "RESIDENT_PILOT", 2000)
+    monkeypatch.setattr(_sample, "SAMPLE_ROWS", 500)
 
 
 def test_beyond_a_size_the_pilot_is_a_sample_that_sees_rare_levels(small_pilots):
@@ -555,7 +555,7 @@ def test_beyond_a_size_the_pilot_is_a_sample_that_sees_rare_levels(small_pilots)
     assert model.moments_.n_rows == 5000
     assert model.pilot_.coders[0].table.tolist() == [0.0, 1.0, 2.0, 9.0]
     np.testing.assert_array_equal(model.classes_, [0, 1, 2, 5])
-    sample, rule = _device_sample.pilot_rows(
+    sample, rule = _sample.pilot_rows(
         model, model._read(tensors(table.X), tensors(three), tensors(rare), None, None, reset=True)
     )
     assert rule == "position"
@@ -650,6 +650,6 @@ def test_memory_that_is_short_is_counted(table, monkeypatch):
 def test_float32_is_decided_when_the_estimator_is_prepared(table):
     pilot, _, _ = prepared(table, {}, "y")
     with pytest.raises(ValueError, match="prepare it on tensors of that device"):
-        start_pass(pilot, pilot.empty_moments(), device="cpu", precision="float32")
+        DevicePass(pilot, pilot.empty_moments(), "cpu", "float32")
     assert isinstance(start_pass(pilot, pilot.empty_moments()), MomentsPass)
     assert isinstance(start_pass(pilot, pilot.empty_moments(), device="cpu"), DevicePass)

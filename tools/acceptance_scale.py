@@ -17,7 +17,7 @@ from benchmarks import scale_speed, scale_stream
 from benchmarks.core import make_data
 
 from fairspan import FairRidge
-from fairspan.streaming import Sample, blocks
+from fairspan.streaming import Sample, blocks, open_source
 from tools.table import Measurement, at_most, suite
 
 N = 30_000
@@ -126,14 +126,15 @@ def _files(frame: Any, folder: Path) -> tuple[str, str]:
 
 def _sample(pattern: str, est: FairRidge) -> Any:
     """The rows that the streams freeze everything on."""
-    from fairspan.streaming.fit import SAMPLE_ROWS, Looker, StreamPlan
+    from fairspan.estimators.stream_methods import _FitAdapter
+    from fairspan.streaming.first_pass import SamplePass
+    from fairspan.streaming.sample import SAMPLE_ROWS
 
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
-    plan = StreamPlan(pattern, "y", "s", None, None, None, "auto", None, None, "auto", None)
-    looker = Looker(est, Sample(SAMPLE_ROWS, seed), plan)
-    for place, rows in blocks(plan.open().parts, 2**16):
-        looker.look(place, rows)
-    return looker.sample.rows()
+    sample_pass = SamplePass(_FitAdapter(est), Sample(SAMPLE_ROWS, seed), "auto", digest=False)
+    for offset, rows in blocks(open_source(pattern, "y", "s").parts, 2**16):
+        sample_pass.add(offset, rows)
+    return sample_pass.sample.rows()
 
 
 # ------------------------------------------------------------------ a GPU

@@ -50,7 +50,7 @@ from tests.small import FIXED, table
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = str(Path(fairspan.__file__).parent)
 POINTS = 14  # of interruption, in each call
-MANAGERS = ("_unchanged_on_error", "_seeded", "naming_rows", "atomic_write")
+MANAGERS = ("_unchanged_on_error", "naming_rows", "atomic_write")
 pytestmark = pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and forks as POSIX has them")
 

@@ -20,10 +20,9 @@ from fairspan import CheckpointError, FairGPClassifier, RowError  # noqa: E402
 from fairspan._system import row_progress  # noqa: E402
 from fairspan.streaming import Rows, Sample  # noqa: E402
 from fairspan.streaming import arrow as _arrow  # noqa: E402
-from fairspan.streaming import dask as _dask  # noqa: E402
-from fairspan.streaming import moments as _stream_read  # noqa: E402
-from fairspan.streaming import workers as _stream_dask  # noqa: E402
+from fairspan.streaming import dask as _stream_dask  # noqa: E402
 from fairspan.streaming.checkpoint import Checkpoint  # noqa: E402
+from fairspan.streaming.estimator import locate_error, naming_rows  # noqa: E402
 from fairspan.streaming.rows import join  # noqa: E402
 
 ROWS = table(300)
@@ -75,8 +74,8 @@ def test_categories_of_polars_are_joined_as_text():
 @pytest.mark.parametrize(
     ("first", "second", "words"),
     [
-        (np.ones(3), None, "others have not"),
-        (np.ones(3), {"s": np.ones(3)}, "in different ways"),
+        (np.ones(3), None, "others do not"),
+        (np.ones(3), {"s": np.ones(3)}, "differ in type between blocks"),
         ({"s": np.ones(3)}, {"t": np.ones(3)}, r"\['s'\] and \['t'\]"),
         (pl.DataFrame({"s": [1]}), pl.DataFrame({"t": [1]}), "differ in name or type"),
         (pl.DataFrame({"s": [1]}), pl.DataFrame({"s": ["a"]}), "numbers in one block and text"),
@@ -104,7 +103,7 @@ def test_a_row_beyond_what_is_known_has_no_file():
 def test_combinations_that_became_too_many_are_looked_for_no_longer(rng):
     """Each attribute has few levels, their combinations have more than are kept apart."""
     sample = Sample(50, 0, crossed=True)
-    from fairspan.streaming.fit import variables_of
+    from fairspan.streaming.first_pass import variables_of
 
     est = ridge(intersectional=True)
     for start in (0, 3000):
@@ -124,10 +123,10 @@ def test_combinations_that_became_too_many_are_looked_for_no_longer(rng):
 def test_a_feather_file_that_lost_its_end_is_named(tmp_path):
     path = tmp_path / "rows.feather"
     ROWS.to_feather(path)
-    _arrow._check_claims(str(path))
+    _arrow._check_batches(str(path))
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(OSError, match=r"rows\.feather cannot be opened"):
-        _arrow._check_claims(str(path))
+        _arrow._check_batches(str(path))
 
 
 def test_an_error_in_what_reads_rows_is_not_blamed_on_the_file(tmp_path, monkeypatch):
@@ -160,7 +159,7 @@ def test_what_is_absent_is_named_with_the_remedy(monkeypatch):
         _arrow.require_pyarrow("Reading")
     absent(monkeypatch, "dask")
     with pytest.raises(ImportError, match=r'needs Dask: pip install "fairspan\[dask\]"'):
-        _dask.dask_module()
+        _stream_dask._import_dask()
 
 
 def test_predictions_beside_columns_of_polars_are_those_of_pandas(tmp_path):
@@ -214,7 +213,7 @@ def test_the_first_bad_row_is_the_one_that_is_named(bad):
             raise ValueError("bad")
 
     error = ValueError("of the block")
-    found = _stream_read.located(rows, 100, read, error)
+    found = locate_error(rows, 100, read, error)
     if bad:
         assert found.row == bad[0]
         assert f"Row {100 + bad[0]} of all" in str(found)
@@ -230,7 +229,7 @@ def test_a_block_that_fails_only_together_keeps_its_own_error():
         if len(some) > 1:
             raise error
 
-    assert _stream_read.located(rows, 0, read, error) is error
+    assert locate_error(rows, 0, read, error) is error
 
 
 @pytest.mark.parametrize("curvature", ["likelihood", "constant"])
@@ -261,7 +260,7 @@ def test_an_error_that_names_its_row_keeps_it():
     rows = Rows(np.ones((3, 1)), None, None, None, None)
     with (
         pytest.raises(RowError, match="there, row 7: why"),
-        _stream_read.naming_rows(None, rows, 0, coded=False),
+        naming_rows(rows, 0, len),
     ):
         raise RowError("there", 7, "why")
 
@@ -329,8 +328,8 @@ def test_rows_of_parts_that_do_not_know_their_number_are_counted():
             yield Rows(np.ones((3, 1)), None, None, None, None)
             yield Rows(np.ones((4, 1)), None, None, None, None)
 
-    assert _stream_dask._rows_of(Part(), None) == 7
-    assert _stream_dask._rows_of(Part(), {"frame": ROWS}) == 300
+    assert _stream_dask._n_rows(Part(), None) == 7
+    assert _stream_dask._n_rows(Part(), {"frame": ROWS}) == 300
 
 
 def a_source(counts):
@@ -363,7 +362,7 @@ def test_a_wave_whose_workers_died_is_sent_again(monkeypatch, n_lost, survives):
             raise CancelledError
         return "sum"
 
-    monkeypatch.setattr(_stream_dask, "_shared", send)
+    monkeypatch.setattr(_stream_dask, "_share", send)
     monkeypatch.setattr(_stream_dask, "_compute", compute)
     waves = _stream_dask._waves(a_source([10]), 0, None, (), None)
     if survives:

@@ -21,7 +21,7 @@ from fairspan.method.data import (  # noqa: E402
 from fairspan.method.features import LandmarkMap, TransformerMap  # noqa: E402
 from fairspan.method.kernels import Kernel  # noqa: E402
 from fairspan.streaming import Rows  # noqa: E402
-from fairspan.streaming import tensor_sample as _device_sample  # noqa: E402
+from fairspan.streaming import sample as _sample  # noqa: E402
 from fairspan.streaming.rows import join  # noqa: E402
 
 FEW = {"gamma": 0.2, "alpha": 1.0, "n_components": 30, "random_state": 0}
@@ -202,15 +202,15 @@ def attribute(name, values, missing=None):
 
 @pytest.fixture
 def small_pilots(monkeypatch):
-    monkeypatch.setattr(_device_sample, "RESIDENT_PILOT", 500)
-    monkeypatch.setattr(_device_sample, "_SAMPLE_ROWS", 200)
+    monkeypatch.setattr(_sample, "RESIDENT_PILOT", 500)
+    monkeypatch.setattr(_sample, "SAMPLE_ROWS", 200)
 
 
 def sample_of(n=3000, *, seed=0, **fields):
     X = torch.tensor(np.random.default_rng(seed).normal(size=(n, 2)))
     empty = {"y": None, "classes": None, "sensitive": {}, "control": {}, "weights": None}
     est = FairRepresentation(n_components=20, random_state=0)
-    return _device_sample.pilot_rows(est, Data(X=X, **{**empty, **fields}))[0]
+    return _sample.pilot_rows(est._config, Data(X=X, **{**empty, **fields}))[0]
 
 
 def test_rare_levels_are_kept_in_text_too(small_pilots):
@@ -242,7 +242,7 @@ def test_the_sample_is_of_places_not_of_positions(small_pilots):
     est = FairRepresentation(n_components=20, random_state=0)
     X = torch.tensor(np.random.default_rng(0).normal(size=(3000, 2)))
     empty = {"y": None, "classes": None, "sensitive": {}, "control": {}, "weights": None}
-    part, _ = _device_sample.pilot_rows(est, Data(X=X, **empty).take(left))
+    part, _ = _sample.pilot_rows(est._config, Data(X=X, **empty).take(left))
     both = np.intersect1d(whole.index, left)
     assert len(both) > 100
     assert np.isin(both, part.index).all()
@@ -286,7 +286,7 @@ def test_tensors_are_joined_and_cut_as_arrays_are(rows):
     some = np.array([5, 3, 3])
     np.testing.assert_array_equal(whole.take(some).X.numpy(), X[some])
     mixed = Rows(whole.X, whole.y, s, None, None)
-    with pytest.raises(ValueError, match="in different ways"):
+    with pytest.raises(ValueError, match="differ in type between blocks"):
         join([whole, mixed])
 
 

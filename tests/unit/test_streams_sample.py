@@ -158,4 +158,4 @@ def test_a_sample_inside_memory_bounds():
     for start in range(0, 20_000, 500):
         X = np.arange(start, start + 500, dtype=float)[:, None]
         sample.add(start, Rows(X, None, None, None, None), {}, None)
-        assert sum(len(one[0]) for one in sample._kept) <= 3 * 50 + 500
+        assert sum(len(piece[0]) for piece in sample._pieces) <= 3 * 50 + 500

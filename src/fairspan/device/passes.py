@@ -1,27 +1,28 @@
-"""The pass over rows on a torch device: moments stay there until someone asks for them.
+"""Passes over rows on a torch device.
 
-Everything a group's moments consist of is one Gram matrix: of its kernel columns, centred at the mean
-so far, beside a column of ones, the level indicators, and the numeric variables with their presence.
-So the loop over blocks is columns, centring and one product, and never waits for the device.
+The sums stay on the device until the moments are asked for: one Gram matrix per group, laid out as
+:class:`fairspan.method.accumulate.GramLayout` describes, with feature columns centred at the mean so
+far. The loop over blocks is columns, centring and one product, and never waits for the device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairspan._system import track
 from fairspan.exceptions import NumericalError
-from fairspan.method.data import Data
+from fairspan.method.accumulate import GramLayout, MomentsPass, RowPass
+from fairspan.method.data import Codes, Data
 from fairspan.method.features import NYSTROM_TOL, LandmarkMap
 from fairspan.method.linalg import Array, is_tensor, take, to_float64, to_home
 from fairspan.method.moments import Moments
-from fairspan.method.pilot import Counter, MomentsPass, Pilot, fingerprint
-from fairspan.method.row_sketch import RowSketch
+from fairspan.method.pilot import Counter, Encoded, Pilot, fingerprint
 from fairspan.method.torch_columns import (
     add_gram,
     block_rows,
@@ -31,30 +32,24 @@ from fairspan.method.torch_columns import (
     padded_width,
 )
 
-__all__ = [
-    "DevicePass",
-    "accumulate",
-    "for_precision",
-    "precision_for",
-    "start_pass",
-]
+__all__ = ["DevicePass", "accumulate", "for_precision", "precision_for", "start_pass"]
 
-# A covariance has no negative eigenvalues; rounding leaves some, as shares of the largest. Measured on
-# eight tables: down to -7e-10 and -1e-8 as it should be; -6e-7 where float64 columns of the exact method
-# were whitened after the pass, -2e-3 to -.2 for float32 ones.
+# Smallest eigenvalue of a covariance that counts as rounding, as a share of the largest. Measured on
+# eight tables: down to -7e-10 (float64) and -1e-8 (float32) when columns are whitened as they should be;
+# -6e-7 and -2e-3 to -.2 when columns of the exact method were whitened after the pass.
 SMALLEST_EIGENVALUE = {"float64": -1e-7, "float32": -1e-5}
-# Sums within a block are in float32 there: more rows lose more digits.
+# Sums within a float32 block are in float32: more rows lose more digits.
 _FLOAT32_ROWS = 2**14
-_WHAT = "Moments and a block of columns"
+_IN_MEMORY = "Moments and a block of columns"
 
 
 def precision_for(X: Any) -> str:
-    """What the moments of these rows are best taken in."""
+    """The precision that moments of these rows are taken in."""
     return choose_precision(X.device) if is_tensor(X) else "float64"
 
 
 def for_precision(pilot: Pilot, precision: str) -> Pilot:
-    """The pilot of moments in that precision, which no others can be added to.
+    """The pilot for moments in that precision; moments of different precisions cannot be added.
 
     In float32 rounding is larger than the smaller eigenvalues of kernel columns, so these are whitened
     block by block (METHOD 2), and directions below the Nystrom cut are left out in exact mode too.
@@ -67,36 +62,38 @@ def for_precision(pilot: Pilot, precision: str) -> Pilot:
         keep = values > NYSTROM_TOL * values.max()
         lost = float(values[~keep].sum() / values.sum())
         features = replace(
-            features, whiten_first=True, whitening=np.ascontiguousarray(features.whitening[:, keep]),
+            features,
+            whiten_first=True,
+            whitening=np.ascontiguousarray(features.whitening[:, keep]),
             dropped_mass=features.dropped_mass + lost,
-        )  # fmt: skip
+        )
     pilot = replace(pilot, features=features, precision=precision)
     return replace(pilot, fingerprint=fingerprint(pilot))
 
 
 def start_pass(
-    pilot: Pilot, moments: Moments, *, device: Any = None, precision: str = "auto", X: Any = None
-) -> MomentsPass | DevicePass:
-    """A pass over rows: on the device asked for, where the tensor X lives, or on the processor.
+    pilot: Pilot, moments: Moments, *, device: Any = None, X: Any = None, position: int = 0
+) -> RowPass:
+    """Start a pass over rows: on the device asked for, where the tensor X is, or on the processor.
 
     Parameters
     ----------
     pilot, moments
         What was frozen, and the moments of earlier rows.
     device : torch device or its name, optional
-    precision : {"auto", "float64", "float32"}, default="auto"
-        "auto" is the one that the pilot was made for, see :func:`for_precision`.
     X : rows, optional
-        Only asked whether it is a tensor.
+        A tensor's device is used if none is named.
+    position : int, default=0
+        The position of the next row.
     """
     if device is None and is_tensor(X):
         device = X.device
     if device is None:
-        return MomentsPass(pilot, moments)
-    return DevicePass(pilot, moments, device, precision)
+        return MomentsPass(pilot, moments, position)
+    return DevicePass(pilot, moments, device, position=position)
 
 
-class DevicePass:
+class DevicePass(RowPass):
     """A pass over rows on a torch device: moments of earlier rows, and of all that is added.
 
     Parameters
@@ -107,14 +104,23 @@ class DevicePass:
     precision : {"auto", "float64", "float32"}, default="auto"
         "auto" is the one that the pilot was made for. float64 sums of float32 products need a pilot for
         float32.
+    position : int, default=0
+        The position of the next row.
     """
 
     def __init__(
-        self, pilot: Pilot, moments: Moments, device: Any, precision: str = "auto"
+        self,
+        pilot: Pilot,
+        moments: Moments,
+        device: Any,
+        precision: str = "auto",
+        *,
+        position: int = 0,
     ) -> None:
         import torch
 
-        self._pilot, self._device = pilot, torch.device(device)
+        super().__init__(pilot, moments, position)
+        self._device = torch.device(device)
         precision = pilot.precision if precision == "auto" else precision
         self.precision = choose_precision(self._device, precision)
         if self.precision == "float32" and pilot.precision != "float32":
@@ -124,73 +130,74 @@ class DevicePass:
             )
             raise ValueError(msg)
         self._dtype = getattr(torch, self.precision)
-        self._sums_like = replace(moments, scatter=np.zeros((len(moments.weight), 0, 0)))
-        self._layout = _Layout(moments)
-        self._rows_at_once = block_rows(self._device, self._layout.width)
+        self._template = replace(moments, scatter=np.zeros((len(moments.weight), 0, 0)))
+        self._layout = GramLayout.of(
+            moments, ones=padded_width(moments.n_columns), pad=partial(padded_width, step=8)
+        )
+        width = self._layout.width
+        self._rows_at_once = block_rows(self._device, width)
         if self.precision == "float32":
             self._rows_at_once = min(self._rows_at_once, _FLOAT32_ROWS)
         # Sums are in float64, which Apple's devices do not have.
         self._home = torch.device("cpu") if self._device.type == "mps" else self._device
-        self._need = self._bytes_needed()
+        self._bytes = self._bytes_needed()
         self._first_index, self._log_weight = moments.first_index, moments.sum_log_weight
-        self._row_sketch = moments.row_sketch or RowSketch.empty(moments.fingerprint)
-        self.whole, self.place = True, 0  # no block is half added; where the last one ended
-        with naming_memory(self._need, _WHAT, self._device, check=True):
-            width = self._layout.width
+        with naming_memory(self._bytes, _IN_MEMORY, self._device, check=True):
             self._columns = pilot.features.columns_on(self._device, self._dtype, width=width)
             self._load(moments)
 
     def _bytes_needed(self) -> int:
-        width, groups = self._layout.width, len(self._sums_like.weight)
+        width, features = self._layout.width, self._pilot.features
         size = 4 if self.precision == "float32" else 8
-        block = width
-        if isinstance(self._pilot.features, LandmarkMap) and self._pilot.features.whiten_first:
-            block += len(self._pilot.features.landmarks)
-        return 8 * (groups + 1) * width**2 + size * self._rows_at_once * block
+        columns = width
+        if isinstance(features, LandmarkMap) and features.whiten_first:
+            columns += len(features.landmarks)
+        n_groups = len(self._template.weight)
+        return 8 * (n_groups + 1) * width**2 + size * self._rows_at_once * columns
 
     # ------------------------------------------------------------------ adding
 
     def add(self, data: Data, counter: Counter, *, verbose: int = 0) -> None:
-        """Add a block, in arrays or tensors; ``counter`` advances."""
-        with naming_memory(self._need, _WHAT, self._device), exact_float32(self._dtype):
-            self._add(data, counter, verbose)
+        """Add a block of rows, in arrays or tensors; ``counter`` advances."""
+        with naming_memory(self._bytes, _IN_MEMORY, self._device), exact_float32(self._dtype):
+            super().add(data, counter, verbose=verbose)
 
-    def _add(self, data: Data, counter: Counter, verbose: int) -> None:
-        place = counter.position
-        if data.n == 0:
-            counter.assign(np.empty((0, 1), dtype=np.intp), None, data.given)
-            self.place = counter.position
-            return
-        rows = _SortedRows(self._pilot, data, counter, self._home)
+    def _add(
+        self, data: Data, encoded: Encoded, groups: Codes, first_index: int, verbose: int
+    ) -> None:
+        rows = _SortedRows(self._pilot, data, encoded, groups, self._home)
         plan = rows.plan(self._rows_at_once)
-        self.whole = False
-        self._anywhere = rows.values.nanmean(dim=0).nan_to_num(0.0)
+        self.complete = False
+        self._mean_values = rows.values.nanmean(dim=0).nan_to_num(0.0)
         label = f"moments of {data.n:,} rows"
         blocks = zip(plan, self._features(data.X, rows.order, plan), strict=True)
         for (g, start, stop), X in track(blocks, len(plan), label, verbose=verbose):
             part = slice(start, stop)
             w = None if rows.weights is None else rows.weights[part]
             self._add_block(g, X, rows.levels[part], rows.values[part], w)
-        self._note(data, place)
-        self._row_sketch = self._row_sketch.add(data.X)
-        self.place = counter.position
-        self.whole = True
+        if data.weights is not None:
+            self._log_weight += float(to_home(data.weights, self._home).log().sum())
+        if not 0 <= self._first_index <= first_index:
+            self._first_index = first_index
+            row = to_home(data.X[:1], None if is_tensor(data.X) else "cpu")
+            self._first_row = self._columns(row.repeat(8, 1))[0, : self._layout.D]
 
     def _add_block(self, g: int, X: Any, levels: Any, values: Any, weights: Any) -> None:
-        at, shift, sums = self._layout, self._shift[g], self._gram[g]
-        Z = self._block[: len(X)]
+        at, about, gram = self._layout, self._about[g], self._gram[g]
+        Z = self._buffer[: len(X)]
         self._columns.fill(X, Z)
         present = values.isfinite()
         if not self._begun[g]:
             # Any centre is right; one near the mean loses no digits.
             self._begun[g] = True
-            shift[: at.D] = Z[:, : at.D].mean(dim=0)
-            known = present.sum(dim=0)
-            first = values.nan_to_num(0.0).sum(dim=0) / known.clamp(min=1)
-            self._centre[g] = first.where(known > 0, self._anywhere)
-        Z -= shift.to(Z)
-        at.write(Z, levels, values, present, self._centre[g])
-        indicators = Z[:, at.one : at.values.start].to(self._home, sums.dtype)
+            about[: at.D] = Z[:, : at.D].mean(dim=0)
+            n_present = present.sum(dim=0)
+            mean = values.nan_to_num(0.0).sum(dim=0) / n_present.clamp(min=1)
+            self._centre[g] = mean.where(n_present > 0, self._mean_values)
+        Z -= about.to(Z)
+        self._write_indicators(Z, levels, present)
+        Z[:, at.values] = (values - self._centre[g]).where(present, 0.0)
+        indicators = Z[:, at.indicators].to(self._home, gram.dtype)
         self._rows[g] += indicators.sum(dim=0)
         if weights is None:
             self._weight2[g] += indicators.sum(dim=0)
@@ -198,41 +205,44 @@ class DevicePass:
             self._weight2[g] += weights.square() @ indicators
             Z *= weights.sqrt().to(Z)[:, None]
         if self.precision == "float64":
-            add_gram(Z, sums, at.one)
+            add_gram(Z, gram, at.ones)
         else:
-            add_gram(Z, self._part.zero_(), at.one)
-            sums += self._part.to(self._home)
+            add_gram(Z, self._float32_gram.zero_(), at.ones)
+            gram += self._float32_gram.to(self._home)
         self._recentre(g)
 
+    def _write_indicators(self, Z: Any, levels: Any, present: Any) -> None:
+        """Write ones, level indicators and presences into a block of rows."""
+        import torch
+
+        at = self._layout
+        Z[:, at.ones] = 1.0
+        ends = (*at.level_starts[1:], at.levels.stop)
+        for j, (start, stop) in enumerate(zip(at.level_starts, ends, strict=True)):
+            number = torch.arange(stop - start, device=levels.device)
+            Z[:, start:stop] = levels[:, j : j + 1] == number
+        Z[:, at.present] = present
+
     def _recentre(self, g: int) -> None:
-        """Move the centres to the means so far (Chan, Golub, LeVeque 1983, in their own words)."""
-        at, sums, shift = self._layout, self._gram[g], self._shift[g]
-        D, one, p, v = at.D, at.one, at.present, at.values
-        first = sums[:D, one]
-        total = sums[one, one]
+        """Move the centres to the means so far, by the update of Chan, Golub and LeVeque (1983)."""
+        at, gram, about = self._layout, self._gram[g], self._about[g]
+        D, ones, p, v = at.D, at.ones, at.present, at.values
+        first = gram[:D, ones]
+        total = gram[ones, ones]
         # In float32 the centre is next to the mean, not at it.
-        step = (shift[:D] + first / total).to(self._dtype).to(first) - shift[:D]
-        sums[:D, :D].addr_(step, total * step - first).addr_(first, step, alpha=-1.0)
-        sums[:D, one : at.stop] -= step[:, None] * sums[one, one : at.stop]
-        shift[:D] += step
+        step = (about[:D] + first / total).to(self._dtype).to(first) - about[:D]
+        gram[:D, :D].addr_(step, total * step - first).addr_(first, step, alpha=-1.0)
+        gram[:D, ones : v.stop] -= step[:, None] * gram[ones, ones : v.stop]
+        about[:D] += step
         if v.start == v.stop:
             return
-        weight, off = sums[p, p].diagonal(), sums[p, v].diagonal()
+        weight, off = gram[p, p].diagonal(), gram[p, v].diagonal()
         gap = off / weight.clamp(min=1e-300)
-        sums[:D, v] -= sums[:D, p] * gap
-        sums[one, v] -= sums[one, p] * gap
-        sums[v, v].diagonal().sub_(gap * off)
+        gram[:D, v] -= gram[:D, p] * gap
+        gram[ones, v] -= gram[ones, p] * gap
+        gram[v, v].diagonal().sub_(gap * off)
         off.zero_()
         self._centre[g] += gap
-
-    def _note(self, data: Data, place: int) -> None:
-        """What a block has once: logarithms of weights, its first row and that row's place."""
-        if data.weights is not None:
-            self._log_weight += float(to_home(data.weights, self._home).log().sum())
-        if not 0 <= self._first_index <= place:
-            self._first_index = place
-            row = to_home(data.X[:1], None if is_tensor(data.X) else "cpu")
-            self._first_row = self._columns(row.repeat(8, 1))[0, : self._layout.D]
 
     # ------------------------------------------------------------------ rows
 
@@ -256,34 +266,35 @@ class DevicePass:
             return
         size = max(stop - start for _, start, stop in plan)
         kind = {"size": (size, X.shape[1]), "dtype": torch.float64}
-        host = [torch.empty(**kind, pin_memory=True) for _ in range(2)]
-        there = [torch.empty(**kind, device=self._device) for _ in range(2)]
-        now, side = torch.cuda.current_stream(self._device), torch.cuda.Stream(self._device)
-        side.wait_stream(now)  # their memory may be in use by what is still under way
+        on_host = [torch.empty(**kind, pin_memory=True) for _ in range(2)]
+        on_device = [torch.empty(**kind, device=self._device) for _ in range(2)]
+        compute, copies = torch.cuda.current_stream(self._device), torch.cuda.Stream(self._device)
+        copies.wait_stream(compute)  # kernels under way may still use the memory of the buffers
         sent, used = [torch.cuda.Event() for _ in range(2)], [torch.cuda.Event() for _ in range(2)]
 
         def send(i: int) -> None:
             slot, (_, start, stop) = i % 2, plan[i]
             sent[slot].synchronize()  # the copy from this buffer two blocks ago
             rows = np.arange(start, stop) if order is None else order[start:stop]
-            np.take(X, rows, axis=0, out=host[slot].numpy()[: stop - start], mode="clip")
-            side.wait_event(used[slot])
-            with torch.cuda.stream(side):
-                there[slot][: stop - start].copy_(host[slot][: stop - start], non_blocking=True)
-                sent[slot].record(side)
+            np.take(X, rows, axis=0, out=on_host[slot].numpy()[: stop - start], mode="clip")
+            copies.wait_event(used[slot])
+            with torch.cuda.stream(copies):
+                target = on_device[slot][: stop - start]
+                target.copy_(on_host[slot][: stop - start], non_blocking=True)
+                sent[slot].record(copies)
 
         send(0)
         for i, (_, start, stop) in enumerate(plan):
-            now.wait_event(sent[i % 2])
-            yield there[i % 2][: stop - start]
-            used[i % 2].record(now)
+            compute.wait_event(sent[i % 2])
+            yield on_device[i % 2][: stop - start]
+            used[i % 2].record(compute)
             if i + 1 < len(plan):
                 send(i + 1)
 
     # ------------------------------------------------------------------ in and out
 
     def _load(self, moments: Moments) -> None:
-        """Earlier moments as Gram matrices; see :class:`_Layout` for what is where."""
+        """Earlier moments as Gram matrices, see :class:`GramLayout`."""
         import torch
 
         at, G = self._layout, len(moments.weight)
@@ -291,61 +302,64 @@ class DevicePass:
         def zeros(*shape: int) -> Any:
             return torch.zeros(shape, dtype=torch.float64, device=self._home)
 
-        self._gram, self._shift = zeros(G, at.width, at.width), zeros(G, at.width)
+        def joined(*sums: NDArray[Any]) -> Any:
+            return to_home(np.concatenate(sums, axis=1).astype(np.float64), self._home)
+
+        self._gram, self._about = zeros(G, at.width, at.width), zeros(G, at.width)
         self._centre = to_home(moments.column_mean.copy(), self._home)
-        counts = (moments.rows[:, None], moments.level_rows, moments.column_rows)
-        squares = (moments.weight2[:, None], moments.level_weight2, moments.column_weight2)
-        self._rows = to_home(np.concatenate(counts, axis=1).astype(np.float64), self._home)
-        self._weight2 = to_home(np.concatenate(squares, axis=1), self._home)
+        # Sums over the indicators, in the order of `GramLayout.split`.
+        self._rows = joined(moments.rows[:, None], moments.level_rows, moments.column_rows)
+        self._weight2 = joined(
+            moments.weight2[:, None], moments.level_weight2, moments.column_weight2
+        )
         self._first_row = to_home(moments.first_row.copy(), self._home)
         self._begun = (moments.weight > 0.0).tolist()
-        self._block = torch.empty(
-            (self._rows_at_once, at.width), dtype=self._dtype, device=self._device
-        )
+        kind = {"dtype": self._dtype, "device": self._device}
+        self._buffer = torch.empty((self._rows_at_once, at.width), **kind)
         if self.precision == "float32":
-            self._part = torch.zeros((at.width, at.width), dtype=self._dtype, device=self._device)
+            self._float32_gram = torch.zeros((at.width, at.width), **kind)
         for g in np.flatnonzero(moments.weight).tolist():
             # What is subtracted from float32 columns is a float32 number.
-            shift = moments.mean[g].astype(self.precision).astype(np.float64)
-            self._shift[g, : at.D] = to_home(shift, self._home)
-            self._gram[g] = to_home(at.gram(moments, g, shift), self._home)
+            about = moments.mean[g].astype(self.precision).astype(np.float64)
+            self._about[g, : at.D] = to_home(about, self._home)
+            self._gram[g] = to_home(at.pack(moments, g, about), self._home)
 
     def moments(self) -> Moments:
-        """Moments so far, in fresh arrays; adding may go on."""
-        at, like = self._layout, self._sums_like
-        D, H, one = at.D, at.levels, at.one
-        levels, p, v = slice(one + 1, one + 1 + H), at.present, at.values
-        sums, shift = self._gram, self._shift[:, :D]
-        scatter = np.empty((len(sums), D, D))
-        for g in range(len(sums)):
+        """The moments so far, in fresh arrays; adding may go on."""
+        at, gram = self._layout, self._gram
+        D, ones, p, v = at.D, at.ones, at.present, at.values
+        scatter = np.empty((len(gram), D, D))
+        for g in range(len(gram)):
             scatter[g] = self._scatter(g).cpu().numpy()
 
-        def mean_of(columns: slice) -> Array:
-            weight = sums[:, one, columns]
-            known = (weight > 0.0)[:, :, None]
-            found = sums[:, :D, columns].transpose(1, 2) / weight.clamp(min=1e-300)[:, :, None]
-            mean: Array = to_float64((found + shift[:, None]) * known)
-            return mean
+        def means_of(indicators: slice) -> Array:
+            present = (gram[:, ones, indicators] > 0.0)[:, :, None]
+            means: Array = to_float64(at.means(gram, indicators, self._about[:, :D]) * present)
+            return means
 
-        rows, weight2 = to_float64(self._rows).round().astype(np.int64), to_float64(self._weight2)
+        counts = to_float64(self._rows).round().astype(np.int64)
+        rows, level_rows, column_rows = map(np.ascontiguousarray, at.split(counts))
+        weight2, level_weight2, column_weight2 = map(
+            np.ascontiguousarray, at.split(to_float64(self._weight2))
+        )
         return replace(
-            like,
-            weight=to_float64(sums[:, one, one]),
-            weight2=np.ascontiguousarray(weight2[:, 0]),
-            rows=np.ascontiguousarray(rows[:, 0]),
+            self._template,
+            weight=to_float64(gram[:, ones, ones]),
+            weight2=weight2,
+            rows=rows,
             mean=to_float64(self._means()),
             scatter=scatter,
-            level_weight=to_float64(sums[:, one, levels]),
-            level_weight2=np.ascontiguousarray(weight2[:, 1 : 1 + H]),
-            level_rows=np.ascontiguousarray(rows[:, 1 : 1 + H]),
-            level_mean=mean_of(levels),
-            column_weight=to_float64(sums[:, one, p]),
-            column_weight2=np.ascontiguousarray(weight2[:, 1 + H :]),
-            column_rows=np.ascontiguousarray(rows[:, 1 + H :]),
-            column_mean=to_float64(self._centre * (sums[:, one, p] > 0.0)),
-            column_square=to_float64(sums[:, v, v].diagonal(dim1=1, dim2=2)),
-            column_centre=mean_of(p),
-            column_cross=to_float64(sums[:, :D, v].transpose(1, 2)),
+            level_weight=to_float64(gram[:, ones, at.levels]),
+            level_weight2=level_weight2,
+            level_rows=level_rows,
+            level_mean=means_of(at.levels),
+            column_weight=to_float64(gram[:, ones, p]),
+            column_weight2=column_weight2,
+            column_rows=column_rows,
+            column_mean=to_float64(self._centre * (gram[:, ones, p] > 0.0)),
+            column_square=to_float64(gram[:, v, v].diagonal(dim1=1, dim2=2)),
+            column_centre=means_of(p),
+            column_cross=to_float64(gram[:, :D, v].transpose(1, 2)),
             sum_log_weight=self._log_weight,
             first_index=self._first_index,
             first_row=to_float64(self._first_row),
@@ -354,28 +368,28 @@ class DevicePass:
 
     def _gaps(self) -> Any:
         """From the centres to the means: rounding in float64, up to a digit of float32 there."""
-        at, sums = self._layout, self._gram
-        return sums[:, : at.D, at.one] / sums[:, at.one, at.one].clamp(min=1e-300)[:, None]
+        at, gram = self._layout, self._gram
+        return gram[:, : at.D, at.ones] / gram[:, at.ones, at.ones].clamp(min=1e-300)[:, None]
 
     def _means(self) -> Any:
-        return self._shift[:, : self._layout.D] + self._gaps()
+        return self._about[:, : self._layout.D] + self._gaps()
 
     def _scatter(self, g: int) -> Any:
         """Centred second moments of one group's columns."""
-        at, sums = self._layout, self._gram[g]
-        upper = sums[: at.D, : at.D] - sums[: at.D, at.one, None] * self._gaps()[g]
+        D, gram = self._layout.D, self._gram[g]
+        upper = gram[:D, :D] - gram[:D, self._layout.ones, None] * self._gaps()[g]
         return upper.triu() + upper.triu(1).T
 
     def check(self) -> float:
-        """Smallest eigenvalue of psi's covariance as a share of the largest; an error if it is none.
+        """Smallest eigenvalue of psi's covariance as a share of the largest; raise if it is too low.
 
         Rounding beyond what the model can bear shows here first: moments whitened too late, or in too
         few digits, are not those of any rows.
         """
         import torch
 
-        one, means = self._layout.one, self._means()
-        weight = self._gram[:, one, one]
+        ones, means = self._layout.ones, self._means()
+        weight = self._gram[:, ones, ones]
         spread = (means - (weight / weight.sum()) @ means) * weight.sqrt()[:, None]
         pooled = spread.T @ spread
         for g in range(len(weight)):
@@ -405,59 +419,12 @@ def _not_a_covariance(smallest: float, precision: str) -> str:
     )
 
 
-class _Layout:
-    """Where things are among the columns of a block, and so in its Gram matrix.
-
-    D feature columns and padding up to a number that products are fast at; ones; H level indicators; V
-    presences of numeric variables; V centred values (0 where absent); padding.
-    """
-
-    def __init__(self, moments: Moments) -> None:
-        self.D, self.levels = moments.n_columns, sum(moments.level_sizes)
-        self._bounds = list(pairwise(np.cumsum((0, *moments.level_sizes)).tolist()))
-        V = moments.column_mean.shape[1]
-        self.one = padded_width(self.D)
-        start = self.one + 1 + self.levels
-        self.present, self.values = slice(start, start + V), slice(start + V, start + 2 * V)
-        self.stop = start + 2 * V
-        self.width = padded_width(self.stop, step=8)
-
-    def write(self, Z: Any, levels: Any, values: Any, present: Any, centre: Any) -> None:
-        """Everything but the feature columns, into a block of rows."""
-        import torch
-
-        Z[:, self.one] = 1.0
-        for j, (start, stop) in enumerate(self._bounds):
-            number = torch.arange(stop - start, device=levels.device)
-            Z[:, self.one + 1 + start : self.one + 1 + stop] = levels[:, j : j + 1] == number
-        Z[:, self.present] = present
-        Z[:, self.values] = (values - centre).where(present, 0.0)
-
-    def gram(self, moments: Moments, g: int, shift: Array) -> Array:
-        """The Gram matrix that these moments of one group stand for, columns centred at ``shift``."""
-        D, one, p, v = self.D, self.one, self.present, self.values
-        levels, out = slice(one + 1, p.start), np.zeros((self.width, self.width))
-        gap, weight = moments.mean[g] - shift, moments.column_weight[g]
-        out[:D, :D] = moments.scatter[g] + moments.weight[g] * np.outer(gap, gap)
-        out[:D, one] = moments.weight[g] * gap
-        out[:D, levels] = ((moments.level_mean[g] - shift) * moments.level_weight[g][:, None]).T
-        out[:D, p] = ((moments.column_centre[g] - shift) * weight[:, None]).T
-        out[:D, v] = moments.column_cross[g].T
-        out[one, one] = moments.weight[g]
-        out[one, levels] = moments.level_weight[g]
-        out[one, p] = weight
-        out[p, p] = np.diag(weight)
-        out[v, v] = np.diag(moments.column_square[g])
-        return out
-
-
 class _SortedRows:
-    """Codes of rows at home, sorted by group, so that each block belongs to one."""
+    """Codes of rows on the device of the sums, sorted by group, so that each block belongs to one."""
 
-    def __init__(self, pilot: Pilot, data: Data, counter: Counter, home: Any) -> None:
-        encoded = pilot.encode(data)
-        folds = counter.assign(encoded.strata, data.index, data.given)
-        groups = encoded.cells * pilot.n_folds + folds
+    def __init__(
+        self, pilot: Pilot, data: Data, encoded: Encoded, groups: Codes, home: Any
+    ) -> None:
         n_groups = pilot.cells.n_groups * pilot.n_folds
         self.order: Any = None
         self._sizes = [data.n]
@@ -481,7 +448,7 @@ class _SortedRows:
 
 
 def _sort(groups: Any, n_groups: int) -> tuple[Any, list[int]]:
-    """Stable order by group, and the groups' sizes: all that the host must know."""
+    """Stable order by group, and the groups' sizes, which are all that the host needs."""
     if not is_tensor(groups):
         small = groups.astype(np.uint16) if n_groups < 2**16 else groups  # sorted by radix
         return np.argsort(small, kind="stable"), np.bincount(groups, minlength=n_groups).tolist()
@@ -499,7 +466,6 @@ def accumulate(
     A tensor is summed on its device. The second result is then the smallest eigenvalue of the
     covariance, which shows the rounding of that pass; otherwise None.
     """
-    one = start_pass(pilot, moments, X=data.X)
-    one.add(data, counter, verbose=verbose)
-    smallest = one.check() if isinstance(one, DevicePass) else None
-    return one.moments(), smallest
+    row_pass = start_pass(pilot, moments, X=data.X)
+    row_pass.add(data, counter, verbose=verbose)
+    return row_pass.moments(), row_pass.check()

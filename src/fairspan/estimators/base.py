@@ -41,7 +41,7 @@ from fairspan.method.pilot import Pilot, move_to
 from fairspan.method.row_sketch import RowSketch
 from fairspan.method.solution import Solution, solve
 from fairspan.method.spaces import ModelSpace, Position, SeparateLimits, Space, locate
-from fairspan.streaming.tensor_sample import pilot_rows
+from fairspan.streaming.sample import pilot_rows
 
 # Attributes of an instance that are not parameters.
 _OF_A_FIT = frozenset(("_state", "_schema", "n_features_in_", "feature_names_in_", "selection_"))

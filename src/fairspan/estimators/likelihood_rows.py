@@ -309,6 +309,15 @@ class SecondPass(FairClassifier):
             )
         return replace(rows, held_out=None)
 
+    @property
+    def _reads_rows_again(self) -> bool:
+        return self.likelihood == "logistic"
+
+    def _read_rows_again(self, blocks: Iterable[Mapping[str, Any]], device: Any) -> None:
+        self._device = device
+        self.fit_head(blocks)
+        del self._device
+
     def _row_curvature(self, state: FittedState, data: Data | None) -> RowCurvature | None:
         if data is None or not state.config.uses_likelihood_metric:
             return None

@@ -1,29 +1,62 @@
-"""Fitting from and predicting to what does not fit into memory."""
+"""``fit_stream`` and ``predict_stream``, and estimators as the streams use them."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from fairspan.encoding import collect_unseen
-from fairspan.streaming.fit import StreamPlan, run_stream
-from fairspan.streaming.predict import write_predictions
+from fairspan.inputs.config import snapshot
+from fairspan.inputs.rows import ColumnSchema, read_features
+from fairspan.method.data import Data
+from fairspan.method.pilot import Pilot, move_to
+from fairspan.streaming.estimator import PilotSample, StreamedMoments
+from fairspan.streaming.fit import run_stream
+from fairspan.streaming.plan import StreamPlan
+from fairspan.streaming.predict import METHODS, write_predictions
+from fairspan.streaming.rows import Rows
+
+if TYPE_CHECKING:
+    from fairspan.estimators.base import FairKernelEstimator
 
 
 class StreamFit:
     """``fit_stream`` and ``predict_stream``, for every estimator."""
 
-    def fit_stream(
-        self, source, *, target=None, sensitive_features=None, control_features=None,
-        features=None, sample_weight=None, encoder="auto", checkpoint=None, device=None,
-        precision="auto", client=None,
-    ) -> Self:  # fmt: skip
-        """Fit on rows that are read in blocks: two passes, whatever their number.
+    @property
+    def _reads_rows_again(self) -> bool:
+        """True if :meth:`_read_rows_again` needs the rows after the moments."""
+        return False
 
-        The first pass takes a sample (category lists, slice edges, landmarks, bandwidth, encoder), the
-        second the moments. Any partition of the rows into blocks, files, partitions or workers ends in
-        the same model. A likelihood for labels (:class:`FairGPClassifier`) reads the rows once more, or
-        twice with ``curvature="likelihood"``.
+    def _read_rows_again(self, blocks: Iterable[Mapping[str, Any]], device: Any) -> None:
+        """Fit what moments do not suffice for."""
+
+    def fit_stream(
+        self,
+        source,
+        *,
+        target=None,
+        sensitive_features=None,
+        control_features=None,
+        features=None,
+        sample_weight=None,
+        encoder="auto",
+        checkpoint=None,
+        device=None,
+        precision="auto",
+        client=None,
+    ) -> Self:
+        """Fit on rows that are read in blocks, in two passes over any number of rows.
+
+        The first pass takes a sample, which decides about category lists, slice edges, landmarks,
+        bandwidth and encoder. The second pass computes the moments. Any partition of the rows into
+        blocks, files, partitions or workers gives the same model. A likelihood for labels
+        (:class:`FairGPClassifier`) reads the rows once more, or twice with ``curvature="likelihood"``.
 
         Parameters
         ----------
@@ -37,56 +70,73 @@ class StreamFit:
         features : list of str, optional
             Columns to learn from; all that have no other role if not given.
         sample_weight : str, optional
-            Column of weights, likewise.
+            Column of weights; beside an array also an array, or the number of a column.
         encoder : {"auto", "table"}, transformer or None, default="auto"
-            What turns a table into numbers, fitted on the sample. "table" is
-            :func:`fairspan.table_encoder`; "auto" is that if a feature is not a number, and otherwise
-            none. Kept as ``encoder_``: predictions then take the table as it is. ``text_features_``
-            names the features that held text; they are read as text from CSV files to predict.
+            Transformer of the table into numbers, fitted on the sample. "table" is
+            :func:`fairspan.table_encoder`; "auto" is the same if a feature is not a number, and
+            otherwise none. It is stored as ``encoder_``: predictions then take the table as it is.
+            ``text_features_`` names the features that held text; they are read as text from CSV files
+            to predict.
         checkpoint : path, optional
-            File that the pass is saved in from time to time. A fit that was killed goes on from there
-            when the same call is made again, and ends in the same model, bit for bit.
+            File in which the pass is saved from time to time. If a fit was killed, make the same call
+            again: it goes on from there and gives the same model, bit for bit.
         device : str, optional
-            torch device, such as "cuda", on which moments are taken.
+            torch device, such as "cuda", on which the moments are computed.
         precision : {"auto", "float64", "float32"}, default="auto"
-            Of moments on a device: "auto" is float64 where the device is fast at it.
+            Precision of moments on a device: "auto" is float64 if the device is fast at it.
         client : distributed.Client, optional
-            Workers that take the moments. A Dask collection without a client runs on Dask's scheduler in
-            use (threads by default).
+            Workers that compute the moments. A Dask collection without a client runs on Dask's current
+            scheduler (threads by default).
 
         Returns
         -------
         self
         """
         plan = StreamPlan(
-            source, target, sensitive_features, control_features, features, sample_weight, encoder,
-            checkpoint, device, precision, client,
-        )  # fmt: skip
+            source=source,
+            target=target,
+            sensitive=sensitive_features,
+            control=control_features,
+            features=features,
+            weight=sample_weight,
+            encoder=encoder,
+            checkpoint=checkpoint,
+            device=device,
+            precision=precision,
+            client=client,
+        )
         # Rows beyond the sample may have rare values that the encoder was not fitted on.
-        with self._unchanged_on_error(), collect_unseen():  # type: ignore[attr-defined]
-            run_stream(self, plan)
+        with self._new_fit() as work, collect_unseen():  # type: ignore[attr-defined]
+            run_stream(_FitAdapter(work), plan)
         return self
 
     def predict_stream(
-        self, source: Any, destination: Any, *, method="predict", features=None, keep=None,
+        self,
+        source: Any,
+        destination: Any,
+        *,
+        method="predict",
+        features=None,
+        keep=None,
         device=None,
-    ) -> Path:  # fmt: skip
-        """Predict block by block into a Parquet file.
+    ) -> Path:
+        """Predict block by block and write the predictions to a Parquet file.
 
         Parameters
         ----------
         source
             As in :meth:`fit_stream`. No protected attribute is read.
         destination : path
-            Written under another name and then renamed: a killed process leaves the old file, or none.
+            The file is written under another name and then renamed: a killed process leaves the old
+            file, or none.
         method : {"predict", "predict_proba", "decision_function", "transform"}, default="predict"
-            What is written: a column ``prediction``; ``probability_LABEL`` for each class; ``score``
-            or ``score_0``, ``score_1``, ...
+            The method whose output is written: as a column ``prediction``; ``probability_LABEL`` for
+            each class; ``score`` or ``score_0``, ``score_1``, ...
         features : list of str, optional
             Columns to predict from; those of the fit if not given.
         keep : str or list of str, optional
-            Columns to copy beside the predictions, such as an identifier. Those of CSV files are
-            copied as text, as they are written, unless the model uses them.
+            Columns to copy beside the predictions, such as an identifier. Columns of CSV files are
+            copied as they are written, as text, unless the model uses them.
         device : str, optional
             torch device to predict on.
 
@@ -96,8 +146,96 @@ class StreamFit:
 
         Notes
         -----
-        Values that the encoder has not seen are counted over all rows: one warning at the end, or an
-        error and no file by the rule of :func:`fairspan.table_encoder`.
+        Values that the encoder has not seen are counted over all rows. They give one warning at the end,
+        or an error and no file, by the rule of :func:`fairspan.table_encoder`.
         """
         self._check_fitted()  # type: ignore[attr-defined]
-        return write_predictions(self, source, destination, method, features, keep, device)
+        est = _PredictAdapter(self)  # type: ignore[arg-type]
+        return write_predictions(
+            est, source, destination, method, features=features, keep=keep, device=device
+        )
+
+
+class _FitAdapter:
+    """An estimator as :class:`fairspan.streaming.estimator.StreamedEstimator`."""
+
+    def __init__(self, est: FairKernelEstimator) -> None:
+        self._est = est
+        self.name, self.params = type(est).__name__, est.get_params(deep=False)
+        self.reads_rows_again = est._reads_rows_again
+        self.n_features = 0
+
+    def copy(self) -> _FitAdapter:
+        est = copy.copy(self._est)
+        est._state = None  # workers read rows with the parameters alone
+        return _FitAdapter(est)
+
+    def read_columns(self, X: Any) -> None:
+        read_features(self._est, X, reset=True, config=self._est._config)
+
+    def read(self, rows: Rows) -> Data:
+        return self._est._read(*rows.arguments, reset=False)
+
+    def prepare(self, sample: PilotSample) -> Pilot:
+        est, random_state = self._est, self._est.random_state
+        if sample.encoder is not None:
+            text = tuple(sample.text_features or ())
+            est._schema = ColumnSchema(encoder=sample.encoder, text_features=text)
+        if not isinstance(random_state, int | np.integer):
+            est.random_state = sample.seed
+        try:
+            data = est._read(*sample.rows.arguments, reset=True)
+            est._prepare(data, "position")
+        finally:
+            est.random_state = random_state
+        if sample.role_columns is not None:
+            est._schema = replace(est._schema, sensitive_columns=sample.role_columns)
+        self.n_features = int(est.n_features_in_)
+        return est._pilot
+
+    def finish(
+        self, total: StreamedMoments, blocks: Iterable[Mapping[str, Any]], device: Any
+    ) -> None:
+        est, counter = self._est, total.pilot.counter()
+        move_to(counter, total.position)
+        est._state = replace(
+            est._fit_state,
+            given=snapshot(est.get_params(deep=False)),
+            pilot=total.pilot,
+            moments=total.moments,
+            counter=counter,
+            smallest_eigenvalue=total.smallest_eigenvalue,
+            n_samples_seen=total.position,
+        )
+        est._solve()
+        if self.reads_rows_again:
+            est._read_rows_again(blocks, device)
+
+
+class _PredictAdapter:
+    """A fitted estimator as :class:`fairspan.streaming.estimator.StreamedPredictor`."""
+
+    def __init__(self, est: FairKernelEstimator) -> None:
+        self._est = est
+        self.name, self.verbose = type(est).__name__, est.verbose
+        self.methods = [name for name in METHODS if hasattr(est, name)]
+        names, labels = getattr(est, "feature_names_in_", None), est._fit_state.classes
+        self.feature_names = None if names is None else names.tolist()
+        self.text_features = list(est._schema.text_features or ())
+        self.classes = [] if labels is None else labels.tolist()
+
+    def read(self, X: Any) -> Any:
+        return self._est._read_new(X)
+
+    def predict(self, method: str, X: Any, device: Any) -> Any:
+        est = self._est
+        if device is not None:
+            import torch
+
+            numbers = read_features(est, X, reset=False, config=est._config)
+            est = copy.copy(est)  # it is given numbers, so it needs no encoder and no names
+            est._schema = ColumnSchema()
+            est.__dict__.pop("feature_names_in_", None)
+            est.n_features_in_ = numbers.shape[1]
+            X = torch.as_tensor(numbers, device=device)
+        return np.asarray(getattr(est, method)(X))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
-from fairspan._system import track
-from fairspan.method.accumulate import Accumulator
 from fairspan.method.codes import Cells, Coder, CrossedCoder
 from fairspan.method.data import Attribute, Codes, Data
 from fairspan.method.features import (
@@ -20,12 +18,10 @@ from fairspan.method.features import (
 from fairspan.method.folds import FoldCounter, PositionFolds
 from fairspan.method.linalg import Array, home_of, to_home
 from fairspan.method.moments import Moments
-from fairspan.method.row_sketch import RowSketch
 
 Counter = FoldCounter | PositionFolds
 
 N_FOLDS = 5
-_BLOCK_ROWS = 2048
 
 
 @dataclass(frozen=True)
@@ -159,54 +155,6 @@ def move_to(counter: Counter, start: Any) -> None:
         )
         raise ValueError(msg)
     counter.position = int(start)
-
-
-class MomentsPass:
-    """A pass over rows on the processor: moments of earlier rows, and of all that is added."""
-
-    def __init__(self, pilot: Pilot, moments: Moments) -> None:
-        self._pilot = pilot
-        self._accumulator = Accumulator(moments)
-        self._row_sketch = moments.row_sketch or RowSketch.empty(moments.fingerprint)
-        self.whole, self.place = True, 0  # no block is half added; where the last one ended
-
-    def add(self, data: Data, counter: Counter, *, verbose: int = 0) -> None:
-        """Add a block; ``counter`` advances."""
-        pilot, position = self._pilot, counter.position
-        if data.n == 0:
-            counter.assign(np.empty((0, 1), dtype=np.intp), None, data.given)
-            self.place = counter.position
-            return
-        encoded = pilot.encode(data)
-        folds = counter.assign(encoded.strata, data.index, data.given)
-        groups = encoded.cells * pilot.n_folds + folds
-        # Sorting X (p columns) puts each group's rows side by side before the D kernel columns exist.
-        order = np.argsort(groups, kind="stable")
-        starts = range(0, data.n, _BLOCK_ROWS)
-        out = self._accumulator.buffer(min(_BLOCK_ROWS, data.n))
-        columns = pilot.features.columns_into(out)
-        label = f"moments of {data.n:,} rows"
-        self.whole = False
-        for start in track(starts, len(starts), label, verbose=verbose):
-            rows = order[start : start + _BLOCK_ROWS]
-            self._accumulator.add(
-                columns(data.X[rows]),
-                groups[rows],
-                encoded.levels[rows],
-                encoded.values[rows],
-                None if data.weights is None else data.weights[rows],
-            )
-        # At the end of every block, so that looking at the moments in between changes no bit.
-        self._accumulator.settle()
-        log_weight = 0.0 if data.weights is None else float(np.log(data.weights).sum())
-        self._accumulator.note(log_weight, position, pilot.features.columns(data.X[:1])[0])
-        self._row_sketch = self._row_sketch.add(data.X)
-        self.place = counter.position
-        self.whole = True
-
-    def moments(self) -> Moments:
-        """Moments so far; the next :meth:`add` writes into the same memory."""
-        return replace(self._accumulator.finish(), row_sketch=self._row_sketch)
 
 
 def fingerprint(pilot: Pilot, probe: Array | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Files, and everything else that Arrow calls a dataset."""
+"""Sources that Arrow reads: Parquet, CSV, Feather and ORC files, and pyarrow datasets."""
 
 from __future__ import annotations
 
@@ -7,43 +7,53 @@ import importlib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairspan._system import MISSING_WORDS, first_line
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.streaming.rows import Rows, Span
-from fairspan.streaming.sources import FileState, Part, Roles, Source
+from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Source
 
 __all__ = ["ArrowSource", "find_dataset", "frame_of", "require_pyarrow"]
 
 _READ_ROWS = 2**16
-# Arrow makes room for what a row group claims to hold before it looks; writers make at most 2^26.
+# Arrow allocates memory for the declared rows of a row group before it reads them; writers make at most
+# 2^26 rows.
 _GROUP_ROWS = 2**27
 _ENCODING = (
     "Save the files as UTF-8, or give a pyarrow.dataset that names their encoding: dataset(files, "
     'format=CsvFileFormat(read_options=pyarrow.csv.ReadOptions(encoding="latin-1"))).'
 )
-_FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".feather": "feather",
-            ".arrow": "feather", ".orc": "orc"}  # fmt: skip
+_FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".orc": "orc",
+}
+_STREAMING = "Streaming from files"
 
 
 def find_dataset(source: Any) -> Any:
-    """A path, a pattern or a list of files as a dataset; None if it is none of these."""
+    """Open a path, a pattern or a list of files as a dataset; None if ``source`` is none of these."""
     listed = source if isinstance(source, list | tuple) else [source]
-    if not listed or not all(isinstance(one, str | os.PathLike) for one in listed):
+    if not listed or not all(isinstance(item, str | os.PathLike) for item in listed):
         return None
-    dataset = require_pyarrow("Streaming from files").dataset
+    dataset = require_pyarrow(_STREAMING).dataset
     files: list[str] = []
-    for one in map(os.fspath, listed):
-        path = Path(one)
+    folders: list[str] = []
+    for name in map(os.fspath, listed):
+        path = Path(name)
         if path.is_dir():
+            folders.append(name)
             files += sorted(str(f) for f in path.rglob("*") if _is_data(f, path))
         elif path.exists():
-            files.append(one)
+            files.append(name)
         else:
-            files += sorted(glob.glob(one, recursive=True))
+            files += sorted(glob.glob(name, recursive=True))
     if not files:
         msg = f"No file is at {source!r}. Give a path, a folder, a pattern ('data/*.parquet') or a list."
         raise FileNotFoundError(msg)
@@ -59,23 +69,24 @@ def find_dataset(source: Any) -> Any:
             f"{', '.join(_FORMATS)} (CSV may be compressed: .csv.gz)."
         )
         raise ValueError(msg)
-    folders = [one for one in map(os.fspath, listed) if Path(one).is_dir()]
     try:
         layout: dict[str, Any] = {
-            "format": _format(formats.pop()), "partitioning": "hive" if folders else None,
+            "format": _format(formats.pop()),
+            "partitioning": "hive" if folders else None,
             "partition_base_dir": folders[0] if len(folders) == 1 else None,
-        }  # fmt: skip
-        found = dataset.dataset(files, **layout)
-        found.schema.names  # noqa: B018 - not UTF-8, they fail here and not later
-        both = _all_types(found)
-        return found if both is None else dataset.dataset(files, schema=both, **layout)
+        }
+        opened = dataset.dataset(files, **layout)
+        opened.schema.names  # noqa: B018 - names that are not UTF-8 fail here and not later
+        schema = _common_schema(opened)
+        return opened if schema is None else dataset.dataset(files, schema=schema, **layout)
     except Exception as error:  # Arrow raises its own classes, and OSError
-        msg = f"{_culprit(files, error)} cannot be opened: {first_line(error)}"
+        named = next((file for file in files if file in str(error)), files[0])
+        msg = f"{named} cannot be opened: {first_line(error)}"
         raise OSError(msg) from error
 
 
 def _is_data(file: Path, folder: Path) -> bool:
-    """Not what other programs leave behind: names with _ or . in front, as Arrow has it."""
+    """True for data files; like Arrow, leave out names that begin with _ or . (other programs' files)."""
     hidden = any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
     return not hidden and file.is_file() and _suffix(file) in _FORMATS
 
@@ -83,34 +94,34 @@ def _is_data(file: Path, folder: Path) -> bool:
 def _format(name: str | None) -> Any:
     if name != "csv":
         return name
-    pyarrow = require_pyarrow("Streaming from files")
+    pyarrow = require_pyarrow(_STREAMING)
     csv = importlib.import_module("pyarrow.csv")
-    # What is missing in text and numbers is the same here and on the command line.
+    # The same words mean "missing" here and on the command line.
     options = csv.ConvertOptions(strings_can_be_null=True, null_values=MISSING_WORDS)
     return pyarrow.dataset.CsvFileFormat(convert_options=options)
 
 
-def _all_types(found: Any) -> Any:
+def _common_schema(dataset: Any) -> Any:
     """Find column types that hold the values of all files; None if those of the first file do.
 
     Integers in one file and floats in another are floats. In CSV files, where types are only
     inferred, everything else that differs is text: then "01" is "01" in every file.
     """
-    kind = found.format.default_extname
+    kind = dataset.format.default_extname
     if kind not in ("parquet", "csv"):
         return None
-    pyarrow = require_pyarrow("Streaming from files")
-    schemas = [found.schema, *(fragment.physical_schema for fragment in found.get_fragments())]
+    pyarrow = require_pyarrow(_STREAMING)
+    schemas = [dataset.schema, *(fragment.physical_schema for fragment in dataset.get_fragments())]
     if kind == "csv":
-        text = dict.fromkeys(_text_somewhere(schemas), pyarrow.string())
+        text = dict.fromkeys(_differing_columns(schemas), pyarrow.string())
         schemas = [_with_types(schema, text) for schema in schemas]
     both = pyarrow.unify_schemas(schemas, promote_options="permissive")
-    return None if both.equals(found.schema) else both
+    return None if both.equals(dataset.schema) else both
 
 
-def _text_somewhere(schemas: list[Any]) -> list[str]:
+def _differing_columns(schemas: list[Any]) -> list[str]:
     """Columns of CSV files that are neither numbers everywhere nor of one type everywhere."""
-    types = require_pyarrow("Streaming from files").types
+    types = require_pyarrow(_STREAMING).types
     kinds: dict[str, set[Any]] = {}
     for schema in schemas:
         for column in schema:
@@ -122,8 +133,8 @@ def _text_somewhere(schemas: list[Any]) -> list[str]:
 
     return [
         name
-        for name, found in kinds.items()
-        if len(found) > 1 and not all(map(number, found)) and not any(map(types.is_binary, found))
+        for name, seen in kinds.items()
+        if len(seen) > 1 and not all(map(number, seen)) and not any(map(types.is_binary, seen))
     ]
 
 
@@ -132,7 +143,7 @@ def _with_types(schema: Any, wanted: Mapping[str, Any]) -> Any:
     if not wanted:
         return schema
     fields = [f.with_type(wanted[f.name]) if f.name in wanted else f for f in schema]
-    return require_pyarrow("Streaming from files").schema(fields, metadata=schema.metadata)
+    return require_pyarrow(_STREAMING).schema(fields, metadata=schema.metadata)
 
 
 def _suffix(path: Path) -> str:
@@ -143,13 +154,8 @@ def _suffix(path: Path) -> str:
     return ".csv" if compressed else (suffixes[-1] if suffixes else "")
 
 
-def _culprit(files: list[str], error: Exception) -> str:
-    named = [file for file in files if file in str(error)]
-    return named[0] if named else files[0]
-
-
 def require_pyarrow(what: str) -> Any:
-    """Arrow, if it is installed."""
+    """Import pyarrow; raise with the command that installs it if it is missing."""
     try:
         import pyarrow
         import pyarrow.dataset
@@ -161,7 +167,7 @@ def require_pyarrow(what: str) -> Any:
 
 
 def frame_of(batch: Any) -> Any:
-    """A record batch or table as a data frame: pandas, or polars where there is no pandas."""
+    """A record batch or table as a pandas data frame, or as a polars one without pandas."""
     try:
         import pandas  # noqa: F401
     except ImportError:
@@ -177,10 +183,10 @@ def frame_of(batch: Any) -> Any:
 
 
 def _to_pandas(batch: Any) -> Any:
-    """Integers stay integers where some are missing: 5 groups must not become a scale of 5 numbers."""
+    """Keep integers with missing values as integers, so that codes of groups are no measurements."""
     import pandas
 
-    types = require_pyarrow("Streaming from Arrow").types
+    types = require_pyarrow(_STREAMING).types
     frame = batch.to_pandas()
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if column.null_count and types.is_integer(column.type):
@@ -196,32 +202,35 @@ class ArrowPart(Part):
     schema: Any
     roles: Roles
     file: str
-    first: int  # row of the file
-    group: int | None = field(default=None)
-    state: FileState | None = field(default=None)  # when the source was opened; None: no local file
-    claims: bool = field(default=False)  # arrays are where the file says: Arrow does not look
+    first: int  # number of its first row in the file
+    group: int | None = None  # number of the row group
+    state: FileState | None = None  # when the source was opened; None if it is not a local file
+    unchecked: bool = False  # Arrow does not check the offsets in Feather files
 
     def read(self) -> Iterator[Rows]:
-        """Rows, with the row of the file they begin at."""
+        """Read batches, with the row of the file that each begins at."""
         row = self.first
         self._check_unchanged()
         try:
-            # Little read-ahead of Arrow's own: a thread of ours reads ahead, and memory counts.
-            found = self.fragment.to_batches(
-                schema=self.schema, columns=self.roles.columns, batch_size=_READ_ROWS,
-                batch_readahead=1, fragment_readahead=1,
-            )  # fmt: skip
-            for batch in found:
-                if self.claims:
+            # `prefetch` reads ahead already; more read-ahead by Arrow would only take memory.
+            batches = self.fragment.to_batches(
+                schema=self.schema,
+                columns=self.roles.columns,
+                batch_size=_READ_ROWS,
+                batch_readahead=1,
+                fragment_readahead=1,
+            )
+            for batch in batches:
+                if self.unchecked:
                     batch.validate(full=True)
                 if batch.num_rows:
                     span = Span(self.file, row, batch.num_rows)
                     yield self.roles.split(frame_of(batch), (span,))
                     row += batch.num_rows
         except Exception as error:
-            if not _is_arrows(error):
+            if not _is_arrow_error(error):
                 raise
-            self._check_unchanged()  # the likeliest reason
+            self._check_unchanged()  # a changed file is the likeliest reason
             group = "" if self.group is None else f", row group {self.group}"
             msg = (
                 f"{self.file}{group}: rows from {row} on cannot be read: {first_line(error)}"
@@ -235,13 +244,13 @@ class ArrowPart(Part):
             self.state.check(self.file)
 
 
-def _is_arrows(error: Exception) -> bool:
-    """Arrow's errors derive from ValueError, TypeError, KeyError and others; of files, from OSError."""
+def _is_arrow_error(error: Exception) -> bool:
+    """True for errors of Arrow, which derive from ValueError, KeyError and others, and of files."""
     return type(error).__module__.startswith("pyarrow") or isinstance(error, OSError)
 
 
 def _csv_remedy(error: Exception) -> str:
-    """What to do about a CSV value that does not fit the type of its column."""
+    """Advice for a CSV value that does not match the type of its column."""
     if "invalid UTF8" in str(error):
         return f". {_ENCODING}"
     if "CSV conversion error" in str(error):
@@ -261,13 +270,13 @@ def _check_rows(where: str, n: int) -> None:
         raise ValueError(msg)
 
 
-def _check_claims(file: str) -> None:
-    """Batches of a Feather file have the rows they say, or Arrow would end the process."""
-    pyarrow = require_pyarrow("Streaming from files")
+def _check_batches(file: str) -> None:
+    """Raise if a batch of a Feather file is shorter than declared, which would crash Arrow later."""
+    pyarrow = require_pyarrow(_STREAMING)
     ipc = importlib.import_module("pyarrow.ipc")
-    one = ipc.IpcReadOptions(included_fields=[0])
+    options = ipc.IpcReadOptions(included_fields=[0])
     try:
-        with pyarrow.memory_map(file) as memory, ipc.open_file(memory, options=one) as reader:
+        with pyarrow.memory_map(file) as memory, ipc.open_file(memory, options=options) as reader:
             for i in range(reader.num_record_batches if len(reader.schema) else 0):
                 batch = reader.get_batch(i)
                 _check_rows(f"{file}, batch {i},", batch.num_rows)
@@ -278,49 +287,49 @@ def _check_claims(file: str) -> None:
 
 
 class ArrowSource(Source):
-    """A dataset of Arrow's: files, or tables in memory.
+    """A pyarrow dataset: files, or tables in memory.
 
     Parameters
     ----------
     dataset : pyarrow.dataset.Dataset
+    given : GivenRoles
     text : collection of str
-        Columns that CSV files hold as text, whatever their values look like.
-    **named
-        Roles of the columns.
+        Columns of CSV files to read as text, whatever their values are.
     """
 
-    def __init__(self, dataset: Any, *, text: Collection[str] = (), **named: Any) -> None:
+    roles: Roles
+
+    def __init__(self, dataset: Any, given: GivenRoles, *, text: Collection[str] = ()) -> None:
         self._dataset, self._schema = dataset, dataset.schema
-        self.roles = Roles.of(list(dataset.schema.names), **named)
+        self.roles = Roles.of(list(dataset.schema.names), given)
         file_format = getattr(dataset, "format", None)
         if file_format is not None and file_format.default_extname == "csv":
             self._check_encoding()
             self.inferred = True
-            string = require_pyarrow("Streaming from files").string()
+            string = require_pyarrow(_STREAMING).string()
             self._schema = _with_types(self._schema, dict.fromkeys(text, string))
-        self.parts = [part for one in dataset.get_fragments() for part in self._opened(one)]
+        self.parts = [part for file in dataset.get_fragments() for part in self._open(file)]
         if self.inferred:
             self._warn_of_types(text)
         self.for_workers = hasattr(dataset, "files")
 
     def _check_encoding(self) -> None:
         """Raise if a column of a CSV file is not UTF-8: Arrow reads it as bytes."""
-        assert self.roles is not None
-        is_binary, kinds = require_pyarrow("Streaming from files").types.is_binary, self.types()
+        is_binary, kinds = require_pyarrow(_STREAMING).types.is_binary, self.types()
         for name in self.roles.columns:
             if is_binary(kinds[name]):
-                found = {one.path: one.physical_schema for one in self._dataset.get_fragments()}
-                files = [path for path, own in found.items() if is_binary(own.field(name).type)]
+                fragments = self._dataset.get_fragments()
+                kind_in = {f.path: f.physical_schema.field(name).type for f in fragments}
+                files = [path for path, kind in kind_in.items() if is_binary(kind)]
                 msg = f"{(files or self.files())[0]}: the column {name!r} is not UTF-8. {_ENCODING}"
                 raise ValueError(msg)
 
     def _warn_of_types(self, text: Collection[str]) -> None:
-        """Warn of columns that are read as text because the CSV files look different there."""
-        assert self.roles is not None
-        types = require_pyarrow("Streaming from files").types
+        """Warn of columns that are read as text because their types differ between the CSV files."""
+        types = require_pyarrow(_STREAMING).types
         fragments = list(self._dataset.get_fragments())
         schemas = [fragment.physical_schema for fragment in fragments]
-        for name in _text_somewhere(schemas):
+        for name in _differing_columns(schemas):
             if name not in self.roles.columns or name in text:
                 continue
             first: dict[str, str] = {}  # type -> first file of that type
@@ -336,23 +345,22 @@ class ArrowSource(Source):
                 key=f"types of {name!r}",
             )
 
-    def _opened(self, fragment: Any) -> list[Part]:
-        """Parts of a fragment; what is damaged, or has changed since, is named."""
+    def _open(self, fragment: Any) -> list[Part]:
+        """Parts of a fragment; errors name its file."""
         file = getattr(fragment, "path", None) or "table"
         try:
-            return list(self._cut(fragment, file))
+            return list(self._parts_of(fragment, file))
         except Exception as error:
             ours = str(error).startswith(file)
-            if ours or not _is_arrows(error):
+            if ours or not _is_arrow_error(error):
                 raise
             msg = f"{file} cannot be opened: {first_line(error)}"
             raise OSError(msg) from error
 
-    def _cut(self, fragment: Any, file: str) -> Iterator[Part]:
-        assert self.roles is not None
+    def _parts_of(self, fragment: Any, file: str) -> Iterator[Part]:
         keys = importlib.import_module("pyarrow.dataset").get_partition_keys
-        there = {*fragment.physical_schema.names, *keys(fragment.partition_expression)}
-        absent = [name for name in self.roles.columns if name not in there]
+        existing = {*fragment.physical_schema.names, *keys(fragment.partition_expression)}
+        absent = [name for name in self.roles.columns if name not in existing]
         if absent:
             msg = f"{file}: the column {absent[0]!r} is missing; every file needs the same columns."
             raise ValueError(msg)
@@ -360,11 +368,11 @@ class ArrowSource(Source):
         common = {"schema": self._schema, "roles": self.roles, "file": file, "state": state}
         if not hasattr(fragment, "split_by_row_group"):
             n = None if getattr(fragment, "path", None) else fragment.count_rows()
-            claims = n is None and fragment.format.default_extname == "arrow"
-            if claims:
-                _check_claims(file)
+            unchecked = n is None and fragment.format.default_extname == "arrow"
+            if unchecked:
+                _check_batches(file)
             yield ArrowPart(
-                name=file, n_rows=n, fragment=fragment, first=0, claims=claims, **common
+                name=file, n_rows=n, fragment=fragment, first=0, unchecked=unchecked, **common
             )
             return
         first = 0
@@ -372,29 +380,32 @@ class ArrowSource(Source):
             info = group.row_groups[0]
             _check_rows(f"{file}, row group {info.id},", info.num_rows)
             yield ArrowPart(
-                name=f"{file}, row group {info.id}", n_rows=info.num_rows, fragment=group,
-                first=first, group=info.id, **common,
-            )  # fmt: skip
+                name=f"{file}, row group {info.id}",
+                n_rows=info.num_rows,
+                fragment=group,
+                first=first,
+                group=info.id,
+                **common,
+            )
             first += info.num_rows
 
     def files(self) -> list[str]:
-        """Of a dataset of files."""
+        """Paths of the files; none for tables in memory."""
         return list(getattr(self._dataset, "files", ()))
 
     def types(self) -> dict[str, Any]:
-        """Of all columns."""
+        """Arrow types of all columns."""
         return {field.name: field.type for field in self._schema}
 
     def leading_zeros(self) -> dict[str, str]:
-        """In the first block of the first file."""
-        assert self.roles is not None
-        types = require_pyarrow("Streaming from files").types
+        """Columns of numbers with leading zeros in the first batch of the first file."""
+        types = require_pyarrow(_STREAMING).types
         names = [n for n in self.roles.columns if types.is_integer(self._schema.field(n).type)]
         fragment = next(iter(self._dataset.get_fragments()), None)
         if not self.inferred or fragment is None:
             return {}
         names = [name for name in names if name in fragment.physical_schema.names]
-        string = require_pyarrow("Streaming from files").string()
+        string = require_pyarrow(_STREAMING).string()
         schema = _with_types(self._schema, dict.fromkeys(names, string))
         batches = (
             fragment.to_batches(schema=schema, columns=names, batch_readahead=1) if names else ()
@@ -410,12 +421,9 @@ class ArrowSource(Source):
 
     def identity(self) -> dict[str, Any]:
         """Files, rows and columns."""
-        assert self.roles is not None
         return {
             "kind": "dataset",
             "parts": [part.name for part in self.parts],
             "columns": {name: str(self._schema.field(name).type) for name in self.roles.columns},
-            "roles": {
-                k: list(v) if isinstance(v, tuple) else v for k, v in vars(self.roles).items()
-            },
+            "roles": self.roles.as_json(),
         }

@@ -1,30 +1,48 @@
-"""What a pass has gathered, in one file that a killed process cannot spoil: npz with a JSON header."""
+"""Checkpoints of a streamed fit: the moments so far, in one npz file with a JSON header."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairspan._system import atomic_write, check_archive, first_line
-from fairspan.exceptions import CheckpointError
+from fairspan.exceptions import CheckpointError, DataWarning, warn_user
+from fairspan.method.features import LandmarkMap
+from fairspan.method.moments import Moments
+from fairspan.method.pilot import Pilot, fingerprint
+from fairspan.method.row_sketch import RowSketch
+from fairspan.streaming.estimator import StreamedEstimator, StreamedMoments
+from fairspan.streaming.sources import Source
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "SavedPass"]
 
 FORMAT = 1
 _HEADER = "header.json"
 _KIND = "fairspan checkpoint"
+# Saving may take up to this share of the time.
+_SHARE = 0.05
+# Arrays of the sketch of the rows.
+_SKETCH = ("hashes", "counts")
+# Parameters that moments do not depend on, so that a fit may be resumed with others.
+_FREE = ("fairness", "dial", "verbose", "random_state")
+# Counts in the header; "place" is the position of the next row.
+_COUNTS = ("place", "rows", "first_index")
 
 
 class Checkpoint:
-    """A file of moments and where the pass was.
+    """A file with the moments of a pass and the number of rows that they are of.
 
-    Plain numbers and text: ``numpy.load`` opens it, nothing in it is executed.
+    The file holds plain numbers and text: ``numpy.load`` opens it, and nothing in it is executed.
 
     Parameters
     ----------
@@ -42,7 +60,7 @@ class Checkpoint:
             raise ValueError(msg)
 
     def save(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        """Write under another name, then rename: the old file stays until the new one is whole."""
+        """Write a temporary file, then rename it: the old file stays until the new one is complete."""
         text = {**header, "kind": _KIND, "format": FORMAT, "digest": _digest(header, arrays)}
         with atomic_write(self.path) as part, part.open("wb") as file:
             np.savez(file, **arrays, **{_HEADER: _as_bytes(text)})
@@ -50,7 +68,7 @@ class Checkpoint:
             os.fsync(file.fileno())
 
     def load(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Header and arrays; None if there is no file yet."""
+        """Read the header and the arrays; None if the file does not exist."""
         if not self.path.exists():
             return None
         try:
@@ -62,28 +80,29 @@ class Checkpoint:
         except (PermissionError, MemoryError):
             raise
         except KeyError:
-            self._refuse("it is not a fairspan checkpoint")
+            self.refuse("it is not a fairspan checkpoint")
         except Exception as error:  # a broken file fails in many ways inside numpy and zipfile
-            self._refuse(f"it is damaged, or not a fairspan checkpoint ({first_line(error)})")
+            self.refuse(f"it is damaged, or not a fairspan checkpoint ({first_line(error)})")
         if not isinstance(header, dict) or header.pop("kind", None) != _KIND:
-            self._refuse("it is not a fairspan checkpoint")
+            self.refuse("it is not a fairspan checkpoint")
         number = header.pop("format", None)
         if number != FORMAT:
-            self._refuse(f"it has format {number}, and this version reads format {FORMAT}")
+            self.refuse(f"it has format {number}, and this version reads format {FORMAT}")
         stated = header.pop("digest", None)
         if stated != _digest(header, arrays):
-            self._refuse("it is damaged: its contents do not agree with its digest")
+            self.refuse("it is damaged: its contents do not agree with its digest")
         return header, arrays
 
     def check(self, known: Mapping[str, Any], header: Mapping[str, Any]) -> None:
-        """Refuse a checkpoint of something else, and say what differs."""
-        for key, mine in known.items():
-            theirs = header.get(key)
-            if json.loads(json.dumps(mine)) != theirs:
-                shown = _difference(json.loads(json.dumps(mine)), theirs)
-                self._refuse(f"it belongs to another fit: its {key} differs ({shown})")
+        """Raise if the header is that of another fit, and name what differs."""
+        for key, value in known.items():
+            current, saved = json.loads(json.dumps(value)), header.get(key)
+            if current != saved:
+                shown = _difference(current, saved)
+                self.refuse(f"it belongs to another fit: its {key} differs ({shown})")
 
-    def _refuse(self, why: str) -> None:
+    def refuse(self, why: str) -> NoReturn:
+        """Raise the error of a checkpoint that cannot be used."""
         msg = (
             f"The checkpoint {str(self.path)!r} cannot be used: {why}. Give another path, or delete the "
             f"file to begin anew."
@@ -91,12 +110,12 @@ class Checkpoint:
         raise CheckpointError(msg)
 
 
-def _difference(mine: Any, theirs: Any) -> str:
-    if isinstance(mine, dict) and isinstance(theirs, dict):
-        for key in sorted({*mine, *theirs}, key=str):
-            if mine.get(key) != theirs.get(key):
-                return f"{key}: {_short(theirs.get(key))} there, {_short(mine.get(key))} here"
-    return f"{_short(theirs)} there, {_short(mine)} here"
+def _difference(current: Any, saved: Any) -> str:
+    if isinstance(current, dict) and isinstance(saved, dict):
+        for key in sorted({*current, *saved}, key=str):
+            if current.get(key) != saved.get(key):
+                return f"{key}: {_short(saved.get(key))} there, {_short(current.get(key))} here"
+    return f"{_short(saved)} there, {_short(current)} here"
 
 
 def _short(value: Any) -> str:
@@ -115,3 +134,165 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
         out.update(f"{name} {array.dtype.str} {array.shape}".encode())
         out.update(array.tobytes())
     return out.hexdigest()
+
+
+class SavedPass:
+    """Saves the pass over the moments of one fit, and resumes it.
+
+    Parameters
+    ----------
+    file : Checkpoint
+    est : StreamedEstimator
+    source : Source
+    encoder : object
+        The argument of ``fit_stream``.
+    order : str
+        How the sums are ordered; sums in another order differ in their last digits.
+    """
+
+    def __init__(
+        self, file: Checkpoint, est: StreamedEstimator, source: Source, encoder: Any, order: str
+    ) -> None:
+        self._file = file
+        self._about: dict[str, Any] = {
+            "estimator": est.name,
+            "parameters": _parameters(est),
+            "source": source.identity(),
+            "encoder": _as_text(encoder),
+            "order of sums": order,
+        }
+        self._pilot: Pilot
+        self._rows_digest = ""
+        self._last_save, self._save_seconds = time.monotonic(), 0.0
+        self._saved_position, self._failed = -1, False
+        self._loaded = file.load()
+        self.seed: int | None = None
+        if self._loaded is not None:
+            header = self._loaded[0]
+            file.check(self._about, header)
+            if isinstance(header.get("seed"), int):
+                self.seed = header["seed"]
+
+    def restore(self, pilot: Pilot, seed: int, rows_digest: str) -> StreamedMoments:
+        """The pilot and the moments to go on with: those of the checkpoint, or empty ones."""
+        self._pilot, self.seed, self._rows_digest = pilot, seed, rows_digest
+        if self._loaded is None:
+            return StreamedMoments(pilot=pilot, moments=pilot.empty_moments(), position=0)
+        header, arrays = self._loaded
+        self._loaded = None
+        sketch = {name: arrays.pop(name) for name in _SKETCH if name in arrays}
+        if not _is_complete(header, arrays, pilot):
+            self._file.refuse("it has not all that such a fit needs, or in other shapes")
+        features = pilot.features
+        if isinstance(features, LandmarkMap):
+            # Eigenvectors depend on the number of threads, so use those that the moments were taken with.
+            if arrays["whitening"].shape != features.whitening.shape:
+                self._file.refuse("the landmarks are others")
+            pilot = replace(pilot, features=replace(features, whitening=arrays["whitening"]))
+            self._pilot = pilot = replace(pilot, fingerprint=fingerprint(pilot))
+        if pilot.fingerprint != header["fingerprint"] or rows_digest != header["data"]:
+            self._file.refuse("the rows, and with them landmarks, edges or labels, are others")
+        if isinstance(features, LandmarkMap) and not _whitens(arrays["whitening"], features):
+            self._file.refuse("the kernel is another")
+        empty = pilot.empty_moments()
+        moments = replace(
+            empty,
+            sum_log_weight=header["sum_log_weight"],
+            first_index=header["first_index"],
+            **{name: arrays[name] for name in vars(empty) if name in arrays},
+        )
+        if sketch:  # version 0.1.0 wrote none
+            try:
+                known = RowSketch.checked(pilot.fingerprint, *header.get("sketch", ()), **sketch)
+            except (TypeError, ValueError):
+                self._file.refuse("its sketch of the rows is damaged")
+            moments = replace(moments, row_sketch=known)
+        self._saved_position = header["place"]
+        return StreamedMoments(pilot=pilot, moments=moments, position=header["place"])
+
+    def save_if_due(self, moments: Callable[[], Moments], position: int) -> None:
+        """Save if the time since the last checkpoint makes it cheap."""
+        if time.monotonic() - self._last_save >= self._save_seconds / _SHARE:
+            self.save(moments, position)
+
+    def save(self, moments: Callable[[], Moments], position: int) -> None:
+        """Save the moments of the rows before ``position``; the fit goes on if the disk is full."""
+        if position == self._saved_position:
+            return
+        began = time.monotonic()
+        sums = moments()
+        sketch = sums.row_sketch
+        assert sketch is not None
+        header = {
+            **self._about,
+            "sketch": [sketch.level, sketch.known],
+            "seed": self.seed,
+            "place": int(position),
+            "rows": sums.n_rows,
+            "fingerprint": self._pilot.fingerprint,
+            "data": self._rows_digest,
+            "sum_log_weight": sums.sum_log_weight,
+            "first_index": int(sums.first_index),
+        }
+        try:
+            self._file.save(header, _arrays(sums, sketch, self._pilot))
+        except OSError as error:
+            if not self._failed:
+                kept = f"the last one, of {self._saved_position} rows, is kept"
+                warn_user(
+                    f"The checkpoint {str(self._file.path)!r} could not be written ({error}): "
+                    f"{'none' if self._saved_position < 0 else kept}. The fit goes on.",
+                    DataWarning,
+                )
+            self._failed = True
+        else:
+            self._saved_position, self._failed = position, False
+        self._last_save = time.monotonic()
+        self._save_seconds = self._last_save - began
+
+
+def _arrays(moments: Moments, sketch: RowSketch, pilot: Pilot) -> dict[str, NDArray[Any]]:
+    """Everything that a checkpoint holds in arrays."""
+    values = {f.name: getattr(moments, f.name) for f in fields(moments)}
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    if isinstance(pilot.features, LandmarkMap):
+        arrays["whitening"] = pilot.features.whitening
+    return arrays | {name: getattr(sketch, name) for name in _SKETCH}
+
+
+def _parameters(est: StreamedEstimator) -> dict[str, str]:
+    """Parameters as text; arrays by their numbers."""
+    out = {name: _as_text(value) for name, value in est.params.items() if name not in _FREE}
+    seed = est.params["random_state"]
+    if isinstance(seed, int | np.integer):
+        out["random_state"] = repr(int(seed))
+    return out
+
+
+def _as_text(value: Any) -> str:
+    """A parameter as text that is the same in another process: no addresses, arrays in full."""
+    text = repr(value.tolist()) if isinstance(value, np.ndarray) else repr(value)
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+
+
+def _whitens(whitening: NDArray[Any], features: LandmarkMap) -> bool:
+    """Check that it belongs to this kernel: a user's function may have changed under the same name."""
+    some = whitening[:, :: max(whitening.shape[1] // 16, 1)]
+    product = some.T @ (features.kernel(features.landmarks, features.landmarks) @ some)
+    return bool(np.allclose(product, np.eye(some.shape[1]), atol=1e-4))
+
+
+def _is_complete(header: dict[str, Any], arrays: dict[str, Any], pilot: Pilot) -> bool:
+    """Check types and shapes: a digest that agrees does not show that this program wrote the file."""
+    shapes = {
+        k: v.shape for k, v in vars(pilot.empty_moments()).items() if isinstance(v, np.ndarray)
+    }
+    if isinstance(pilot.features, LandmarkMap):
+        shapes["whitening"] = getattr(arrays.get("whitening"), "shape", None)
+    return (
+        {name: array.shape for name, array in arrays.items()} == shapes
+        and all(a.dtype.kind in "iuf" and np.isfinite(a).all() for a in arrays.values())
+        and all(type(header.get(k)) is int and header[k] >= 0 for k in _COUNTS)
+        and all(isinstance(header.get(k), str) for k in ("fingerprint", "data"))
+        and isinstance(header.get("sum_log_weight"), float | int)
+    )

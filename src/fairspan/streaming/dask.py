@@ -1,33 +1,58 @@
-"""Dask collections: a partition is a part."""
+"""Dask: collections as sources, and passes over parts on workers.
+
+Parts become samples or moments on workers, which are then added up in a tree. The order of the parts
+fixes which sums are taken, so the result does not depend on the workers. Parts are computed in waves:
+this bounds the work in flight, and a checkpoint can be saved at the end of a wave. If a worker dies, Dask
+runs its tasks again.
+"""
 
 from __future__ import annotations
 
+import copy
 import importlib
+import operator
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from fairspan._system import row_progress
+from fairspan.encoding import collect_unseen
+from fairspan.exceptions import CheckpointError
+from fairspan.method.accumulate import MomentsPass
+from fairspan.method.moments import Moments
+from fairspan.method.pilot import Pilot, move_to
+from fairspan.streaming.checkpoint import SavedPass
+from fairspan.streaming.estimator import StreamedEstimator, StreamedMoments, naming_rows
+from fairspan.streaming.first_pass import SamplePass
 from fairspan.streaming.memory import describe, feature_columns, values_or_numbers
 from fairspan.streaming.rows import Rows, Span
-from fairspan.streaming.sources import Part, Roles, Source
+from fairspan.streaming.sample import Sample
+from fairspan.streaming.sources import GivenRoles, Part, Roles, Source, blocks
 
-__all__ = ["DaskSource", "dask_module", "is_dask"]
+__all__ = ["DaskSource", "is_dask", "reduce_parts", "sample_parts"]
+
+# Parts in flight; the same for any number of workers, or sums would differ.
+WAVE = 32
+_ATTEMPTS = 3
+_SAMPLE_BLOCK_ROWS = 2**16
 
 
 def is_dask(obj: Any) -> bool:
-    """Is it a Dask collection? Dask is not imported to find out."""
+    """True for a Dask collection; Dask is not imported to find out."""
     dask = sys.modules.get("dask")
     return dask is not None and bool(dask.is_dask_collection(obj))
 
 
-def dask_module(name: str = "dask") -> Any:
-    """Dask, if it is installed."""
+def _import_dask(name: str = "dask") -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
         msg = 'This needs Dask: pip install "fairspan[dask]".'
         raise ImportError(msg) from error
+
+
+# --------------------------------------------------------------------------- collections
 
 
 @dataclass
@@ -37,21 +62,16 @@ class DaskPart(Part):
     roles: Roles | None
 
     def read(self) -> Iterator[Rows]:
-        """Its rows."""
+        """Compute the partition, unless that was done, and return its rows."""
         pieces = self.pieces or {}
         if any(map(is_dask, pieces.values())):
-            pieces = dict(zip(pieces, dask_module().compute(*pieces.values()), strict=True))
-        yield rows_of(self.name, pieces, self.roles)
-
-
-def rows_of(name: str, pieces: dict[str, Any], roles: Roles | None) -> Rows:
-    """Rows of a computed partition."""
-    if roles is not None:
-        frame = pieces["frame"]
-        return roles.split(frame, (Span(name, 0, len(frame)),))
-    X = pieces["X"]
-    found = (pieces.get(role) for role in ("y", "sensitive", "control", "weight"))
-    return Rows.of((X, *found), (Span(name, 0, len(X)),))
+            pieces = dict(zip(pieces, _import_dask().compute(*pieces.values()), strict=True))
+        if self.roles is not None:
+            frame = pieces["frame"]
+            yield self.roles.split(frame, (Span(self.name, 0, len(frame)),))
+            return
+        others = (pieces.get(role) for role in ("y", "sensitive", "control", "weight"))
+        yield Rows.of((pieces["X"], *others), (Span(self.name, 0, len(pieces["X"])),))
 
 
 class DaskSource(Source):
@@ -59,70 +79,229 @@ class DaskSource(Source):
 
     for_workers = True
 
-    def __init__(
-        self, source: Any, target: Any, sensitive: Any, control: Any, features: Any, weight: Any
-    ) -> None:
+    def __init__(self, source: Any, given: GivenRoles) -> None:
+        pieces: list[dict[str, Any]]
+        counts: list[int | None]
         if hasattr(source, "columns"):
-            self.roles = Roles.of(
-                list(source.columns), target, sensitive, control, features, weight
-            )
-            pieces = [{"frame": one} for one in source[self.roles.columns].to_delayed()]
-            counts: list[int | None] = [None] * len(pieces)
-            self._what: dict[str, Any] = {
-                "columns": list(source.columns),
+            columns = list(source.columns)
+            self.roles = Roles.of(columns, given)
+            pieces = [{"frame": frame} for frame in source[self.roles.columns].to_delayed()]
+            counts = [None] * len(pieces)
+            about: dict[str, Any] = {"columns": columns, "roles": self.roles.as_json()}
+        else:
+            pieces, counts = _array_pieces(source, given)
+            about = {
+                "shape": [str(n) for n in source.shape],
+                "features": repr(given.features),
                 "roles": {
-                    k: list(v) if isinstance(v, tuple) else v for k, v in vars(self.roles).items()
+                    "y": describe(given.target),
+                    "S": describe(given.sensitive),
+                    "control": describe(given.control),
+                    "weight": describe(given.weight),
                 },
             }
-        else:
-            pieces, counts = _array_pieces(source, target, sensitive, control, features, weight)
-            given = {"y": target, "S": sensitive, "control": control, "weight": weight}
-            self._what = {"shape": [str(n) for n in source.shape], "features": repr(features)}
-            self._what["roles"] = {role: describe(one) for role, one in given.items()}
         self.parts = [
             DaskPart(f"partition {i}", n, self.roles, pieces=piece)
             for i, (piece, n) in enumerate(zip(pieces, counts, strict=True))
         ]
+        self._identity = {"kind": "dask", "partitions": len(self.parts), **about}
 
     def identity(self) -> dict[str, Any]:
         """Partitions and columns."""
-        return {"kind": "dask", "partitions": len(self.parts), **self._what}
+        return self._identity
 
 
-def _array_pieces(
-    X: Any, target: Any, sensitive: Any, control: Any, features: Any, weight: Any
-) -> tuple[list[dict[str, Any]], list[int | None]]:
-    """Row blocks of a Dask array, with the same rows of the arrays beside it."""
+def _array_pieces(X: Any, given: GivenRoles) -> tuple[list[dict[str, Any]], list[int | None]]:
+    """Chunks of rows of a Dask array, with the same rows of the arrays beside it."""
     if not hasattr(X, "chunks") or X.ndim != 2:
         msg = "A Dask collection to stream from is a data frame, or a matrix (dask.array) of features."
         raise TypeError(msg)
-    beside = {"y": target, "sensitive": sensitive, "control": control, "weight": weight}
     if any(n != n for n in X.chunks[0]):  # NaN: not known
         X = X.compute_chunk_sizes()
-    beside = {role: values_or_numbers(one, len(X)) for role, one in beside.items()}
-    whole, columns = X, feature_columns(X.shape[1], features, beside)
+    beside = {
+        "y": given.target,
+        "sensitive": given.sensitive,
+        "control": given.control,
+        "weight": given.weight,
+    }
+    beside = {role: values_or_numbers(value, len(X)) for role, value in beside.items()}
+    whole, columns = X, feature_columns(X.shape[1], given.features, beside)
     if columns is not None:
         X = X[:, columns]
     X = X.rechunk({1: -1})
     sizes = [int(n) for n in X.chunks[0]]
-    beside = {
-        role: one if isinstance(describe(one), bool) else whole[:, one]
-        for role, one in beside.items()
-    }
-    cut = {role: _like(one, sizes, role) for role, one in beside.items() if one is not None}
+    cut = {}
+    for role, value in beside.items():
+        if value is not None:
+            is_array = isinstance(describe(value), bool)
+            cut[role] = _chunks_like(value if is_array else whole[:, value], sizes, role)
     pieces = [
-        {"X": block, **{role: parts[i] for role, parts in cut.items()}}
-        for i, block in enumerate(X.to_delayed().ravel())
+        {"X": chunk, **{role: chunks[i] for role, chunks in cut.items()}}
+        for i, chunk in enumerate(X.to_delayed().ravel())
     ]
     return pieces, list(sizes)
 
 
-def _like(array: Any, sizes: list[int], role: str) -> list[Any]:
-    """An array beside X in the same row blocks."""
+def _chunks_like(array: Any, sizes: list[int], role: str) -> list[Any]:
+    """Cut an array beside X into the same chunks of rows."""
     if not is_dask(array):
-        array = dask_module("dask.array").from_array(array, chunks=(tuple(sizes), *array.shape[1:]))
+        chunks = (tuple(sizes), *array.shape[1:])
+        array = _import_dask("dask.array").from_array(array, chunks=chunks)
     if len(array) != sum(sizes):
         msg = f"{role} has {len(array)} rows, the features have {sum(sizes)}."
         raise ValueError(msg)
     layout = {0: tuple(sizes), 1: -1} if array.ndim == 2 else {0: tuple(sizes)}
     return list(array.rechunk(layout).to_delayed().ravel())
+
+
+# --------------------------------------------------------------------------- passes on workers
+
+
+def sample_parts(
+    est: StreamedEstimator,
+    source: Source,
+    empty: Sample,
+    client: Any,
+    *,
+    encoder: Any,
+    digest: bool,
+) -> Sample:
+    """The sample of all parts, each of them sampled on a worker."""
+    _count_rows(source, client)
+    shared = (est.copy(), empty, encoder, digest)
+    out = empty
+    with row_progress("sample", source.n_rows, verbose=est.params["verbose"]) as progress:
+        for _, n, sample in _waves(source, 0, _sample_of, shared, client):
+            out = out + sample
+            progress.advance(n)
+    return out
+
+
+def reduce_parts(
+    est: StreamedEstimator,
+    source: Source,
+    size: int,
+    client: Any,
+    saved: SavedPass | None,
+    start: StreamedMoments,
+) -> StreamedMoments:
+    """Moments of all parts after those of ``start``, each of them computed on a worker."""
+    shared, moments, position = (est.copy(), start.pilot, size), start.moments, start.position
+    verbose = est.params["verbose"]
+    with row_progress("moments", source.n_rows, verbose=verbose, done=position) as progress:
+        for offset, n, more in _waves(source, position, _moments_of, shared, client):
+            moments, position = moments + more, offset + n
+            progress.advance(n)
+            if saved is not None:
+                saved.save_if_due(lambda sums=moments: sums, position)  # type: ignore[misc]
+    if saved is not None:
+        saved.save(lambda: moments, position)
+    return replace(start, moments=moments, position=position)
+
+
+def _waves(
+    source: Source, begin: int, function: Callable[..., Any], arguments: Any, client: Any
+) -> Iterator[tuple[int, int, Any]]:
+    """Offset, number of rows and sum of each wave of parts; those before ``begin`` are left out."""
+    starts, shared = source.starts(), None
+    for first in range(0, len(source.parts), WAVE):
+        parts = source.parts[first : first + WAVE]
+        n = sum(part.n_rows or 0 for part in parts)
+        if starts[first] + n <= begin or n == 0:
+            continue
+        if starts[first] < begin:
+            msg = (
+                f"The checkpoint ends at row {begin}, inside a wave of parts: the parts are others."
+            )
+            raise CheckpointError(msg)
+        for attempt in range(_ATTEMPTS):
+            try:
+                shared = _share(arguments, client) if shared is None else shared
+                total = _compute(parts, starts[first : first + WAVE], function, shared, client)
+                break
+            except Exception as error:
+                # If all workers with the shared arguments died, these are lost: send them again.
+                if "Cancelled" not in type(error).__name__ or attempt == _ATTEMPTS - 1:
+                    raise
+                shared = None
+        yield starts[first], n, total
+
+
+def _compute(
+    parts: Sequence[Part],
+    starts: Sequence[int],
+    function: Callable[..., Any],
+    shared: Any,
+    client: Any,
+) -> Any:
+    """The sum of the function's results over parts: of neighbours, then of their sums, and so on."""
+    run = _import_dask().delayed(_run, pure=False)
+    add = _import_dask().delayed(operator.add, pure=False)
+    tasks = [
+        run(function, shared, replace(part, pieces=None), start, part.pieces)
+        for part, start in zip(parts, starts, strict=True)
+        if part.n_rows
+    ]
+    while len(tasks) > 1:
+        pairs = [add(*tasks[i : i + 2]) for i in range(0, len(tasks) - 1, 2)]
+        tasks = [*pairs, tasks[-1]] if len(tasks) % 2 else pairs
+    return tasks[0].compute() if client is None else client.compute(tasks[0]).result()
+
+
+def _share(arguments: tuple[Any, ...], client: Any) -> Any:
+    """Send the arguments that all parts share to every worker once."""
+    if client is None:
+        return _import_dask().delayed(arguments, pure=False, traverse=False)
+    return client.scatter([arguments], broadcast=True)[0]
+
+
+def _run(
+    function: Callable[..., Any], shared: tuple[Any, ...], part: Part, start: int, pieces: Any
+) -> Any:
+    if pieces is not None:
+        part = replace(part, pieces=pieces)
+    return function(*shared, part, start)
+
+
+def _moments_of(est: StreamedEstimator, pilot: Pilot, size: int, part: Part, start: int) -> Moments:
+    """Moments of one part, on a worker."""
+    est = est.copy()  # threads may share it, and reading changes it
+    moments_pass, counter = MomentsPass(pilot, pilot.empty_moments()), pilot.counter()
+    for offset, rows in blocks([part], size, first=start):
+        move_to(counter, offset)
+        # Rows beyond the sample may have rare values that the encoder was not fitted on.
+        with (
+            naming_rows(rows, offset, lambda some: pilot.encode(est.read(some))),
+            collect_unseen(),
+        ):
+            moments_pass.add(est.read(rows), counter)
+    return moments_pass.moments()
+
+
+def _sample_of(
+    est: StreamedEstimator, empty: Sample, encoder: Any, digest: bool, part: Part, start: int
+) -> Sample:
+    """The sample of one part, on a worker."""
+    sample_pass = SamplePass(est, copy.deepcopy(empty), encoder, digest=digest)
+    for offset, rows in blocks([part], _SAMPLE_BLOCK_ROWS, first=start):
+        sample_pass.add(offset, rows)
+    return sample_pass.sample
+
+
+def _count_rows(source: Source, client: Any) -> None:
+    """Count the rows of parts of unknown length: the folds depend on the offsets of rows."""
+    unknown = [part for part in source.parts if part.n_rows is None]
+    if not unknown:
+        return
+    dask = _import_dask()
+    count = dask.delayed(_n_rows, pure=False)
+    tasks = [count(replace(part, pieces=None), part.pieces) for part in unknown]
+    counts = dask.compute(*tasks) if client is None else client.gather(client.compute(tasks))
+    for part, n in zip(unknown, counts, strict=True):
+        part.n_rows = int(n)
+
+
+def _n_rows(part: Part, pieces: Any) -> int:
+    if pieces is not None:
+        return len(pieces["frame"] if "frame" in pieces else pieces["X"])
+    return sum(len(rows) for rows in part.read())

@@ -1,4 +1,4 @@
-"""Arrays on disk, and rows that someone else hands over block by block."""
+"""Sources in memory or mapped from disk: arrays, and iterables of blocks."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from fairspan.inputs.alignment import align_rows
 from fairspan.inputs.columns import as_frame, named_columns_of, take_rows
 from fairspan.streaming.arrow import frame_of
 from fairspan.streaming.rows import Rows, Span
-from fairspan.streaming.sources import FileState, Part, Roles, Source
+from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Source
 
-__all__ = ["ArraySource", "IterableSource"]
+__all__ = ["ArraySource", "IterableSource", "describe", "feature_columns", "values_or_numbers"]
 
 _READ_ROWS = 2**16
-_ROLES = ("X", "y", "sensitive_features", "control_features", "sample_weight")
+_ARGUMENTS = ("X", "y", "sensitive_features", "control_features", "sample_weight")
 
 
 @dataclass
 class ArrayPart(Part):
-    """Slices of arrays; only what is sliced is read from disk."""
+    """A matrix, read in slices, with the other arguments as arrays beside it or columns of it."""
 
     X: Any
     features: list[int] | None  # None: all columns
     beside: tuple[Any, ...]  # y, S, control, weight: column numbers of X, or arrays
-    files: dict[str, FileState]  # those of arrays on disk, when the source was opened
+    files: dict[str, FileState]  # state of memory-mapped files when the source was opened
 
     def read(self) -> Iterator[Rows]:
-        """Slices in order."""
+        """Read slices in order."""
         n = len(self.X)
         self._check_unchanged()
         for start in range(0, n, _READ_ROWS):
             rows = slice(start, min(start + _READ_ROWS, n))
             block = self.X[rows]
             X = block if self.features is None else block[:, self.features]
-            found = (_beside(block, one, rows) for one in self.beside)
-            yield Rows.of((X, *found), (Span(self.name, start, rows.stop - start),))
+            others = (_beside(block, given, rows) for given in self.beside)
+            yield Rows.of((X, *others), (Span(self.name, start, rows.stop - start),))
         self._check_unchanged()
 
     def _check_unchanged(self) -> None:
@@ -50,9 +50,9 @@ class ArrayPart(Part):
 
 
 def _mapped_files(arrays: Iterable[Any]) -> dict[str, FileState]:
-    """State of the files under memory maps; writable ones change under the user's own hand."""
-    maps = [one for one in arrays if isinstance(one, np.memmap) and one.mode in ("r", "c")]
-    paths = [os.fspath(one.filename) for one in maps if one.filename is not None]
+    """State of the files under read-only memory maps; the user may write to the others."""
+    maps = [array for array in arrays if isinstance(array, np.memmap) and array.mode in ("r", "c")]
+    paths = [os.fspath(array.filename) for array in maps if array.filename is not None]
     return {path: FileState.of(path) for path in paths if os.path.exists(path)}
 
 
@@ -75,41 +75,46 @@ def _are_indices(given: Any) -> bool:
 class ArraySource(Source):
     """A matrix, on disk or in memory, with y and S as arrays of the same rows or as columns of it."""
 
-    def __init__(
-        self, X: Any, target: Any, sensitive: Any, control: Any, features: Any, weight: Any
-    ) -> None:
+    def __init__(self, X: Any, given: GivenRoles) -> None:
         if X.ndim != 2:
             msg = f"An array to stream from must be a matrix; got shape {tuple(X.shape)}."
             raise ValueError(msg)
         roles = {
-            "target": target, "sensitive_features": sensitive, "control_features": control,
-            "sample_weight": weight,
-        }  # fmt: skip
-        roles = {role: values_or_numbers(given, len(X)) for role, given in roles.items()}
-        features = feature_columns(X.shape[1], features, roles)
-        for role, given in roles.items():
-            _check_rows(given, len(X), role)
+            "target": given.target,
+            "sensitive_features": given.sensitive,
+            "control_features": given.control,
+            "sample_weight": given.weight,
+        }
+        roles = {role: values_or_numbers(value, len(X)) for role, value in roles.items()}
+        features = feature_columns(X.shape[1], given.features, roles)
+        for role, value in roles.items():
+            _check_rows(value, len(X), role)
         roles = align_rows(X=X, **roles)
         roles.pop("X")
         files = _mapped_files([X, *roles.values()])
         self.parts = [ArrayPart("array", len(X), X, features, tuple(roles.values()), files)]
-        self._what = {"shape": list(X.shape), "dtype": str(X.dtype), "features": features}
-        self._what["roles"] = {role: describe(given) for role, given in roles.items()}
+        self._identity = {
+            "kind": "array",
+            "shape": list(X.shape),
+            "dtype": str(X.dtype),
+            "features": features,
+            "roles": {role: describe(value) for role, value in roles.items()},
+        }
 
     def identity(self) -> dict[str, Any]:
         """Shape, type and roles."""
-        return {"kind": "array", **self._what}
+        return self._identity
 
 
 def values_or_numbers(given: Any, n: int) -> Any:
-    """A list is numbers of columns if it can be; one value per row, or the same one twice, cannot."""
+    """Read a list of integers as column numbers, unless it has a value per row or repeats one."""
     if _are_indices(given) and (len(given) == n or len(set(given)) < len(given)):
         return np.asarray(given)
     return given
 
 
 def feature_columns(width: int, features: Any, roles: Mapping[str, Any]) -> list[int] | None:
-    """Numbers of the columns to learn from; None: all of them."""
+    """Numbers of the feature columns; None if all columns are features."""
     taken: dict[int, str] = {}
     for role, given in {**roles, "features": features}.items():
         names = [given] if isinstance(given, str) else given
@@ -136,44 +141,44 @@ def feature_columns(width: int, features: Any, roles: Mapping[str, Any]) -> list
 
 
 def describe(given: Any) -> Any:
-    """A role for a checkpoint's header: column numbers, or whether there was an array."""
+    """A role for the header of a checkpoint: column numbers, or whether an array was given."""
     if _is_index(given):
         return int(given)
     return [int(j) for j in given] if _are_indices(given) else given is not None
 
 
 def _check_rows(given: Any, n: int, role: str) -> None:
-    """As many as the features have; a number is for all rows, or a column's."""
+    """Raise unless there is a value per row; a number is for all rows, or that of a column."""
     if given is None or isinstance(given, numbers.Real) or _are_indices(given):
         return
     if isinstance(given, Mapping):
-        for one in given.values():
-            _check_rows(one, n, role)
+        for column in given.values():
+            _check_rows(column, n, role)
         return
-    found = _num_samples(given)
-    if found != n:
-        msg = f"{role} has {found} rows, and the features have {n}."
+    n_given = _num_samples(given)
+    if n_given != n:
+        msg = f"{role} has {n_given} rows, and the features have {n}."
         raise ValueError(msg)
 
 
-def _named_in(rows: Rows) -> Rows:
-    """Columns of X that a block's S or control features name, apart from X."""
+def _take_named_columns(rows: Rows) -> Rows:
+    """Move the columns that S or control features name from X to their role."""
     frame = as_frame(rows.X, "X")
-    found: dict[str, Any] = {}
+    moved: dict[str, Any] = {}
     taken: list[str] = []
     for role in ("sensitive", "control"):
         given = getattr(rows, role)
         names = None if given is None else named_columns_of(frame, given, f"{role}_features")
         if names is not None and frame is not None:
-            found[role] = frame.select(names).to_native()
+            moved[role] = frame.select(names).to_native()
             taken += names
-    if not found or frame is None:
+    if not moved or frame is None:
         return rows
-    return replace(rows, X=frame.drop(taken).to_native(), **found)
+    return replace(rows, X=frame.drop(taken).to_native(), **moved)
 
 
-def _look(given: Any) -> str:
-    """What a block's argument looks like, which must be the same in all blocks."""
+def _shape_of(given: Any) -> str:
+    """Describe the type and columns of an argument, which must be the same in all blocks."""
     if given is None or isinstance(given, numbers.Real):
         return "nothing" if given is None else "a number"
     if isinstance(given, Mapping):
@@ -190,29 +195,28 @@ class IterablePart(Part):
     """Blocks of an iterable: frames with named columns, (X, y, S), or dicts of fit's arguments."""
 
     make: Callable[[], Iterable[Any]]
-    named: dict[str, Any]
+    given: GivenRoles
     source: IterableSource
 
     def read(self) -> Iterator[Rows]:
-        """Blocks as they come."""
-        known = None
+        """Read and check the blocks one by one."""
+        first_shapes = None
         for number, block in enumerate(self.make()):
             name = f"block {number}"
             rows = self._rows(block, name)
             n = len(rows)
             try:
-                for role, given in zip(_ROLES[1:], rows.arguments[1:], strict=True):
+                for role, given in zip(_ARGUMENTS[1:], rows.arguments[1:], strict=True):
                     _check_rows(given, n, role)
-                # Here, because blocks are cut and joined by position.
-                rows = Rows.of(
-                    align_rows(**dict(zip(_ROLES, rows.arguments, strict=True))).values()
-                )
-                look = [_look(one) for one in rows.arguments]
+                # Match by index here, because blocks are cut and joined by position.
+                arguments = dict(zip(_ARGUMENTS, rows.arguments, strict=True))
+                rows = Rows.of(align_rows(**arguments).values())
+                shapes = [_shape_of(given) for given in rows.arguments]
             except (TypeError, ValueError) as error:
                 msg = f"{name}: {error}"
                 raise ValueError(msg) from error
-            known = look if known is None else known
-            for role, first, now in zip(_ROLES, known, look, strict=True):
+            first_shapes = shapes if first_shapes is None else first_shapes
+            for role, first, now in zip(_ARGUMENTS, first_shapes, shapes, strict=True):
                 if first != now:
                     msg = f"{name}: {role} is {now}, and that of the first block is {first}."
                     raise ValueError(msg)
@@ -226,21 +230,20 @@ class IterablePart(Part):
             frame = as_frame(block, name)
             if frame is not None:
                 if self.source.roles is None:
-                    self.source.roles = Roles.of(list(frame.columns), **self.named)
+                    self.source.roles = Roles.of(list(frame.columns), self.given)
                 return self.source.roles.split(block, (Span(name, 0, len(frame)),))
-        roles = [role for role, given in self.named.items() if given is not None]
-        if roles and not (roles == ["features"] and self.source.soft):
-            role = roles[0]
+        roles = [role for role, value in vars(self.given).items() if value is not None]
+        if roles and not (roles == ["features"] and self.source.allow_unnamed):
             msg = (
-                f"{name} has no column names, so {role} cannot name one. Give blocks (X, y, S), or dicts of "
-                f"fit's arguments, and leave target, sensitive_features and the like out."
+                f"{name} has no column names, so {roles[0]} cannot name one. Give blocks (X, y, S), or dicts "
+                f"of fit's arguments, and leave target, sensitive_features and the like out."
             )
             raise ValueError(msg)
         if isinstance(block, Mapping):
-            if unknown := sorted(set(block) - set(_ROLES)):
-                msg = f"{name} has {unknown[0]!r}; a dict has the arguments of fit: {', '.join(_ROLES)}."
+            if unknown := sorted(set(block) - set(_ARGUMENTS)):
+                msg = f"{name} has {unknown[0]!r}; a dict has the arguments of fit: {', '.join(_ARGUMENTS)}."
                 raise ValueError(msg)
-            return _named_in(Rows.of(block.get(role) for role in _ROLES))
+            return _take_named_columns(Rows.of(block.get(role) for role in _ARGUMENTS))
         if isinstance(block, tuple | list) and len(block) == 3:
             return Rows(block[0], block[1], block[2], None, None)
         if getattr(block, "ndim", 0) == 2:
@@ -253,15 +256,15 @@ class IterablePart(Part):
 
 
 class IterableSource(Source):
-    """An iterator (read once), or something that gives a new one each time: a list, a function."""
+    """An iterator, which is read once, or a list or function that gives a new one each time."""
 
-    def __init__(self, source: Any, *, soft: bool = False, **named: Any) -> None:
-        self.soft = soft  # blocks without names need not have the features' names
-        self.once = isinstance(source, Iterator)
-        make = source if callable(source) and not isinstance(source, Iterator) else lambda: source
-        self.parts = [IterablePart("blocks", None, make, named, self)]
-        self._named = named
+    def __init__(self, source: Any, given: GivenRoles, *, allow_unnamed: bool = False) -> None:
+        self.allow_unnamed = allow_unnamed  # `features` may be given although blocks have no names
+        self.single_pass = isinstance(source, Iterator)
+        make = source if callable(source) and not self.single_pass else lambda: source
+        self.parts = [IterablePart("blocks", None, make, given, self)]
+        self._given = given
 
     def identity(self) -> dict[str, Any]:
-        """Only the names are known before it is read."""
-        return {"kind": "blocks", "names": {k: repr(v) for k, v in self._named.items()}}
+        """The given roles: nothing else is known before the blocks are read."""
+        return {"kind": "blocks", "names": {k: repr(v) for k, v in vars(self._given).items()}}

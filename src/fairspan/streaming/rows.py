@@ -1,4 +1,4 @@
-"""Rows as they came, by role, and where they came from."""
+"""Rows by role, as the user holds them, with the file or block that each one is from."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Rows:
-    """What the user would give to ``fit``, for some rows; nothing is checked yet.
+    """Arguments of ``fit`` for some rows; nothing is checked yet.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Rows:
     weight : array, number or None
         Weight of each row, or one for all.
     spans : tuple of Span
-        Where the rows came from, in order; empty where nobody knows.
+        Files or blocks that the rows are from, in order; empty if that is not known.
     """
 
     X: Any
@@ -65,7 +65,7 @@ class Rows:
 
     @classmethod
     def of(cls, arguments: Iterable[Any], spans: tuple[Span, ...] = ()) -> Rows:
-        """From the arguments in order."""
+        """Rows of X, y, sensitive and control features and weight, in this order."""
         X, y, sensitive, control, weight = arguments
         return cls(X, y, sensitive, control, weight, spans)
 
@@ -74,15 +74,15 @@ class Rows:
 
     @property
     def arguments(self) -> tuple[Any, Any, Any, Any, Any]:
-        """In the order of the reader of training data."""
+        """X, y, sensitive and control features and weight."""
         return self.X, self.y, self.sensitive, self.control, self.weight
 
     def take(self, rows: Any) -> Rows:
-        """Rows by number; where they came from is not kept."""
-        return Rows.of(take_rows(one, rows) for one in self.arguments)
+        """Rows by index, without their spans."""
+        return Rows.of(take_rows(column, rows) for column in self.arguments)
 
     def cut(self, start: int, stop: int) -> Rows:
-        """Consecutive rows."""
+        """Consecutive rows, with their spans."""
         part = slice(start, stop)
         spans, before = [], 0
         for span in self.spans:
@@ -90,10 +90,10 @@ class Rows:
             if a < b:
                 spans.append(Span(span.name, span.first + a, b - a))
             before += span.n
-        return Rows.of((take_rows(one, part) for one in self.arguments), tuple(spans))
+        return Rows.of((take_rows(column, part) for column in self.arguments), tuple(spans))
 
     def place(self, row: int) -> tuple[str, int]:
-        """File (or block) and row in it, counted from 0."""
+        """File (or block) of a row, and its number there, counted from 0."""
         for span in self.spans:
             if row < span.n:
                 return span.name, span.first + row
@@ -102,7 +102,7 @@ class Rows:
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """Rows one after the other.
+    """Concatenate rows.
 
     Parameters
     ----------
@@ -112,11 +112,11 @@ def join(parts: Sequence[Rows]) -> Rows:
     Returns
     -------
     Rows
-        With all spans, in order.
+        The rows of all parts in order, with their spans.
     """
     if len(parts) == 1:
         return parts[0]
-    # One weight for all rows of a part is not that of the next.
+    # Each part may have one weight for all of its rows.
     each = [replace(p, weight=_per_row(p.weight, len(p))) for p in parts]
     columns = zip(*(part.arguments for part in each), strict=True)
     spans = tuple(span for part in parts for span in part.spans)
@@ -126,13 +126,13 @@ def join(parts: Sequence[Rows]) -> Rows:
 def _concatenate(pieces: Sequence[Any]) -> Any:
     first = pieces[0]
     if any((piece is None) != (first is None) for piece in pieces):
-        msg = "Some blocks have y, S, control features or weights and others have not; give all of them."
+        msg = "Some blocks have y, S, control features or weights and others do not; give them in all."
         raise ValueError(msg)
     if first is None or isinstance(first, int | float):
         return first
     if any(_kind(piece) != _kind(first) for piece in pieces):
         msg = (
-            "Blocks hold y, S, control features or weights in different ways; give them all alike."
+            "y, S, control features or weights differ in type between blocks; give one type in all."
         )
         raise ValueError(msg)
     if isinstance(first, Mapping):
@@ -142,7 +142,7 @@ def _concatenate(pieces: Sequence[Any]) -> Any:
             raise ValueError(msg)
         return {name: _concatenate([piece[name] for piece in pieces]) for name in first}
     if is_tensor(first):
-        import torch  # there is a tensor, so it is installed
+        import torch
 
         return torch.cat(list(pieces))
     native = [
@@ -158,12 +158,12 @@ def _concatenate(pieces: Sequence[Any]) -> Any:
         return _stack(frames)[name].alias(native[0].name or "").to_native()
     if isinstance(first, np.ma.MaskedArray):
         return np.ma.concatenate(pieces)  # type: ignore[no-untyped-call]
-    found = [np.asarray(piece) for piece in pieces]
-    kinds = {array.dtype.kind for array in found if len(array)}
+    arrays = [np.asarray(piece) for piece in pieces]
+    kinds = {array.dtype.kind for array in arrays if len(array)}
     if "U" in kinds and kinds & set("biuf"):
-        msg = "Blocks hold numbers here and text there, in y, S, control features or X; give one of them."
+        msg = "y, S, control features or X are numbers in some blocks and text in others; give one kind."
         raise ValueError(msg)
-    return np.concatenate(found)
+    return np.concatenate(arrays)
 
 
 def _per_row(weight: Any, n: int) -> Any:
@@ -171,7 +171,7 @@ def _per_row(weight: Any, n: int) -> Any:
 
 
 def _kind(piece: Any) -> str:
-    """Columns by name, one column, or a table without names."""
+    """The kind of container: only pieces of one kind can be concatenated."""
     if isinstance(piece, Mapping):
         return "mapping"
     if is_tensor(piece):
@@ -183,21 +183,20 @@ def _kind(piece: Any) -> str:
 
 
 def plain_text(frame: Any) -> Any:
-    """Categoricals as text: their lists of categories differ from block to block."""
-    named = [
-        name for name, kind in frame.schema.items() if isinstance(kind, nw.Categorical | nw.Enum)
-    ]
-    if not named:
+    """Turn categoricals into text, because their lists of categories differ from block to block."""
+    categorical = (nw.Categorical, nw.Enum)
+    names = [name for name, kind in frame.schema.items() if isinstance(kind, categorical)]
+    if not names:
         return frame
     native = frame.to_native()
     if type(native).__module__.startswith("pandas"):
-        text = {name: native[name].astype(object).map(str, na_action="ignore") for name in named}
+        text = {name: native[name].astype(object).map(str, na_action="ignore") for name in names}
         return nw.from_native(native.assign(**text), eager_only=True)
-    return frame.with_columns(*(nw.col(name).cast(nw.String) for name in named))
+    return frame.with_columns(*(nw.col(name).cast(nw.String) for name in names))
 
 
 def _refuse_text_and_numbers(frames: list[Any]) -> None:
-    """Raise if a column is numbers in one frame and text in another: 1 here would be "01" there."""
+    """Raise if a column is numbers in one frame and text in another, such as 1 and "01"."""
     for name in frames[0].columns:
         columns = [frame[name] for frame in frames if name in frame.columns]
         numeric = [column.dtype.is_numeric() for column in columns]
@@ -219,18 +218,18 @@ def _refuse_text_and_numbers(frames: list[Any]) -> None:
 def _stack(frames: list[Any]) -> Any:
     frames = [plain_text(frame) for frame in frames]
     _refuse_text_and_numbers(frames)
-    kinds = [frame.schema for frame in frames]
+    schemas = [frame.schema for frame in frames]
     mixed = [
         name
-        for name in kinds[0]
-        if all(name in one and one[name].is_numeric() for one in kinds)
-        and len({str(one[name]) for one in kinds}) > 1
+        for name in schemas[0]
+        if all(name in schema and schema[name].is_numeric() for schema in schemas)
+        and len({str(schema[name]) for schema in schemas}) > 1
     ]
-    if mixed:  # integers here, floats there
+    if mixed:  # such as integers and floats
         floats = [nw.col(name).cast(nw.Float64) for name in mixed]
         frames = [frame.with_columns(*floats) for frame in frames]
     try:
         return nw.concat(frames, how="vertical")
-    except Exception as error:  # each dataframe library has its own class
-        msg = f"Blocks do not fit together, their columns differ in name or type: {error}"
+    except Exception as error:  # each dataframe library raises its own class
+        msg = f"Blocks cannot be joined, their columns differ in name or type: {error}"
         raise ValueError(msg) from error

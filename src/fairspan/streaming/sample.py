@@ -1,85 +1,96 @@
-"""A sample of the rows that does not depend on how they are cut into blocks."""
+"""Samples of rows, by a hash of their positions: of a stream, and of a large tensor."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairspan.inputs.rows import read_seed
 from fairspan.inputs.tensors import without_tensors
-from fairspan.method.data import Attribute
-from fairspan.method.linalg import mix, to_numpy
+from fairspan.method.config import FitConfig
+from fairspan.method.data import Attribute, Data
+from fairspan.method.linalg import home_of, is_tensor, mix, to_home, to_numpy
 from fairspan.streaming.rows import Rows, join
 
-__all__ = ["Sample"]
+__all__ = ["Sample", "pilot_rows"]
 
 Integers = NDArray[np.int64]
 
-# Rows of a sample that everything is frozen on.
+# Rows of the sample that landmarks, edges and category lists are frozen on.
 SAMPLE_ROWS = 20_000
-# Rows of each level that a sample has if there are so many.
+# Rows of each level that a sample holds, if there are so many.
 LEVEL_ROWS = 10
-# A column with more values than this has no levels to look after: numbers, and text.
+# Rare levels are filled up in columns of at most this many different numbers, or texts.
 MAX_LEVELS, MAX_TEXT_LEVELS = 64, 1024
+# A tensor of at most this many rows is not sampled, like an array.
+RESIDENT_PILOT = 100_000
 _NEVER = np.iinfo(np.int64).max
 
 
 class Sample:
-    """Rows with the smallest hash of their place, and of every level of y, S and strata a few.
+    """Rows with the smallest hashes of their positions, and a few of every level of y, S and strata.
 
-    A uniform sample of a minority of a hundred in a million rows is empty: it would have no category, no
-    landmark and no row to judge the landmarks by. The hash is the row's own, so samples of blocks, files
-    and workers add up to the sample of all.
+    A uniform sample hardly has rows of a minority of a hundred in a million: it would have no category,
+    no landmark and no row to judge the landmarks by. The hash depends only on the position of the row, so
+    samples of blocks, files and workers add up to the sample of all rows.
 
     Parameters
     ----------
     size : int
-        How many rows to keep, those kept for the sake of a level not counted.
+        How many rows to keep, without those that fill up a level.
     seed : int
-        Of the hash.
+        Seed of the hash.
     crossed : bool, default=False
-        Keep rows of every combination of levels of the protected attributes, too.
+        Also keep rows of every combination of levels of the protected attributes.
     """
 
     def __init__(self, size: int, seed: int, *, crossed: bool = False) -> None:
         self.size, self.seed, self.crossed = size, seed, crossed
         self.n_rows = 0
-        self.digest = 0  # of all rows looked at, whoever adds them up
-        self._kept: list[tuple[Integers, Integers, Rows]] = []  # places, hashes, rows
-        self._limit = _NEVER  # hash of the last row that would be kept
-        # Of each variable and level the hashes of the rows kept for it; None: too many levels.
+        self.digest = 0  # sum of the digests of all blocks; the caller adds them up
+        self._pieces: list[tuple[Integers, Integers, Rows]] = []  # positions, hashes, rows
+        self._limit = _NEVER  # hashes from this one on are not kept
+        # Hashes of the rows that fill up each level of a variable; None: it has too many levels.
         self._levels: dict[str, dict[str, Integers] | None] = {}
-        self._most: dict[str, int] = {}
+        self._max_levels: dict[str, int] = {}
 
     def add(
-        self, place: int, rows: Rows, variables: Mapping[str, Mapping[str, Attribute]],
+        self,
+        offset: int,
+        rows: Rows,
+        variables: Mapping[str, Mapping[str, Attribute]],
         index: Integers | None = None,
-    ) -> None:  # fmt: skip
-        """Look at consecutive rows, the first of them at this place.
+    ) -> None:
+        """Add consecutive rows.
 
         Parameters
         ----------
-        place : int
+        offset : int
+            Position of the first of the rows among all.
         rows : Rows
-        variables : clean columns by kind ("y", "sensitive", "control"), to look after their levels.
-        index : which of the rows count, and have variables; all if None.
+        variables : dict of dict of Attribute
+            Clean columns by kind ("y", "sensitive", "control"), whose rare levels are filled up.
+        index : array of int, optional
+            Which of the rows count, and have variables; all if None.
         """
         self.n_rows += len(rows)
         index = np.arange(len(rows)) if index is None else index
-        places = place + index.astype(np.int64)
-        hashes = mix(places, self.seed)
+        positions = offset + index.astype(np.int64)
+        hashes = mix(positions, self.seed)
         wanted = hashes < self._limit
-        for name, (levels, absent, most) in self._levels_of(variables).items():
-            self._most[name] = min(most, self._most.get(name, most))
-            there = np.flatnonzero(~absent)
-            wanted[there[self._note(name, levels[there], hashes[there])]] = True
+        for name, (levels, missing, most) in self._levels_of(variables).items():
+            self._max_levels[name] = min(most, self._max_levels.get(name, most))
+            present = np.flatnonzero(~missing)
+            wanted[present[self._fill_levels(name, levels[present], hashes[present])]] = True
         chosen = np.flatnonzero(wanted)
         if len(chosen):
-            kept = rows.take(index[chosen])
-            host = Rows.of(without_tensors(one) for one in kept.arguments)
-            self._kept.append((places[chosen], hashes[chosen], host))
-        if sum(len(places) for places, _, _ in self._kept) > 3 * self.size:
+            arguments = rows.take(index[chosen]).arguments
+            on_host = Rows.of(without_tensors(column) for column in arguments)
+            self._pieces.append((positions[chosen], hashes[chosen], on_host))
+        if sum(len(positions) for positions, _, _ in self._pieces) > 3 * self.size:
             self._compact()
 
     def __add__(self, other: Sample) -> Sample:
@@ -87,97 +98,177 @@ class Sample:
         out = Sample(self.size, self.seed, crossed=self.crossed)
         out.n_rows = self.n_rows + other.n_rows
         out.digest = (self.digest + other.digest) % 2**64
-        out._kept = [*self._kept, *other._kept]
+        out._pieces = [*self._pieces, *other._pieces]
         for name in dict.fromkeys([*self._levels, *other._levels]):
-            mine, theirs = self._levels.get(name, {}), other._levels.get(name, {})
-            if mine is None or theirs is None:
+            a, b = self._levels.get(name, {}), other._levels.get(name, {})
+            if a is None or b is None:
                 out._levels[name] = None
                 continue
-            both = {
-                level: _smallest(mine.get(level), theirs.get(level)) for level in {**mine, **theirs}
-            }
-            most = min(s._most.get(name, MAX_TEXT_LEVELS) for s in (self, other))
-            out._levels[name], out._most[name] = both if len(both) <= most else None, most
+            both = {level: _smallest(a.get(level), b.get(level)) for level in {**a, **b}}
+            most = min(s._max_levels.get(name, MAX_TEXT_LEVELS) for s in (self, other))
+            out._levels[name] = both if len(both) <= most else None
+            out._max_levels[name] = most
         out._compact()
         return out
 
     def rows(self) -> Rows | None:
-        """The sample, in order of place; None if nothing was seen."""
+        """The sampled rows in order of position; None if no rows were added."""
         self._compact()
-        return self._kept[0][2] if self._kept else None
+        return self._pieces[0][2] if self._pieces else None
 
     # ------------------------------------------------------------------ inside
 
     def _levels_of(
         self, variables: Mapping[str, Mapping[str, Attribute]]
     ) -> dict[str, tuple[NDArray[np.generic], NDArray[np.bool_], int]]:
-        """Level of each row, where there is none, and how many there may be, of what may have few."""
-        out: dict[str, NDArray[np.generic]] = {}
-        absent: dict[str, NDArray[np.bool_]] = {}
-        most: dict[str, int] = {}
+        """Columns that may have few levels: the level of each row, missing ones, most levels."""
+        out: dict[str, tuple[NDArray[np.generic], NDArray[np.bool_], int]] = {}
         for kind, attributes in variables.items():
             names = [f"{kind} {name}" for name in attributes]
             for name, column in zip(names, attributes.values(), strict=True):
                 if self._levels.get(name, {}) is not None:
-                    out[name] = np.asarray(to_numpy(column.values))
-                    absent[name] = np.asarray(to_numpy(column.missing))
-                    most[name] = MAX_TEXT_LEVELS if out[name].dtype.kind == "U" else MAX_LEVELS
-            # What is crossed into cells or groups needs rows of every combination.
-            cross = kind == "control" or (kind == "sensitive" and self.crossed)
-            if cross and len(names) > 1 and all(name in out for name in names):
-                text = [out[name].astype(str) for name in names]
-                joined = text[0]
-                for one in text[1:]:
-                    joined = np.char.add(np.char.add(joined, " & "), one)
-                if self._levels.get(f"{kind} crossed", {}) is not None:
-                    out[f"{kind} crossed"] = joined
-                    absent[f"{kind} crossed"] = np.any([absent[name] for name in names], axis=0)
-                    most[f"{kind} crossed"] = min(most[name] for name in names)
-        return {name: (values, absent[name], most[name]) for name, values in out.items()}
+                    values = np.asarray(to_numpy(column.values))
+                    most = MAX_TEXT_LEVELS if values.dtype.kind == "U" else MAX_LEVELS
+                    out[name] = values, np.asarray(to_numpy(column.missing)), most
+            # Attributes that are crossed into cells or groups need rows of every combination.
+            cross, crossed = (
+                kind == "control" or (kind == "sensitive" and self.crossed),
+                f"{kind} crossed",
+            )
+            if not cross or len(names) < 2 or self._levels.get(crossed, {}) is None:
+                continue
+            if all(name in out for name in names):
+                joined = out[names[0]][0].astype(str)
+                for name in names[1:]:
+                    joined = np.char.add(np.char.add(joined, " & "), out[name][0].astype(str))
+                missing = np.any([out[name][1] for name in names], axis=0)
+                out[crossed] = joined, missing, min(out[name][2] for name in names)
+        return out
 
-    def _note(self, name: str, values: NDArray[np.generic], hashes: Integers) -> Integers:
-        """Rows to keep because of their level."""
+    def _fill_levels(
+        self, name: str, values: NDArray[np.generic], hashes: Integers
+    ) -> NDArray[np.intp]:
+        """Rows to keep so that every level has enough; remember their hashes."""
         known = self._levels.setdefault(name, {})
         assert known is not None
         levels, inverse = np.unique(values, return_inverse=True)
         labels = [str(level) for level in levels.tolist()]
-        if len({*known, *labels}) > self._most[name]:
+        if len({*known, *labels}) > self._max_levels[name]:
             self._levels[name] = None
-            return np.empty(0, dtype=np.int64)
-        out = []
+            return np.empty(0, dtype=np.intp)
+        out = [np.empty(0, dtype=np.intp)]
         for h, label in enumerate(labels):
             old = known.get(label)
-            worst = _NEVER if old is None or len(old) < LEVEL_ROWS else int(old[-1])
-            members = np.flatnonzero((inverse == h) & (hashes < worst))
+            largest = _NEVER if old is None or len(old) < LEVEL_ROWS else int(old[-1])
+            members = np.flatnonzero((inverse == h) & (hashes < largest))
             if len(members) > LEVEL_ROWS:
-                nearest = np.argpartition(hashes[members], LEVEL_ROWS)[:LEVEL_ROWS]
-                members = members[nearest]
+                smallest = np.argpartition(hashes[members], LEVEL_ROWS)[:LEVEL_ROWS]
+                members = members[smallest]
             if len(members):
                 known[label] = _smallest(old, hashes[members])
                 out.append(members)
-        return np.concatenate(out) if out else np.empty(0, dtype=np.int64)
+        return np.concatenate(out)
 
     def _compact(self) -> None:
-        """Drop rows that smaller hashes have pushed out."""
-        if not self._kept:
+        """Drop rows that are no longer among those of the smallest hashes."""
+        if not self._pieces:
             return
-        places = np.concatenate([one[0] for one in self._kept])
-        hashes = np.concatenate([one[1] for one in self._kept])
-        rows = join([one[2] for one in self._kept])
+        positions = np.concatenate([piece[0] for piece in self._pieces])
+        hashes = np.concatenate([piece[1] for piece in self._pieces])
+        rows = join([piece[2] for piece in self._pieces])
         order = np.argsort(hashes, kind="stable")
         if len(order) > self.size:
             self._limit = int(hashes[order[self.size - 1]]) + 1
         chosen = np.zeros(len(hashes), dtype=bool)
         chosen[order[: self.size]] = True
         for levels in self._levels.values():
-            if levels is not None:
-                for few in levels.values():
-                    chosen |= np.isin(hashes, few)
+            for few in (levels or {}).values():
+                chosen |= np.isin(hashes, few)
         index = np.flatnonzero(chosen)
-        index = index[np.argsort(places[index], kind="stable")]
-        self._kept = [(places[index], hashes[index], rows.take(index))]
+        index = index[np.argsort(positions[index], kind="stable")]
+        self._pieces = [(positions[index], hashes[index], rows.take(index))]
 
 
 def _smallest(a: Integers | None, b: Integers | None) -> Integers:
-    both = np.concatenate([one for one in (a, b) if one is not None])
+    both = np.concatenate([hashes for hashes in (a, b) if hashes is not None])
     return np.sort(both)[:LEVEL_ROWS]
+
+
+# --------------------------------------------------------------------------- tensors
+
+
+def pilot_rows(config: FitConfig, data: Data) -> tuple[Data, str]:
+    """Rows to prepare an estimator on, and the rule that assigns folds.
+
+    A large tensor is sampled by a hash of the rows' positions, on its device, and rare levels of y, of S
+    and of control features are filled up. The sample is the same for the same rows on any device.
+    """
+    everything = config.n_components == "all" or config.kernel == "precomputed"
+    if not is_tensor(data.X) or data.n <= RESIDENT_PILOT or everything:
+        return data, "strata"
+    import torch
+
+    home, positions = home_of(data.X), data.index
+    if positions is None:
+        positions = torch.arange(data.n, device=home)
+    hashes = mix(positions, int(read_seed(config.random_state).randint(2**31 - 1)))
+    wanted = 0 if isinstance(config.n_components, str) else int(config.n_components)
+    size = min(data.n, max(SAMPLE_ROWS, wanted))
+    rows = hashes.topk(size, largest=False).indices
+    sensitive = [_level_codes(column, rows, home) for column in data.sensitive.values()]
+    control = [_level_codes(column, rows, home) for column in data.control.values()]
+    codes = [*sensitive, _crossed(control)]
+    if config.intersectional:
+        codes.append(_crossed(sensitive))
+    if data.y is not None:
+        codes.append(_level_codes(data.y, rows, home))
+    for column in codes:
+        if column is not None:
+            rows = _fill_up(rows, column, hashes)
+    return data.take(torch.unique(rows)), "position"
+
+
+def _level_codes(attribute: Attribute, rows: Any, home: Any) -> Any:
+    """Number of each row's level, -1 where missing; None for a column of too many levels."""
+    import torch
+
+    if len(np.unique(to_numpy(attribute.take(rows).values))) > MAX_LEVELS:
+        return None
+    if is_tensor(attribute.values):
+        levels, codes = torch.unique(attribute.values, return_inverse=True)
+    else:
+        levels, codes = np.unique(attribute.values, return_inverse=True)
+    if len(levels) > MAX_LEVELS:
+        return None
+    return to_home(codes, home).masked_fill(to_home(attribute.missing, home), -1)
+
+
+def _crossed(columns: list[Any]) -> Any:
+    """Combinations of levels as levels; None if there are no levels, or too many combinations."""
+    import torch
+
+    known = [column for column in columns if column is not None]
+    if not known:
+        return None
+    key, complete = torch.zeros_like(known[0]), torch.ones_like(known[0], dtype=torch.bool)
+    for column in known[:8]:  # 64-bit integers can number the 64^8 combinations of eight columns
+        key = key * MAX_LEVELS + column.clamp(min=0)
+        complete &= column >= 0
+    levels, codes = torch.unique(key, return_inverse=True)
+    return None if len(levels) > MAX_LEVELS**2 else codes.masked_fill_(~complete, -1)
+
+
+def _fill_up(rows: Any, codes: Any, hashes: Any) -> Any:
+    """Add the rows of smallest hash of every level that has too few rows in the sample."""
+    import torch
+
+    shifted = codes + 1  # 0: missing
+    size = int(shifted.max()) + 1
+    total = torch.bincount(shifted, minlength=size).clamp(max=LEVEL_ROWS)
+    short = torch.bincount(shifted[rows], minlength=size) < total
+    short[0] = False
+    for level in short.nonzero()[:, 0].tolist():
+        members = (shifted == level).nonzero()[:, 0]
+        first = hashes[members].topk(min(LEVEL_ROWS, len(members)), largest=False).indices
+        rows = torch.cat([rows, members[first]])
+    return rows

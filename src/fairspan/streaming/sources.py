@@ -1,19 +1,24 @@
-"""What every source of rows has in common, and the roles of its columns."""
+"""Sources of rows: their parts, the roles of their columns, and blocks of rows in order."""
 
 from __future__ import annotations
 
 import os
+import queue
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import narwhals as nw
 
 from fairspan.inputs.columns import check_one_role, require_columns
-from fairspan.streaming.rows import Rows, Span, plain_text
+from fairspan.streaming.rows import Rows, Span, join, plain_text
 
-__all__ = ["FileState", "Part", "Roles", "Source"]
+__all__ = ["FileState", "GivenRoles", "Part", "Roles", "Source", "blocks", "prefetch"]
+
+Item = TypeVar("Item")
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -28,12 +33,12 @@ class FileState:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> FileState:
-        """Look at a file."""
-        found = os.stat(path)
-        return cls(found.st_size, found.st_mtime_ns)
+        """Read the state of a file."""
+        status = os.stat(path)
+        return cls(status.st_size, status.st_mtime_ns)
 
     def check(self, path: str | os.PathLike[str]) -> None:
-        """Raise if the file is another one by now."""
+        """Raise if the file has changed since."""
         now = FileState.of(path)
         if now != self:
             what = "its size" if now.size != self.size else "its contents (it was written again)"
@@ -44,9 +49,20 @@ class FileState:
             raise OSError(msg)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class GivenRoles:
+    """Roles of columns as the user gives them: names, column numbers, or arrays beside an array."""
+
+    target: Any = None
+    sensitive: Any = None
+    control: Any = None
+    features: Any = None
+    weight: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Columns by name: what they are to a model."""
+    """Names of the columns of a table, by role."""
 
     target: str | None
     sensitive: tuple[str, ...]
@@ -55,47 +71,50 @@ class Roles:
     weight: str | None
 
     @classmethod
-    def of(
-        cls, columns: Sequence[str], target: Any, sensitive: Any, control: Any, features: Any,
-        weight: Any,
-    ) -> Roles:  # fmt: skip
-        """Check names against the columns there are; features are all others unless named."""
-        given = {
-            "target": _names("target", target, single=True),
-            "sensitive_features": _names("sensitive_features", sensitive),
-            "control_features": _names("control_features", control),
-            "sample_weight": _names("sample_weight", weight, single=True),
+    def of(cls, columns: Sequence[str], given: GivenRoles) -> Roles:
+        """Check the names; columns without a role are the features, unless features are named."""
+        named = {
+            "target": _names("target", given.target, single=True),
+            "sensitive_features": _names("sensitive_features", given.sensitive),
+            "control_features": _names("control_features", given.control),
+            "sample_weight": _names("sample_weight", given.weight, single=True),
         }
-        check_one_role(given, may_share=("sensitive_features", "control_features"))
-        wanted = None if features is None else _names("features", features)
-        for role, names in {**given, "features": wanted or ()}.items():
+        check_one_role(named, may_share=("sensitive_features", "control_features"))
+        chosen = None if given.features is None else _names("features", given.features)
+        for role, names in {**named, "features": chosen or ()}.items():
             require_columns(names, columns, f"{role} names")
-        used = {name for names in given.values() for name in names}
-        rest = tuple(name for name in columns if name not in used) if wanted is None else wanted
-        if not rest:
+        used = {name for names in named.values() for name in names}
+        features = tuple(c for c in columns if c not in used) if chosen is None else chosen
+        if not features:
             msg = "No column is left for the features; name some, or give more columns."
             raise ValueError(msg)
-        own = [name for name in (*given["target"], *given["sample_weight"]) if name in rest]
-        if own:
-            msg = f"The column {own[0]!r} is the target or the weight, so it cannot be a feature."
-            raise ValueError(msg)
-        target, weight = given["target"], given["sample_weight"]
+        for name in (*named["target"], *named["sample_weight"]):
+            if name in features:
+                msg = f"The column {name!r} is the target or the weight, so it cannot be a feature."
+                raise ValueError(msg)
         return cls(
-            target[0] if target else None, given["sensitive_features"], given["control_features"],
-            rest, weight[0] if weight else None,
-        )  # fmt: skip
+            target=next(iter(named["target"]), None),
+            sensitive=named["sensitive_features"],
+            control=named["control_features"],
+            features=features,
+            weight=next(iter(named["sample_weight"]), None),
+        )
 
     @property
     def columns(self) -> list[str]:
-        """All that must be read, once each."""
+        """All columns that must be read, once each."""
         single = [name for name in (self.target, self.weight) if name is not None]
         return list(dict.fromkeys([*self.features, *self.sensitive, *self.control, *single]))
+
+    def as_json(self) -> dict[str, Any]:
+        """The roles for the header of a checkpoint."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items()}
 
     def split(self, frame: Any, spans: tuple[Span, ...]) -> Rows:
         """Rows of a frame, by role."""
         table = plain_text(nw.from_native(frame, eager_only=True))
-        there = set(table.columns)
-        missing = [name for name in self.columns if name not in there]
+        existing = set(table.columns)
+        missing = [name for name in self.columns if name not in existing]
         if missing:
             where = f"{spans[0].name}: " if spans else ""
             msg = (
@@ -103,16 +122,20 @@ class Roles:
             )
             raise ValueError(msg)
 
-        def some(names: Sequence[str]) -> Any:
+        def several(names: Sequence[str]) -> Any:
             return table.select(list(names)).to_native() if names else None
 
-        def one(name: str | None) -> Any:
+        def single(name: str | None) -> Any:
             return None if name is None else table[name].to_native()
 
         return Rows(
-            some(self.features), one(self.target), some(self.sensitive), some(self.control),
-            one(self.weight), spans,
-        )  # fmt: skip
+            several(self.features),
+            single(self.target),
+            several(self.sensitive),
+            several(self.control),
+            single(self.weight),
+            spans,
+        )
 
 
 def _names(role: str, given: Any, *, single: bool = False) -> tuple[str, ...]:
@@ -134,55 +157,55 @@ class Part(ABC):
     Attributes
     ----------
     name : str
-        What errors call it, as a file's path.
+        Name of the piece in errors, such as a file's path.
     n_rows : int or None
-        How many rows it has; None until it has been read, where nothing says so before.
+        Number of rows; None until the part has been read, if the source does not declare it.
     pieces : dict or None
-        Tasks of Dask's that it is made of; None elsewhere.
+        Dask tasks that compute the part; None for other sources.
     """
 
     name: str
-    n_rows: int | None  # None: known when it has been read
-    # Tasks of Dask's that it is made of, which must travel where Dask sees them.
+    n_rows: int | None
+    # Arguments of a Dask task: Dask finds them only there, not inside the part.
     pieces: dict[str, Any] | None = field(default=None, kw_only=True)
 
     @abstractmethod
     def read(self) -> Iterator[Rows]:
-        """Its rows, in order, a moderate number at a time."""
+        """Read the rows in order, a moderate number at a time."""
 
 
 class Source(ABC):
-    """Rows somewhere, in an order.
+    """Rows in a fixed order, in files, arrays, an iterable or a Dask collection.
 
     Attributes
     ----------
     parts : list of Part
-    once : bool
-        Can be read only once, as an iterator.
+    single_pass : bool
+        True if the rows can be read only once, as those of an iterator.
     for_workers : bool
-        Its parts can be sent to other processes, which read them there.
+        True if its parts can be sent to other processes, which read them there.
     roles : Roles or None
-        Names of columns, where there are names.
+        Names of columns, if the rows have any.
     inferred : bool
-        Types of columns are guessed from their text, as in CSV files.
+        True if types of columns are guessed from their text, as in CSV files.
     """
 
     parts: list[Part]
-    once: bool = False
+    single_pass: bool = False
     for_workers: bool = False
     roles: Roles | None = None
     inferred: bool = False
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """What it is, as JSON: a checkpoint of one source is refused with another."""
+        """Describe the source as JSON; a checkpoint of a source with another identity is refused."""
 
     def files(self) -> list[str]:
-        """Paths that are read."""
+        """Paths of the files that are read."""
         return []
 
     def types(self) -> dict[str, Any]:
-        """Arrow types of columns, where they are declared."""
+        """Arrow types of the columns, if the source declares them."""
         return {}
 
     def leading_zeros(self) -> dict[str, str]:
@@ -191,16 +214,120 @@ class Source(ABC):
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, if known by now."""
+        """Number of rows; None if it is not known yet."""
         counts = [part.n_rows for part in self.parts]
         known = [n for n in counts if n is not None]
         return sum(known) if len(known) == len(counts) else None
 
     def starts(self) -> list[int]:
-        """Place of each part's first row among all; needs all counts."""
+        """Offset of each part's first row among all rows; needs the counts of all parts."""
         out, before = [], 0
         for part in self.parts:
             assert part.n_rows is not None
             out.append(before)
             before += part.n_rows
         return out
+
+
+def blocks(
+    parts: Iterable[Part], size: int, *, start: int = 0, first: int = 0
+) -> Iterator[tuple[int, Rows]]:
+    """Cut the rows of parts into blocks at multiples of ``size``, counted over all rows.
+
+    The blocks do not depend on how the rows are stored. The ``n_rows`` of parts are set on the way.
+
+    Parameters
+    ----------
+    parts : iterable of Part
+        In order.
+    size : int
+        Rows of a block; the first and the last may have fewer.
+    start : int, default=0
+        Rows before this offset are skipped; parts that end before it are not read.
+    first : int, default=0
+        Offset of the parts' first row among all rows.
+
+    Yields
+    ------
+    offset : int
+        Of the block's first row among all rows.
+    rows : Rows
+    """
+    offset, waiting = first, []
+    held, begin = 0, max(start, first)
+    for part in parts:
+        if part.n_rows is not None and offset + part.n_rows <= start:
+            offset += part.n_rows
+            continue
+        n_read = 0
+        for rows in part.read():
+            n = len(rows)
+            skip = min(max(start - offset, 0), n)
+            offset, n_read = offset + n, n_read + n
+            if skip == n:
+                continue
+            waiting.append(rows if skip == 0 else rows.cut(skip, n))
+            held += n - skip
+            while held and held >= (room := size - begin % size):
+                joined = join(waiting)
+                yield begin, joined if held == room else joined.cut(0, room)
+                waiting = [] if held == room else [joined.cut(room, held)]
+                begin, held = begin + room, held - room
+        if part.n_rows is not None and part.n_rows != n_read:
+            msg = f"{part.name} had {part.n_rows} rows and now has {n_read}: it changed while it was read."
+            raise ValueError(msg)
+        part.n_rows = n_read
+    if held:
+        yield begin, join(waiting)
+
+
+def prefetch(items: Iterable[Item], depth: int = 2) -> Generator[Item, None, None]:
+    """Make items in a thread ahead of their use, so that reading overlaps computing.
+
+    Parameters
+    ----------
+    items : iterable
+        An error in it is raised where the item would have been given.
+    depth : int, default=2
+        How many items may wait.
+
+    Yields
+    ------
+    item
+        In order.
+    """
+    ready: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
+    stop = threading.Event()
+
+    def put(kind: str, item: Any) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put((kind, item), timeout=_POLL_SECONDS)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def work() -> None:
+        try:
+            for item in items:
+                if not put("item", item):
+                    return
+        except BaseException as error:  # raised again by the thread that waits for the items
+            put("error", error)
+        else:
+            put("end", None)
+
+    thread = threading.Thread(target=work, name="fairspan-reader", daemon=True)
+    thread.start()
+    try:
+        while True:
+            kind, item = ready.get()
+            if kind == "end":
+                return
+            if kind == "error":
+                raise item
+            yield item
+    finally:
+        stop.set()
+        thread.join()
