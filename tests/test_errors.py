@@ -389,7 +389,7 @@ def test_unseen_category_in_a_later_block():
 def test_unseen_combination_in_a_later_block():
     both = np.c_[s, s]
     est = prepared(both, intersectional=True).partial_fit(X, y, sensitive_features=both)
-    says = ("combination", "0 & 1", "Prepare on rows that show every combination")
+    says = ("combination", "0 & 1", "Prepare on rows that contain every combination")
     block(est, says, sensitive_features=np.c_[np.zeros(20), np.ones(20)])
 
 

@@ -838,7 +838,9 @@ def test_every_check_passes(name, variant):
 def single_rows(monkeypatch):
     """Groups of one row are allowed: some checks have nine rows or fewer."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("fairspan.estimators.") and hasattr(module, "MIN_ROWS"):
+        if name.startswith(("fairspan.estimators.", "fairspan.method.")) and hasattr(
+            module, "MIN_ROWS"
+        ):
             monkeypatch.setattr(module, "MIN_ROWS", 1)
 
 

@@ -323,7 +323,7 @@ def test_functions_of_arrays_are_not_called_with_tensors(rows):
     kernel = Kernel("mine", {}, function=lambda A, B: A @ B.T)
     features = LandmarkMap.build(kernel, X[:5], np.eye(5), exact=False)
     with pytest.raises(ValueError, match=r"a function of yours.*X\.cpu\(\)\.numpy\(\)"):
-        features.on("cpu", torch.float64)
+        features.columns_on("cpu", torch.float64)
     with pytest.raises(ValueError, match=r"feature_map.*X\.cpu\(\)\.numpy\(\)"):
         TransformerMap("anything", 3).scores(torch.tensor(X), np.eye(3))
 

@@ -344,7 +344,7 @@ class CrossedCoder:
             msg = (
                 f"{self.name!r} has the combination {combination!r}, which the rows given to "
                 f"`prepare` (or to the first `partial_fit`) did not have. Prepare on rows that "
-                f"show every combination."
+                f"contain every combination."
             )
             raise ValueError(msg)
         out[complete] = position
@@ -436,5 +436,5 @@ def _unseen_message(coder: Coder, values: NDArray[np.generic]) -> str:
     more = ", ..." if coder.n_levels > 5 else ""
     return (
         f"Attribute {coder.name!r} has a category that was never seen when the estimator was "
-        f"prepared: {shown}. Known: {known}{more}. Prepare on rows that show every category."
+        f"prepared: {shown}. Known: {known}{more}. Prepare on rows that contain every category."
     )

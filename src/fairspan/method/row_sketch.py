@@ -1,4 +1,4 @@
-"""A keyed sketch of the training rows, with which an audit recognises them but nobody can rebuild them.
+"""A keyed sketch of the training rows: an audit can recognise them, but they cannot be rebuilt from it.
 
 Hash. The p features of a row are rounded to float32 (so that float32 copies and recomputed features
 agree) and read as p words of 32 bits. The sum ``(b + sum a_j x_j) mod 2^64`` has random a and b, drawn
