@@ -268,7 +268,10 @@ def test_a_loaded_model_was_fitted_with_the_parameters_in_its_file(tmp_path):
 def test_a_model_without_the_record_takes_its_parameters_as_fitted():
     est = ridge().fit(**ROWS)
     state = est.__getstate__()
-    state.pop("_fit_config")
+    fitted = copy.copy(state["_state"])
+    for name in ("config", "given"):  # as in a file
+        del fitted.__dict__[name]
+    state["_state"] = fitted
     old = FairRidgeClassifier.__new__(FairRidgeClassifier)
     old.__setstate__(state)
     old.at(0.5)

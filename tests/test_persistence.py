@@ -107,10 +107,10 @@ def test_a_newer_format_and_a_foreign_skops_file_are_refused(rows, tmp_path, mon
 
     import fairspan.persistence as persistence
 
-    monkeypatch.setattr(persistence, "FORMAT", 2)
+    monkeypatch.setattr(persistence, "FORMAT", 3)
     path = save_model(fitted(rows), tmp_path / "model.skops")
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"has format 2.*reads format 1. Upgrade"):
+    with pytest.raises(ValueError, match=r"has format 3.*reads formats 1 to 2. Upgrade"):
         load_model(path)
     skops.io.dump({"model": 1}, tmp_path / "other.skops")
     with pytest.raises(ValueError, match="not one written by"):

@@ -556,7 +556,8 @@ def test_beyond_a_size_the_pilot_is_a_sample_that_sees_rare_levels(small_pilots)
     assert model.pilot_.coders[0].table.tolist() == [0.0, 1.0, 2.0, 9.0]
     np.testing.assert_array_equal(model.classes_, [0, 1, 2, 5])
     sample, rule = _sample.pilot_rows(
-        model, model._read(tensors(table.X), tensors(three), tensors(rare), None, None, reset=True)
+        model._config,
+        model._read(tensors(table.X), tensors(three), tensors(rare), None, None, reset=True),
     )
     assert rule == "position"
     assert 500 <= sample.n <= 520
