@@ -18,19 +18,6 @@ from fairspan.method.data import Codes
 from fairspan.method.linalg import Array, take
 from fairspan.metrics.inputs import Labels, read_labels, read_scores
 
-__all__ = [
-    "Outputs",
-    "Representation",
-    "codes_of",
-    "find_representation",
-    "last_step",
-    "looks_like",
-    "model_outputs",
-    "plain_outputs",
-    "read_numbers",
-    "share_of_fitted_rows",
-]
-
 # ------------------------------------------------------------------ scores and decisions
 
 

@@ -19,12 +19,11 @@ from fairspan.auditing.decisions import (
     performance_findings,
     probability_bins,
 )
-from fairspan.auditing.distances import distance_interval
 from fairspan.auditing.findings import Finding, listed
 from fairspan.auditing.independence import holm, independence_test
 from fairspan.auditing.proxy import Proxy, proxy_component
 from fairspan.auditing.reading import Audited, Protected
-from fairspan.auditing.scores import score_columns, score_findings
+from fairspan.auditing.scores import distance_interval, score_columns, score_findings
 from fairspan.method.codes import code_slices, slice_edges
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array

@@ -231,13 +231,14 @@ def check_decisions(decisions: Labels, labels: Labels | None, what: str, true: s
         )
     if len(unseen) and len(known) == 2:
         warn_user(
-            f"{what} has labels that {true} does not have: {_listed(unseen)} (labels of {true}: "
-            f"{_listed(known)}). If they are the same classes under other names, make them equal first.",
+            f"{what} has labels that {true} does not have: {listed_labels(unseen)} (labels of {true}: "
+            f"{listed_labels(known)}). If they are the same classes under other names, make them equal first.",
             DataWarning,
         )
 
 
-def _listed(labels: Labels) -> str:
+def listed_labels(labels: Labels) -> str:
+    """The first five labels, separated by commas."""
     shown = ", ".join(map(repr, labels[:5].tolist()))
     return shown + (", ..." if len(labels) > 5 else "")
 
@@ -253,7 +254,7 @@ def choose_positive(pos_label: Any, *columns: Labels) -> Any:
     if is_positive(labels, 1).any() and labels[-1] > 1:
         raise ValueError(
             f"pos_label must name the favourable label, because 1 is not the larger of two labels here. "
-            f"Labels: {_listed(labels)}"
+            f"Labels: {listed_labels(labels)}"
         )
     return 1
 
@@ -266,4 +267,6 @@ def is_positive(labels: Labels, pos_label: Any) -> Mask:
 def unknown_pos_label(pos_label: Any, labels: Labels, hint: str = "") -> ValueError:
     """Error for a positive class that does not occur."""
     seen = np.array(list(dict.fromkeys(labels.tolist())), dtype=object)
-    return ValueError(f"pos_label={pos_label!r} is not among the labels {_listed(seen)}{hint}")
+    return ValueError(
+        f"pos_label={pos_label!r} is not among the labels {listed_labels(seen)}{hint}"
+    )
