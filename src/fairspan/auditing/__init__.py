@@ -1,4 +1,4 @@
-"""Audits: what a model does to groups of people, ours or anybody's."""
+"""Audits of models: gaps between groups, tests, attacks and bounds, for fairspan and other models."""
 
 from fairspan.auditing.attack import Attack, attack
 from fairspan.auditing.bound import HeldOutBound, held_out_bound

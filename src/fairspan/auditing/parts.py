@@ -422,9 +422,11 @@ def _sources(data: Audited) -> Iterator[tuple[str, Array]]:
     if data.scores is not None:
         yield "score", data.scores
     space = data.representation
-    if space is None or (space.own and space.Z.shape[1] == 1 and data.scores is not None):
-        return  # one coordinate is the score again
-    if not space.given and data.features is not None and _same(space.Z, data.features):
+    if space is None:
+        return
+    if space.is_model_space and space.Z.shape[1] == 1 and data.scores is not None:
+        return  # a single coordinate is the score again
+    if not space.is_given and data.features is not None and _same(space.Z, data.features):
         return  # a linear model of the features themselves
     yield "representation", space.Z
 

@@ -92,7 +92,7 @@ def cross(parts: Sequence[Protected]) -> Protected:
         for row in levels
     ]
     name = " x ".join(part.name for part in parts)
-    # Numbers tell apart equal labels of different combinations: "a & b" & "c", and "a" & "b & c".
+    # Equal labels of different combinations, "a & b" & "c" and "a" & "b & c", get numbers.
     return Protected(name, "categorical", codes.astype(np.intp), numbered(labels))
 
 
@@ -217,7 +217,7 @@ def read_audit(
         decided = codes_of(outputs.decisions, classes, "decisions")
     features = None
     # The representation of a linear model may be the features themselves: they are compared.
-    is_input = space is not None and not space.own and not space.given
+    is_input = space is not None and not space.is_model_space and not space.is_given
     if (with_features or is_input) and X is not None:
         names = [*named, *(attribute.name for attribute in attributes)]
         features = read_numbers(X, frame, names)[keep]
@@ -349,8 +349,8 @@ def _check_labels(y: Labels, classes: Labels) -> None:
     unknown = np.setdiff1d(true, known)
     if len(unknown) == len(true):
         msg = (
-            f"y holds {listed_labels(true)}, and the model predicts {listed_labels(known)}: they have no label in "
-            f"common, so every decision would count as wrong. Write the labels of y as in training."
+            f"y holds {listed_labels(true)}, and the model predicts {listed_labels(known)}: they have no "
+            f"label in common, so every decision would count as wrong. Write the labels of y as in training."
         )
         raise ValueError(msg)
     if len(unknown):
@@ -376,7 +376,7 @@ def _positive(classes: Labels, pos_label: Any) -> tuple[int, ...]:
             raise unknown_pos_label(pos_label, classes)
         return (int(index[0]),)
     if len(classes) == 1:
-        msg = f"There is one label alone, {classes[0]!r}: pos_label must say which class is the positive one."
+        msg = f"There is only one label, {classes[0]!r}: pos_label must name the positive class."
         raise ValueError(msg)
     return (1,) if len(classes) == 2 else tuple(range(len(classes)))
 

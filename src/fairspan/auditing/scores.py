@@ -1,8 +1,8 @@
 """Dependence of scores on protected attributes: correlations and distance correlation, with intervals.
 
 Correlations with an attribute and the correlation ratio are functions of sums by group. The distance
-correlation is a function of the distances of all pairs of rows. It is 0 only for independent variables, whatever the form of their
-dependence.
+correlation is a function of the distances of all pairs of rows. It is 0 only for independent
+variables, whatever the form of their dependence.
 """
 
 from __future__ import annotations
