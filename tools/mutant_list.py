@@ -954,7 +954,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "interval of a distance not scaled to all rows",
-        "auditing/distances.py",
+        "auditing/scores.py",
         "q = float(np.quantile(reach, level)) * np.sqrt(m / n)",
         "q = float(np.quantile(reach, level))",
         _tests("unit/test_covered_auditing", "the_interval_of_a_distance_narrows_with_the_rows"),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fairspan.auditing.distances import distance_correlation
 from fairspan.auditing.independence import independence_test
+from fairspan.auditing.scores import distance_correlation
 from tests.statistical.auditing_dependence import (
     LEVEL_KINDS,
     PLANTED,

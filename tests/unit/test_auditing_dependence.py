@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.statistical.auditing_dependence import attribute
 
 from fairspan.auditing import independence as _blocks
-from fairspan.auditing.distances import distance_correlation
 from fairspan.auditing.independence import (
     gamma_p_value,
     holm,
@@ -21,6 +20,7 @@ from fairspan.auditing.independence import (
     similarity,
     u_centred,
 )
+from fairspan.auditing.scores import distance_correlation
 
 SEEDS = st.integers(0, 2**32 - 1)
 STATISTICS = ("hsic", "dcor")

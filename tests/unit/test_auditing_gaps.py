@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from fairspan import audit, metrics
 from fairspan.auditing import distance_correlation
-from fairspan.auditing.distances import distance_interval
 from fairspan.auditing.findings import measure, rate_interval, summarise
+from fairspan.auditing.scores import distance_interval
 from fairspan.metrics.groups import resample
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from fairspan import audit
 from fairspan.auditing.attack import _p_value
-from fairspan.auditing.distances import distance_interval
 from fairspan.auditing.findings import measure, summarise
+from fairspan.auditing.scores import distance_interval
 
 SEEDS = st.integers(0, 2**32 - 1)
 

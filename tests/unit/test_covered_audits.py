@@ -11,9 +11,9 @@ import scipy.optimize
 from sklearn.linear_model import LogisticRegression
 
 from fairspan import FairnessPath, FairRidge, audit
-from fairspan.auditing import distances as _dependence
 from fairspan.auditing import independence as _blocks
 from fairspan.auditing import proxy as _proxy
+from fairspan.auditing import scores as _dependence
 from fairspan.auditing.attack import _p_value
 from fairspan.auditing.findings import rate_interval
 from fairspan.auditing.markdown import _interval, _number, _rate

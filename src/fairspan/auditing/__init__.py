@@ -1,15 +1,15 @@
-"""Audits: what a model does to groups of people, ours or anybody's."""
+"""Audits of models: gaps between groups, tests, attacks and bounds, for fairspan and other models."""
 
 from fairspan.auditing.attack import Attack, attack
 from fairspan.auditing.bound import HeldOutBound, held_out_bound
 from fairspan.auditing.cross_fit import KernelCheck, kernel_check
-from fairspan.auditing.distances import distance_correlation
 from fairspan.auditing.findings import SECTIONS, Finding
 from fairspan.auditing.independence import Independence, holm, independence_test
 from fairspan.auditing.plot import AuditDisplay
 from fairspan.auditing.proxy import Proxy, proxy_component
 from fairspan.auditing.reading import Protected
 from fairspan.auditing.results import Audit, audit
+from fairspan.auditing.scores import distance_correlation
 
 __all__ = [
     "SECTIONS",

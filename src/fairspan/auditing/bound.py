@@ -140,9 +140,9 @@ class _Block:
     def of(cls, Z: Array, protected: Protected, weight: Array, cell: str, min_rows: int) -> _Block:
         count = np.bincount(protected.codes, minlength=len(protected.labels))
         mass = np.bincount(protected.codes, weight, minlength=len(protected.labels))
-        kept = (count >= max(min_rows, 2)) & (mass > MIN_SHARE * weight.sum())
-        left_out = tuple(protected.labels[i] for i in np.flatnonzero((count > 0) & ~kept))
-        rows = kept[protected.codes]
+        large = (count >= max(min_rows, 2)) & (mass > MIN_SHARE * weight.sum())
+        left_out = tuple(protected.labels[i] for i in np.flatnonzero((count > 0) & ~large))
+        rows = large[protected.codes]
         levels, codes = np.unique(protected.codes[rows], return_inverse=True)
         share = weight[rows] / weight[rows].sum()
         root = np.sqrt(np.bincount(codes, share, minlength=len(levels)))

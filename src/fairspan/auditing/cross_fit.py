@@ -21,22 +21,6 @@ from fairspan.method.data import Codes
 from fairspan.method.linalg import Array, psd_eigh
 from fairspan.metrics.groups import bootstrap_counts
 
-__all__ = [
-    "Estimate",
-    "KernelCheck",
-    "bins",
-    "deal",
-    "kernel_check",
-    "mean_one",
-    "r_squared",
-    "ridge",
-    "sample_rows",
-    "standard",
-    "summary",
-    "trees",
-    "unit_range",
-]
-
 # Candidate ridge penalties, relative to the largest eigenvalue of the covariance.
 _RIDGES = np.logspace(-9.0, 1.0, 31)
 # Fewer bins than scikit-learn allows, so that it does not bin them again.

@@ -11,17 +11,6 @@ import scipy.stats
 
 from fairspan.method.linalg import Array
 
-__all__ = [
-    "SECTIONS",
-    "Finding",
-    "Size",
-    "listed",
-    "measure",
-    "rate_interval",
-    "summarise",
-    "unseen_rate",
-]
-
 # The parts of an audit, in the order of its report.
 SECTIONS = (
     "performance",

@@ -18,33 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
-from fairspan.auditing.distances import distances
 from fairspan.auditing.reading import Protected
+from fairspan.auditing.scores import distances
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
 from fairspan.metrics.scores import standardize
 
 Rows = NDArray[np.intp]
 Statistic = Literal["hsic", "dcor"]
-
-__all__ = [
-    "MIN_ROWS",
-    "Independence",
-    "Product",
-    "Rows",
-    "Statistic",
-    "block_test",
-    "gamma_p_value",
-    "holm",
-    "independence_test",
-    "normalised",
-    "permutation_skew",
-    "permutation_test",
-    "permuted_sums",
-    "product",
-    "similarity",
-    "u_centred",
-]
 
 MIN_ROWS = 4  # a U-centred product divides by n - 3
 _ZERO = 1e-20  # products of similarities of standardised rows below this are rounding

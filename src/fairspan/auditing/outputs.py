@@ -18,19 +18,6 @@ from fairspan.method.data import Codes
 from fairspan.method.linalg import Array, take
 from fairspan.metrics.inputs import Labels, read_labels, read_scores
 
-__all__ = [
-    "Outputs",
-    "Representation",
-    "codes_of",
-    "find_representation",
-    "last_step",
-    "looks_like",
-    "model_outputs",
-    "plain_outputs",
-    "read_numbers",
-    "share_of_fitted_rows",
-]
-
 # ------------------------------------------------------------------ scores and decisions
 
 
@@ -139,11 +126,11 @@ def plain_outputs(given: Any) -> Outputs:
     return Outputs("scores", read_scores(given, "model_or_scores"))
 
 
-def codes_of(labels: Labels, classes: Labels, what: str) -> Codes:
+def codes_of(labels: Labels, classes: Labels, argument: str) -> Codes:
     """Index of each label among the sorted classes."""
     codes = np.searchsorted(classes, labels)
     if (classes[np.minimum(codes, len(classes) - 1)] != labels).any():
-        raise ValueError(f"{what} holds labels that are not among {classes[:5].tolist()}")
+        raise ValueError(f"{argument} holds labels that are not among {classes[:5].tolist()}")
     return np.asarray(codes, dtype=np.intp)
 
 
@@ -160,8 +147,8 @@ class Representation:
     names : of the coordinates.
     coef : (d, k) coefficients of a score that is linear in them; None if there is no such score.
     psi : (n, D) kernel coordinates of a fairspan model; None for others.
-    own : whether it is the model space of a fairspan model.
-    given : whether the user passed it.
+    is_model_space : whether it is the model space of a fairspan model.
+    is_given : whether the user passed it.
     cells : cells of the model's criterion: "", "target", "positive" or "strata".
     """
 
@@ -169,8 +156,8 @@ class Representation:
     names: tuple[str, ...]
     coef: Array | None = None
     psi: _KernelRows | None = None
-    own: bool = False
-    given: bool = False
+    is_model_space: bool = False
+    is_given: bool = False
     cells: str = ""
 
     def take(self, rows: Any) -> Representation:
@@ -206,7 +193,7 @@ def find_representation(model: Any, X: Any, given: Any) -> Representation | None
     """The representation that the user gave, or that of the model; None if there is neither."""
     if given is not None:
         Z = read_scores(given, "representation")
-        return Representation(Z=Z, names=_names(Z), given=True)
+        return Representation(Z=Z, names=_names(Z), is_given=True)
     if model is None:
         return None
     model = getattr(model, "best_estimator_", model)  # of a search
@@ -221,7 +208,7 @@ def find_representation(model: Any, X: Any, given: Any) -> Representation | None
             names=_names(Z),
             coef=last.score_coef_ if len(last.score_coef_) == Z.shape[1] else None,
             psi=_KernelRows(last, read),
-            own=True,
+            is_model_space=True,
             cells=_CELLS[last.pilot_.cells.rule],
         )
     coef = getattr(last, "coef_", None)

@@ -19,12 +19,11 @@ from fairspan.auditing.decisions import (
     performance_findings,
     probability_bins,
 )
-from fairspan.auditing.distances import distance_interval
 from fairspan.auditing.findings import Finding, listed
 from fairspan.auditing.independence import holm, independence_test
 from fairspan.auditing.proxy import Proxy, proxy_component
 from fairspan.auditing.reading import Audited, Protected
-from fairspan.auditing.scores import score_columns, score_findings
+from fairspan.auditing.scores import distance_interval, score_columns, score_findings
 from fairspan.method.codes import code_slices, slice_edges
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
@@ -423,9 +422,11 @@ def _sources(data: Audited) -> Iterator[tuple[str, Array]]:
     if data.scores is not None:
         yield "score", data.scores
     space = data.representation
-    if space is None or (space.own and space.Z.shape[1] == 1 and data.scores is not None):
-        return  # one coordinate is the score again
-    if not space.given and data.features is not None and _same(space.Z, data.features):
+    if space is None:
+        return
+    if space.is_model_space and space.Z.shape[1] == 1 and data.scores is not None:
+        return  # a single coordinate is the score again
+    if not space.is_given and data.features is not None and _same(space.Z, data.features):
         return  # a linear model of the features themselves
     yield "representation", space.Z
 

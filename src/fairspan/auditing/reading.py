@@ -41,9 +41,11 @@ from fairspan.metrics.inputs import (
     check_bins,
     check_decisions,
     is_positive,
+    listed_labels,
     read_labels,
     read_rows,
     read_scores,
+    unknown_pos_label,
 )
 
 __all__ = ["Audited", "Protected", "cross", "find_representation", "read_audit"]
@@ -90,7 +92,7 @@ def cross(parts: Sequence[Protected]) -> Protected:
         for row in levels
     ]
     name = " x ".join(part.name for part in parts)
-    # Numbers tell apart equal labels of different combinations: "a & b" & "c", and "a" & "b & c".
+    # Equal labels of different combinations, "a & b" & "c" and "a" & "b & c", get numbers.
     return Protected(name, "categorical", codes.astype(np.intp), numbered(labels))
 
 
@@ -215,7 +217,7 @@ def read_audit(
         decided = codes_of(outputs.decisions, classes, "decisions")
     features = None
     # The representation of a linear model may be the features themselves: they are compared.
-    is_input = space is not None and not space.own and not space.given
+    is_input = space is not None and not space.is_model_space and not space.is_given
     if (with_features or is_input) and X is not None:
         names = [*named, *(attribute.name for attribute in attributes)]
         features = read_numbers(X, frame, names)[keep]
@@ -343,26 +345,22 @@ def _classes(model: Any, outputs: Outputs, y: Labels | None) -> Labels | None:
 
 def _check_labels(y: Labels, classes: Labels) -> None:
     """Raise if the model predicts none of the true labels; warn if it lacks some of them."""
-    true, known = (np.unique(_unboxed(np.asarray(part))).tolist() for part in (y, classes))
-    unknown = [label for label in true if label not in known]
+    true, known = (np.unique(_unboxed(np.asarray(part))) for part in (y, classes))
+    unknown = np.setdiff1d(true, known)
     if len(unknown) == len(true):
         msg = (
-            f"y holds {_shown(true)}, and the model predicts {_shown(known)}: they have no label in "
-            f"common, so every decision would count as wrong. Write the labels of y as in training."
+            f"y holds {listed_labels(true)}, and the model predicts {listed_labels(known)}: they have no "
+            f"label in common, so every decision would count as wrong. Write the labels of y as in training."
         )
         raise ValueError(msg)
-    if unknown:
+    if len(unknown):
         n = int(np.isin(_unboxed(y), unknown).sum())
         warn_user(
-            f"y holds labels that the model cannot predict: {_shown(unknown)} ({n:,} of {len(y):,} "
+            f"y holds labels that the model cannot predict: {listed_labels(unknown)} ({n:,} of {len(y):,} "
             f"rows). Every decision for these rows counts as wrong. The model predicts "
-            f"{_shown(known)}; if a label is only written in another way, write it as in training.",
+            f"{listed_labels(known)}; if a label is only written in another way, write it as in training.",
             DataWarning,
         )
-
-
-def _shown(labels: list[Any]) -> str:
-    return ", ".join([*map(repr, labels[:5]), *(["..."] if len(labels) > 5 else [])])
 
 
 def _unboxed(labels: Labels) -> Labels:
@@ -375,11 +373,10 @@ def _positive(classes: Labels, pos_label: Any) -> tuple[int, ...]:
     if pos_label is not None:
         index = np.flatnonzero(is_positive(classes, pos_label))
         if len(index) == 0:
-            shown = ", ".join(map(repr, classes[:5].tolist()))
-            raise ValueError(f"pos_label={pos_label!r} is not among the labels {shown}")
+            raise unknown_pos_label(pos_label, classes)
         return (int(index[0]),)
     if len(classes) == 1:
-        msg = f"There is one label alone, {classes[0]!r}: pos_label must say which class is the positive one."
+        msg = f"There is only one label, {classes[0]!r}: pos_label must name the positive class."
         raise ValueError(msg)
     return (1,) if len(classes) == 2 else tuple(range(len(classes)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,7 +19,9 @@ from fairspan.auditing.attack import ATTACKERS
 from fairspan.auditing.bound import HeldOutBound
 from fairspan.auditing.cross_fit import KernelCheck
 from fairspan.auditing.findings import SECTIONS, Finding
+from fairspan.auditing.markdown import ASSUMPTIONS, markdown, summary, warnings_of
 from fairspan.auditing.parts import Settings, finish, gather, unavailable_parts
+from fairspan.auditing.plot import AuditDisplay
 from fairspan.auditing.proxy import Proxy
 from fairspan.auditing.reading import Audited, read_audit
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
@@ -138,8 +141,6 @@ class Audit:
 
     def plot(self, ax: Any = None, *, attribute: str | None = None) -> Any:
         """Plot gaps and attacks with their intervals (needs matplotlib)."""
-        from fairspan.auditing.plot import AuditDisplay
-
         return AuditDisplay(self).plot(ax, attribute=attribute)
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,34 +159,24 @@ class Audit:
 
     def to_json(self, path: Any = None, *, indent: int = 2) -> str:
         """JSON of :meth:`to_dict`; written to ``path`` too if given."""
-        import json
-
         text = json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
         return _write(printable_json(text) + "\n", path)
 
     def to_markdown(self, path: Any = None) -> str:
         """A section for a model card; written to ``path`` too if given."""
-        from fairspan.auditing.markdown import markdown
-
         return _write(markdown(self), path)
 
     @property
     def assumptions(self) -> str:
         """Assumptions of the intervals and bounds, in words."""
-        from fairspan.auditing.markdown import ASSUMPTIONS
-
         return ASSUMPTIONS
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """The most important findings, one sentence each."""
-        from fairspan.auditing.markdown import warnings_of
-
         return warnings_of(self)
 
     def __repr__(self) -> str:
-        from fairspan.auditing.markdown import summary
-
         return summary(self)
 
     def _repr_html_(self) -> str:

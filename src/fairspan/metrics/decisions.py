@@ -166,7 +166,7 @@ intersectional
     Returns
     -------
     float
-        In [0, 1], 1 is parity; the smallest over the attributes. 1 if nobody is selected.
+        In [0, 1], 1 is parity; the smallest over the attributes. 1 if no row is selected.
     """
     options = pos_label, sample_weight, sensitive_kind, n_bins, intersectional
     rates = _rates(["all"], y_true, y_pred, sensitive_features, *options)

@@ -59,43 +59,43 @@ def check_bins(n_bins: Any) -> None:
         raise ValueError(f"n_bins must be at least 2, a whole number; got {n_bins!r}")
 
 
-def read_labels(data: Any, what: str) -> Labels:
+def read_labels(data: Any, argument: str) -> Labels:
     """Read one column of labels or target values; nothing may be missing."""
     try:
         labels = as_array(data)
     except ValueError:
         raise ValueError(
-            f"{what} holds sequences of several lengths; give one value per row"
+            f"{argument} holds sequences of several lengths; give one value per row"
         ) from None
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
-        raise ValueError(f"{what} must be one column, got shape {labels.shape}")
-    (column,) = read_attributes({what: labels}, len(labels), what, what).values()
+        raise ValueError(f"{argument} must be one column, got shape {labels.shape}")
+    (column,) = read_attributes({argument: labels}, len(labels), argument, argument).values()
     if column.missing.any():
-        raise ValueError(f"{what} is missing (NaN or None) in {column.missing.sum()} rows")
+        raise ValueError(f"{argument} is missing (NaN or None) in {column.missing.sum()} rows")
     return labels
 
 
-def read_scores(data: Any, what: str = "scores") -> Array:
+def read_scores(data: Any, argument: str = "scores") -> Array:
     """Read real-valued scores, (n, n_outputs)."""
     try:
         scores = np.asarray(unmasked(data))
     except ValueError:
         raise ValueError(
-            f"{what} has rows of several lengths; give one number per output"
+            f"{argument} has rows of several lengths; give one number per output"
         ) from None
-    refuse_dates(scores, what)
+    refuse_dates(scores, argument)
     if scores.dtype.kind == "c":
-        raise ValueError(f"{what} must be real numbers, got complex ones")
+        raise ValueError(f"{argument} must be real numbers, got complex ones")
     if scores.ndim not in (1, 2) or scores.size == 0:
-        raise ValueError(f"{what} must be 1D or 2D and not empty, got shape {scores.shape}")
+        raise ValueError(f"{argument} must be 1D or 2D and not empty, got shape {scores.shape}")
     try:
         scores = scores.reshape(len(scores), -1).astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{what} must be numbers, got {scores.flat[0]!r}") from None
+        raise ValueError(f"{argument} must be numbers, got {scores.flat[0]!r}") from None
     if not np.isfinite(scores).all():
-        raise ValueError(f"{what} has NaN or infinite values")
+        raise ValueError(f"{argument} has NaN or infinite values")
     return scores
 
 
@@ -171,7 +171,7 @@ def read_rows(
     if hasattr(sensitive_features, "__len__") and not isinstance(sensitive_features, Mapping):
         sizes = {**sizes, "sensitive_features": len(sensitive_features)}
     if len(set(sizes.values())) > 1:
-        shown = ", ".join(f"{what} has {size}" for what, size in sizes.items())
+        shown = ", ".join(f"{argument} has {size}" for argument, size in sizes.items())
         raise ValueError(f"numbers of rows differ: {shown}")
     attributes = read_attributes(sensitive_features, n, "sensitive_features", "sensitive_feature")
     for name, attribute in attributes.items():
@@ -198,16 +198,16 @@ def read(
         name: read_scores(given[name]) if name == "scores" else read_labels(given[name], name)
         for name in columns
     }
-    sizes = {what: len(array) for what, array in arrays.items()}
+    sizes = {argument: len(array) for argument, array in arrays.items()}
     rows = read_rows(given["sensitive_features"], sensitive_kind, given["sample_weight"], sizes)
     keep = rows.weight > 0
     return rows.take(keep), [array[keep] for array in arrays.values()]
 
 
-def check_decisions(decisions: Labels, labels: Labels | None, what: str, true: str) -> None:
+def check_decisions(decisions: Labels, labels: Labels | None, argument: str, true: str) -> None:
     """Check that decisions are labels, and comparable with the true labels if there are any.
 
-    ``what`` and ``true`` name the two arguments in messages. Decisions that never equal a label, such
+    ``argument`` and ``true`` name the two arguments in messages. Decisions that never equal a label, such
     as scores or labels of another type, would select no row and so hide every gap between groups.
     """
     if not len(decisions):
@@ -216,7 +216,7 @@ def check_decisions(decisions: Labels, labels: Labels | None, what: str, true: s
     known = np.unique(labels) if labels is not None else seen[:0]
     if len(known) and isinstance(seen[0], str) != isinstance(known[0], str):
         raise ValueError(
-            f"{what} and {true} hold labels of different types, e.g. {seen.tolist()[0]!r} and "
+            f"{argument} and {true} hold labels of different types, e.g. {seen.tolist()[0]!r} and "
             f"{known.tolist()[0]!r}, which never are equal. Give both as text, or both as numbers"
         )
     unseen = np.setdiff1d(seen, known)
@@ -226,18 +226,20 @@ def check_decisions(decisions: Labels, labels: Labels | None, what: str, true: s
         decimals = unseen[unseen.astype(np.float64) % 1.0 != 0.0]
     if len(decimals):
         raise ValueError(
-            f"{what} holds numbers with decimals, e.g. {decimals.tolist()[0]!r:.8}: scores, not decisions. "
+            f"{argument} holds numbers with decimals, e.g. {decimals.tolist()[0]!r:.8}: scores, not decisions. "
             f"Give labels, e.g. scores >= 0.5, or use a metric of scores"
         )
     if len(unseen) and len(known) == 2:
         warn_user(
-            f"{what} has labels that {true} does not have: {_listed(unseen)} (labels of {true}: "
-            f"{_listed(known)}). If they are the same classes under other names, make them equal first.",
+            f"{argument} has labels that {true} does not have: {listed_labels(unseen)} (labels of "
+            f"{true}: {listed_labels(known)}). If they are the same classes under other names, make them "
+            f"equal first.",
             DataWarning,
         )
 
 
-def _listed(labels: Labels) -> str:
+def listed_labels(labels: Labels) -> str:
+    """The first five labels, separated by commas."""
     shown = ", ".join(map(repr, labels[:5].tolist()))
     return shown + (", ..." if len(labels) > 5 else "")
 
@@ -253,7 +255,7 @@ def choose_positive(pos_label: Any, *columns: Labels) -> Any:
     if is_positive(labels, 1).any() and labels[-1] > 1:
         raise ValueError(
             f"pos_label must name the favourable label, because 1 is not the larger of two labels here. "
-            f"Labels: {_listed(labels)}"
+            f"Labels: {listed_labels(labels)}"
         )
     return 1
 
@@ -266,4 +268,6 @@ def is_positive(labels: Labels, pos_label: Any) -> Mask:
 def unknown_pos_label(pos_label: Any, labels: Labels, hint: str = "") -> ValueError:
     """Error for a positive class that does not occur."""
     seen = np.array(list(dict.fromkeys(labels.tolist())), dtype=object)
-    return ValueError(f"pos_label={pos_label!r} is not among the labels {_listed(seen)}{hint}")
+    return ValueError(
+        f"pos_label={pos_label!r} is not among the labels {listed_labels(seen)}{hint}"
+    )
