@@ -143,15 +143,15 @@ def _side_by_side(columns: list[Any], n: int, dtype: type, home: Any) -> Any:
 
 
 def move_to(counter: Counter, start: Any) -> None:
-    """Let the next row be the one at this place in all the data."""
-    whole = isinstance(start, int | np.integer) and not isinstance(start, bool)
-    if not whole or start < 0:
-        msg = f"start={start!r} is not allowed; give the place of the block's first row, 0 or more."
+    """Set the position of the next row among all rows."""
+    is_integer = isinstance(start, int | np.integer) and not isinstance(start, bool)
+    if not is_integer or start < 0:
+        msg = f"start={start!r} is not allowed; give the position of the first row, 0 or more."
         raise ValueError(msg)
     if not isinstance(counter, PositionFolds):
         msg = (
-            "start needs folds that are dealt by place: call `prepare(..., folds='position')` before "
-            "partial_fit, or leave start out."
+            "start needs folds that are assigned by position: call `prepare(..., folds='position')` "
+            "before partial_fit, or leave start out."
         )
         raise ValueError(msg)
     counter.position = int(start)

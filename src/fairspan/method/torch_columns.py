@@ -1,6 +1,7 @@
-"""Kernel columns and their Gram matrices on torch devices; torch is imported only by who has a tensor.
+"""Kernel columns and their Gram matrices on torch devices.
 
-Nothing here waits for the device: no number comes back to the host, so that kernels queue up.
+torch is imported lazily, when the caller passes a tensor or a device. Nothing here waits for the device:
+no number is sent back to the host, so that kernels queue up.
 """
 
 from __future__ import annotations
@@ -28,25 +29,25 @@ __all__ = [
     "row_blocks",
 ]
 
-# Compute capabilities of the chips that multiply float64 at half the rate of float32, or better.
+# Compute capabilities of GPUs that multiply float64 at half the rate of float32, or better.
 _FULL_RATE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
-# Kernels that tensors can be given to.
+# Kernels that can be computed on tensors.
 DEVICE_KERNELS = (
     *("rbf", "laplacian", "linear", "poly", "polynomial", "sigmoid", "cosine", "precomputed"),
 )
 
-# Bytes of a block of kernel columns: on a GPU enough rows that its products run at full rate, on a
-# processor what stays near its caches.
+# Bytes of a block of kernel columns: on a GPU enough for products at full rate, on a processor about the
+# size of its caches.
 _BLOCK_BYTES = {"cuda": 3 * 2**29, "cpu": 2**24}
-# Below this width a Gram matrix is one product; above, half of it is not computed twice.
+# From this width on, add_gram avoids computing the lower triangle too.
 _SYMMETRIC_FROM = 512
 _PANELS, _THIN_PARTS = 4, 16
-# Rows of matrices begin at multiples of so many numbers, which the fast products need.
+# Rows of matrices begin at multiples of this many numbers, as fast products need.
 _ALIGN = 8
 
 
 def fast_float64(device: Any) -> bool:
-    """Is float64 worth computing in there? On processors and on GPUs made for it."""
+    """True if the device is fast in float64: processors, and GPUs made for it."""
     import torch
 
     device = torch.device(device)
@@ -56,13 +57,13 @@ def fast_float64(device: Any) -> bool:
 
 
 def choose_precision(device: Any, wanted: str = "auto") -> str:
-    """What moments are taken in: "float64" or "float32".
+    """The precision of moments on a device: "float64" or "float32".
 
     Parameters
     ----------
     device : torch device or its name
     wanted : {"auto", "float64", "float32"}, default="auto"
-        "auto" is float64 where the device is fast at it.
+        "auto" is float64 if the device is fast at it.
     """
     import torch
 
@@ -81,18 +82,18 @@ def choose_precision(device: Any, wanted: str = "auto") -> str:
 
 
 def compute_dtype(X: Any) -> Any:
-    """What columns of a tensor are computed in where no moments ask for more: predictions."""
+    """The dtype for columns of a tensor in predictions, which do not need the precision of moments."""
     import torch
 
     narrow = X.dtype != torch.float64 and not fast_float64(X.device)
     return torch.float32 if narrow else torch.float64
 
 
-def refuse_on_device(what: str) -> None:
-    """The error for features that cannot be computed from tensors."""
+def refuse_on_device(features: str) -> None:
+    """Raise the error for features that cannot be computed on tensors."""
     msg = (
-        f"{what} cannot be computed on tensors; what can: the kernels "
-        f"{', '.join(map(repr, DEVICE_KERNELS))}. Move X to the CPU: X.cpu().numpy()."
+        f"{features} cannot be computed on tensors; use one of the kernels "
+        f"{', '.join(map(repr, DEVICE_KERNELS))}, or move X to the CPU: X.cpu().numpy()."
     )
     raise ValueError(msg)
 
@@ -101,60 +102,62 @@ def refuse_on_device(what: str) -> None:
 
 
 def block_rows(device: Any, width: int) -> int:
-    """Rows of a block of that many float64 columns."""
+    """Number of rows of a block of ``width`` float64 columns."""
     limit = _BLOCK_BYTES.get(device.type, _BLOCK_BYTES["cuda"])
     return int(max(256, limit // (8 * max(1, width)) // 256 * 256))
 
 
 def row_blocks(X: Any, width: int) -> Iterator[slice]:
-    """Slices of the rows of a tensor, for that many columns at once."""
+    """Slices of the rows of a tensor, for blocks of ``width`` columns."""
     size = block_rows(X.device, width)
     return (slice(start, start + size) for start in range(0, len(X), size))
 
 
 @contextmanager
-def naming_memory(need: int, what: str, device: Any, *, check: bool = False) -> Iterator[None]:
-    """Turn the device's lack of memory into an error that says how much, and what helps.
+def naming_memory(need: int, subject: str, device: Any, *, check: bool = False) -> Iterator[None]:
+    """Turn an out-of-memory error of the device into one with the amount needed and remedies.
 
-    ``check`` asks beforehand, where the device can say.
+    Parameters
+    ----------
+    need : int
+        Bytes that are needed.
+    subject : str
+        Subject of the error message: what takes the memory.
+    device : torch device or its name
+    check : bool, default=False
+        Compare with the free memory of a GPU beforehand.
     """
     import torch
 
-    # Before torch 2.5 it had its place beside CUDA alone.
-    kind = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
+    # torch before 2.5 has this class only in torch.cuda.
+    out_of_memory = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
     try:
         if check and torch.device(device).type == "cuda":
-            _check_room(need, what, device)
+            free, _ = torch.cuda.mem_get_info(device)
+            # Memory that torch has reserved and not allocated is free, too.
+            free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+            if need > free:
+                raise MemoryError(_memory_message(need, subject, device, free))
         yield
-    except kind as error:
-        raise MemoryError(_memory_message(need, what, device)) from error
+    except out_of_memory as error:
+        raise MemoryError(_memory_message(need, subject, device)) from error
     except RuntimeError as error:
         if "not enough memory" not in str(error):
             raise
-        raise MemoryError(_memory_message(need, what, device)) from error
+        raise MemoryError(_memory_message(need, subject, device)) from error
 
 
-def _check_room(need: int, what: str, device: Any) -> None:
-    import torch
-
-    free, _ = torch.cuda.mem_get_info(device)
-    # What torch holds back for itself is free too.
-    free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    if need > free:
-        raise MemoryError(_memory_message(need, what, device, free))
-
-
-def _memory_message(need: int, what: str, device: Any, free: int | None = None) -> str:
+def _memory_message(need: int, subject: str, device: Any, free: int | None = None) -> str:
     has = "" if free is None else f", which has {free / 2**30:.2f} GiB free"
     return (
-        f"{what} take {need / 2**30:.2f} GiB on {device}{has}. Lower n_components, do without folds (fix "
+        f"{subject} take {need / 2**30:.2f} GiB on {device}{has}. Lower n_components, do without folds (fix "
         f"alpha), use fewer cells, give smaller blocks, or compute on the processor: X.cpu()."
     )
 
 
 @contextmanager
 def exact_float32(dtype: Any) -> Iterator[None]:
-    """float32 products with all of their 24 bits, whatever the user's setting."""
+    """Compute float32 products with all 24 bits inside, also if the user allows TF32."""
     import torch
 
     if dtype != torch.float32:
@@ -172,18 +175,18 @@ def exact_float32(dtype: Any) -> Iterator[None]:
 
 
 def padded_width(width: int, step: int = _PANELS * _ALIGN) -> int:
-    """The number of columns that products are fast at: as many or a few more."""
+    """Round a number of columns up to one that products are fast at."""
     return width if width < _SYMMETRIC_FROM else -(-width // step) * step
 
 
 def add_gram(Z: Any, out: Any, wide: int) -> None:
-    """Add ``Z'Z`` to the upper triangle of ``out`` (what is below it is not defined).
+    """Add ``Z'Z`` to the upper triangle of ``out``; the lower triangle is then undefined.
 
-    torch has no product that knows its result to be symmetric. The first ``wide`` columns are cut into
-    halves, these into quarters: the products of different halves, then those of different quarters of
-    one half, then the quarters' own, each kind as one batch, which fills a GPU where the parts one by
-    one would not. That is 5/8 of the whole product. The few columns beyond have a product of their own:
-    among the others they would spoil sizes that processors share well.
+    torch has no symmetric product. The first ``wide`` columns are cut into halves and quarters. Computed
+    are the product of the two halves, then the products of the two quarters of each half, then the
+    product of each quarter with itself: 5/8 of the full product. Each kind is one batch, because single
+    small products would not fill a GPU. The few columns beyond ``wide`` have a separate product, which
+    keeps the sizes of the others even.
     """
     if wide < _SYMMETRIC_FROM or wide % _PANELS:
         out.addmm_(Z.T, Z)
@@ -205,18 +208,18 @@ def add_gram(Z: Any, out: Any, wide: int) -> None:
 def _add_thin(Z: Any, out: Any, wide: int) -> None:
     """Products of all columns with the few beyond ``wide``.
 
-    Their sums run over very many rows for few results. On a GPU parts of the rows are summed side by
-    side, or most of it would be idle.
+    They are sums over many rows with few results. On a GPU, parts of the rows are summed in parallel,
+    because otherwise most of it would be idle.
     """
     if Z.shape[1] == wide:
         return
     parts = _thin_parts(Z.device)
-    whole = len(Z) // parts * parts if parts > 1 else 0
-    if whole:
-        rows = Z[:whole].unflatten(0, (parts, whole // parts))
+    n_even = len(Z) // parts * parts if parts > 1 else 0
+    if n_even:
+        rows = Z[:n_even].unflatten(0, (parts, n_even // parts))
         out[:, wide:] += (rows.transpose(1, 2) @ rows[:, :, wide:]).sum(dim=0)
-    if whole < len(Z):
-        out[:, wide:].addmm_(Z[whole:].T, Z[whole:, wide:])
+    if n_even < len(Z):
+        out[:, wide:].addmm_(Z[n_even:].T, Z[n_even:, wide:])
 
 
 def _thin_parts(device: Any) -> int:
@@ -224,7 +227,7 @@ def _thin_parts(device: Any) -> int:
 
 
 def _diagonal_blocks(matrix: Any, count: int, size: int, step: int, right: int) -> Any:
-    """Square blocks every ``step`` down the diagonal, ``right`` of it, as one (count, size, size) view."""
+    """Square submatrices every ``step`` down the diagonal, shifted right, as one (count, size, size) view."""
     width = matrix.shape[1]
     return matrix.as_strided(
         (count, size, size), (step * (width + 1), width, 1), matrix.storage_offset() + right
@@ -235,28 +238,35 @@ def _diagonal_blocks(matrix: Any, count: int, size: int, step: int, right: int) 
 
 
 class DeviceColumns:
-    """Feature columns of tensors: everything that stays the same is sent to the device once.
+    """Feature columns of tensors; landmarks and whitening are sent to the device once.
 
     Parameters
     ----------
     name, params : kernel
         One of ``DEVICE_KERNELS``; "linear" without landmarks gives X itself.
     landmarks : ndarray of shape (m, p), or None
-    device, dtype : where and in what to compute
+    device, dtype : torch device and dtype of the computation
     whitening : ndarray of shape (m, rank), optional
         Applied to the kernel columns.
     trend : (centre, slope), optional
-        Of :meth:`Kernel.with_trend`.
+        Those of :meth:`Kernel.with_trend`.
     width : int, optional
-        Number of columns to give, at least as many as there are; what is in the others has no meaning
-        but is finite.
+        Number of columns of the output, if more are wanted; the additional ones are finite, and have no
+        meaning.
     """
 
     def __init__(
-        self, name: str, params: Mapping[str, Any], landmarks: Array | None, device: Any, dtype: Any,
-        *, whitening: Array | None = None, trend: tuple[Array, Array] | None = None,
+        self,
+        name: str,
+        params: Mapping[str, Any],
+        landmarks: Array | None,
+        device: Any,
+        dtype: Any,
+        *,
+        whitening: Array | None = None,
+        trend: tuple[Array, Array] | None = None,
         width: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if name not in DEVICE_KERNELS:
             refuse_on_device(f"The kernel {name!r}")
         self._name, self._params, self._device, self._dtype = name, dict(params), device, dtype
@@ -272,15 +282,13 @@ class DeviceColumns:
             self.width = width
             return
         m = len(landmarks)
-        if width is not None:  # copies of the last one: as finite as the others
+        if width is not None:  # pad with copies of the last landmark, which gives finite columns
             landmarks = landmarks[np.minimum(np.arange(width), m - 1)]
         self._n_raw = len(landmarks)
         self.width = self._n_raw if self._whitening is None else self._whitening.shape[1]
         if trend is not None:
             centre, slope = trend
-            self._trend = (
-                self._send(centre), self._send(slope), self._send((landmarks - centre) * slope)
-            )  # fmt: skip
+            self._trend = tuple(map(self._send, (centre, slope, (landmarks - centre) * slope)))
         self._prepare(landmarks, np.median(landmarks[:m], axis=0))
 
     def _send(self, array: Any) -> Any:
@@ -309,7 +317,7 @@ class DeviceColumns:
             self._Z = self._send(Z)
 
     def fill(self, X: Any, out: Any) -> None:
-        """Columns of the rows of X, (n, width), in place."""
+        """Write the columns of the rows of X, (n, width), into ``out``."""
         if self._whitening is None:
             self._fill_raw(X.to(self._device, self._dtype), out)
             return
@@ -363,7 +371,7 @@ class DeviceColumns:
             out.addmm_((X - centre) * slope, trend.T)
 
     def _fill_rbf(self, X: Any, out: Any) -> None:
-        """One product and one exponential, in place: every pass over the columns counts."""
+        """One product and one exponential, in place, because every pass over the columns takes time."""
         import torch
 
         p = X.shape[1]
@@ -373,5 +381,5 @@ class DeviceColumns:
         left[:, p] = (centred * centred).sum(dim=1).mul_(-float(self._params["gamma"]))
         left[:, p + 1] = 1.0
         torch.mm(left, self._Z.T, out=out)
-        out.clamp_(max=0.0)  # the rounding of far rows may be above 0
+        out.clamp_(max=0.0)  # rounding of exponents can give values above 0
         out.exp_()

@@ -154,14 +154,14 @@ def _suffix(path: Path) -> str:
     return ".csv" if compressed else (suffixes[-1] if suffixes else "")
 
 
-def require_pyarrow(what: str) -> Any:
+def require_pyarrow(purpose: str) -> Any:
     """Import pyarrow; raise with the command that installs it if it is missing."""
     try:
         import pyarrow
         import pyarrow.dataset
         import pyarrow.parquet
     except ImportError as error:
-        msg = f'{what} needs pyarrow and pandas: pip install "fairspan[stream]".'
+        msg = f'{purpose} needs pyarrow and pandas: pip install "fairspan[stream]".'
         raise ImportError(msg) from error
     return pyarrow
 

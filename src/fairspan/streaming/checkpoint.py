@@ -238,10 +238,10 @@ class SavedPass:
             self._file.save(header, _arrays(sums, sketch, self._pilot))
         except OSError as error:
             if not self._failed:
-                kept = f"the last one, of {self._saved_position} rows, is kept"
+                previous = f"the last one, of {self._saved_position} rows, is kept"
                 warn_user(
                     f"The checkpoint {str(self._file.path)!r} could not be written ({error}): "
-                    f"{'none' if self._saved_position < 0 else kept}. The fit goes on.",
+                    f"{'none' if self._saved_position < 0 else previous}. The fit goes on.",
                     DataWarning,
                 )
             self._failed = True

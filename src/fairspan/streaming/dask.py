@@ -125,7 +125,7 @@ def _array_pieces(X: Any, given: GivenRoles) -> tuple[list[dict[str, Any]], list
         "weight": given.weight,
     }
     beside = {role: values_or_numbers(value, len(X)) for role, value in beside.items()}
-    whole, columns = X, feature_columns(X.shape[1], given.features, beside)
+    all_columns, columns = X, feature_columns(X.shape[1], given.features, beside)
     if columns is not None:
         X = X[:, columns]
     X = X.rechunk({1: -1})
@@ -134,7 +134,7 @@ def _array_pieces(X: Any, given: GivenRoles) -> tuple[list[dict[str, Any]], list
     for role, value in beside.items():
         if value is not None:
             is_array = isinstance(describe(value), bool)
-            cut[role] = _chunks_like(value if is_array else whole[:, value], sizes, role)
+            cut[role] = _chunks_like(value if is_array else all_columns[:, value], sizes, role)
     pieces = [
         {"X": chunk, **{role: chunks[i] for role, chunks in cut.items()}}
         for i, chunk in enumerate(X.to_delayed().ravel())

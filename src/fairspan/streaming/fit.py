@@ -9,7 +9,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from fairspan._system import kind_of_texts, row_progress
+from fairspan._system import kind_of_texts
 from fairspan.device.passes import for_precision, start_pass
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import DataWarning, warn_user
@@ -30,7 +30,7 @@ from fairspan.streaming.first_pass import SamplePass, is_number, wants_encoder
 from fairspan.streaming.plan import StreamPlan
 from fairspan.streaming.rows import Rows
 from fairspan.streaming.sample import SAMPLE_ROWS, Sample
-from fairspan.streaming.sources import Source, blocks, prefetch
+from fairspan.streaming.sources import Source, blocks, prefetch, read_blocks
 
 __all__ = ["block_rows", "run_stream", "take_moments"]
 
@@ -97,12 +97,10 @@ def _take_sample(est: StreamedEstimator, source: Source, seed: int, plan: Stream
             est, source, sample, plan.client, encoder=plan.encoder, digest=digest
         )
     else:
-        found = prefetch(blocks(source.parts, _MAX_ROWS))
-        shown = row_progress("sample", source.n_rows, verbose=est.params["verbose"])
-        with shown as progress, closing(found):
-            for offset, rows in found:
+        verbose = est.params["verbose"]
+        with closing(read_blocks(source, _MAX_ROWS, "sample", verbose=verbose)) as row_blocks:
+            for offset, rows in row_blocks:
                 sample_pass.add(offset, rows)
-                progress.advance(len(rows))
     return sample_pass
 
 
@@ -214,12 +212,12 @@ def take_moments(
         return reduce_parts(est, source, size, plan.client, saved, start)
     pilot, counter = start.pilot, start.pilot.counter()
     row_pass: RowPass | None = None
-    found = prefetch(blocks(source.parts, size, start=start.position))
-    verbose = est.params["verbose"]
-    shown = row_progress("moments", source.n_rows, verbose=verbose, done=start.position)
+    row_blocks = read_blocks(
+        source, size, "moments", verbose=est.params["verbose"], start=start.position
+    )
     try:
-        with shown as progress, closing(found):
-            for offset, rows in found:
+        with closing(row_blocks):
+            for offset, rows in row_blocks:
                 # Coding the rows, too, finds categories that are not in the sample.
                 with naming_rows(rows, offset, lambda some: pilot.encode(est.read(some))):
                     data = est.read(rows)
@@ -233,7 +231,6 @@ def take_moments(
                         )
                     move_to(counter, offset)
                     row_pass.add(data, counter)
-                progress.advance(len(rows))
                 if saved is not None:
                     saved.save_if_due(row_pass.moments, row_pass.position)
     except BaseException:

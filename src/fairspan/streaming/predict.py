@@ -12,14 +12,14 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from fairspan._system import atomic_write, first_line, row_progress
+from fairspan._system import atomic_write, first_line
 from fairspan.encoding import collect_unseen
 from fairspan.exceptions import RowError
 from fairspan.streaming.arrow import require_pyarrow
 from fairspan.streaming.estimator import StreamedPredictor, naming_rows
 from fairspan.streaming.plan import open_source
 from fairspan.streaming.rows import Rows
-from fairspan.streaming.sources import Source, blocks, prefetch
+from fairspan.streaming.sources import Source, read_blocks
 
 __all__ = ["METHODS", "write_predictions"]
 
@@ -55,11 +55,9 @@ def write_predictions(
         raise ValueError(msg)
     writer, schema = None, pyarrow.schema([])
     with atomic_write(target) as part, collect_unseen() as unseen:
-        found = _read(rows)
-        shown = row_progress(method, rows.n_rows, verbose=est.verbose)
         try:
-            with shown as progress, closing(found):
-                for offset, block in found:
+            with closing(_read(rows, method, est.verbose)) as row_blocks:
+                for offset, block in row_blocks:
                     columns = _columns(est, block, offset, method, device)
                     if writer is None:
                         schema = pyarrow.schema(_fields(columns, block, rows))
@@ -70,7 +68,6 @@ def write_predictions(
                         for values, field in zip(columns.values(), schema, strict=True)
                     ]
                     writer.write_table(pyarrow.table(arrays, schema=schema))
-                    progress.advance(len(block))
         finally:
             if writer is not None:
                 writer.close()
@@ -111,10 +108,11 @@ def _naming_keep() -> Iterator[None]:
         raise ValueError(msg) from error
 
 
-def _read(rows: Source) -> Generator[tuple[int, Rows], None, None]:
+def _read(source: Source, label: str, verbose: int) -> Generator[tuple[int, Rows], None, None]:
     """Read blocks; the column names of an iterable are checked only now."""
-    with closing(prefetch(blocks(rows.parts, _BLOCK_ROWS))) as found, _naming_keep():
-        yield from found
+    row_blocks = read_blocks(source, _BLOCK_ROWS, label, verbose=verbose)
+    with closing(row_blocks), _naming_keep():
+        yield from row_blocks
 
 
 def _fields(columns: dict[str, Any], block: Rows, source: Source) -> list[tuple[str, Any]]:

@@ -7,15 +7,26 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import narwhals as nw
 
+from fairspan._system import row_progress
 from fairspan.inputs.columns import check_one_role, require_columns
 from fairspan.streaming.rows import Rows, Span, join, plain_text
 
-__all__ = ["FileState", "GivenRoles", "Part", "Roles", "Source", "blocks", "prefetch"]
+__all__ = [
+    "FileState",
+    "GivenRoles",
+    "Part",
+    "Roles",
+    "Source",
+    "blocks",
+    "prefetch",
+    "read_blocks",
+]
 
 Item = TypeVar("Item")
 _POLL_SECONDS = 0.1
@@ -331,3 +342,16 @@ def prefetch(items: Iterable[Item], depth: int = 2) -> Generator[Item, None, Non
     finally:
         stop.set()
         thread.join()
+
+
+def read_blocks(
+    source: Source, size: int, label: str, *, verbose: int, start: int = 0
+) -> Generator[tuple[int, Rows], None, None]:
+    """The :func:`blocks` of a source from ``start`` on, read ahead in a thread, with progress."""
+    with (
+        row_progress(label, source.n_rows, verbose=verbose, done=start) as progress,
+        closing(prefetch(blocks(source.parts, size, start=start))) as read_ahead,
+    ):
+        for offset, rows in read_ahead:
+            yield offset, rows
+            progress.advance(len(rows))
