@@ -86,8 +86,10 @@ Known problems:
 def _from_propublica(parts: Sequence[bytes]) -> bytes:
     rows = list(csv.reader(io.StringIO(parts[0].decode("utf-8"), newline="")))
     header = rows[0]
-    kept = [i for i, name in enumerate(header) if name not in _DROPPED and header.index(name) == i]
-    return as_csv([row[i] for i in kept] for row in rows)
+    columns = [
+        i for i, name in enumerate(header) if name not in _DROPPED and header.index(name) == i
+    ]
+    return as_csv([row[i] for i in columns] for row in rows)
 
 
 def _raw(table: Any) -> Parts:
