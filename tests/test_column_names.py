@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fairspan import FairRepresentation, audit, table_encoder
+from fairspan.inputs.columns import check_one_role, require_columns
 from fairspan.report import explore
 from tests.small import FIXED, table
 
@@ -81,3 +82,26 @@ def test_names_of_numpys_text_type_are_encoded_as_any_other(names):
     for rows in (plain, given, given.iloc[:, ::-1]):
         np.testing.assert_array_equal(encoder.transform(rows), expected.transform(plain))
     assert encoder.feature_names_in_.tolist() == ["income", "home", "debt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Incme", r"Did you mean 'income'\?"),
+        ("zzz", r"Its columns: 'income', 'debt'\."),
+        (["income"], r"\['income'\], which is not there"),
+    ],
+)
+def test_an_unknown_column_is_reported_with_similar_names(name, hint):
+    with pytest.raises(ValueError, match=f"^keep names the column .*{hint}"):
+        require_columns([name], ["income", "debt"], "keep names")
+    require_columns(["debt"], ["income", "debt"], "keep names")
+
+
+def test_a_column_has_one_role_unless_two_may_share_it():
+    roles = {"target": ["y"], "sensitive": ["s"], "control": ["s"]}
+    with pytest.raises(ValueError, match="The column 's' cannot be both sensitive and control"):
+        check_one_role(roles)
+    check_one_role(roles, may_share=("sensitive", "control"))
+    with pytest.raises(ValueError, match="The column 'y' cannot be both target and control"):
+        check_one_role({**roles, "control": ["y"]}, may_share=("sensitive", "control"))

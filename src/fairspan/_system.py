@@ -194,7 +194,7 @@ def kind_of_texts(values: Iterable[str]) -> str | None:
     return None
 
 
-def refuse_bytes(values: Any, what: str) -> None:
+def refuse_bytes(values: Any, label: str) -> None:
     """Raise if an array holds bytes, which are text only in a known encoding."""
     kind = getattr(getattr(values, "dtype", None), "kind", None)
     if kind == "S":
@@ -206,7 +206,7 @@ def refuse_bytes(values: Any, what: str) -> None:
     first = next(iter(in_bytes), None)
     if first is not None:
         msg = (
-            f"{what} holds bytes, such as {bytes(first)!r:.60}; give text or numbers. Decode them first, "
+            f"{label} holds bytes, such as {bytes(first)!r:.60}; give text or numbers. Decode them first, "
             f'e.g. column.str.decode("utf-8") in pandas or numpy.char.decode(array, "utf-8"), or give '
             f"the encoding where the file is read."
         )
@@ -271,8 +271,8 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(f"{os.fspath(path)} is a folder; give the name of a file.")
     if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
-        what = "a block device" if stat.S_ISBLK(mode) else "a socket"
-        raise OSError(f"{os.fspath(path)} is {what}, not a file; give the name of a file.")
+        kind = "a block device" if stat.S_ISBLK(mode) else "a socket"
+        raise OSError(f"{os.fspath(path)} is {kind}, not a file; give the name of a file.")
     return not stat.S_ISREG(mode) or _descriptor(path) is not None
 
 

@@ -1,6 +1,7 @@
 """Facts about the machine, as each operating system reports them."""
 
 import ctypes
+import json
 import os
 import sys
 from types import SimpleNamespace
@@ -68,3 +69,17 @@ def test_windows_reports_its_memory_through_its_own_call(monkeypatch, system, no
 
 def test_this_machine_reports_its_memory(system):
     assert system.memory_bytes() > GIB // 4
+
+
+def test_json_safe_gives_plain_types_and_none_for_what_json_cannot_write(system):
+    value = {1: np.array([1.5, np.nan]), "b": (np.float64("inf"), np.int64(3), True, "\x1b", None)}
+    plain = {"1": [1.5, None], "b": [None, 3, True, "\x1b", None]}
+    assert system.json_safe(value) == plain
+    assert json.loads(json.dumps(system.json_safe(value), allow_nan=False)) == plain
+
+
+def test_json_safe_rounds_and_escapes_on_request(system):
+    value = {"\u202e": [1.23456, 2.0, 1e20, np.float32(0.5)], "n": 12345678}
+    found = system.json_safe(value, digits=3, escape=True)
+    assert found == {"\\u202e": [1.23, 2, 1e20, 0.5], "n": 12345678}
+    assert type(found["\\u202e"][1]) is int

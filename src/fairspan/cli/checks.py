@@ -31,23 +31,23 @@ def doubtful_columns(frame: Any, names: Sequence[str]) -> Iterator[str]:
         "dates": "Turn them into numbers (an age, a month)",
     }
     for problem, remedy in remedies.items():
-        if found := columns[problem]:
-            example = str(frame[found[0]].dropna().iloc[0])
+        if doubtful := columns[problem]:
+            example = str(frame[doubtful[0]].dropna().iloc[0])
             yield (
-                f"{_quoted(found)}: {problem} as text, as {example!r}; each different text is a category. "
-                f"{remedy}, or leave them out: {_drop_options(found)}"
+                f"{_quoted(doubtful)}: {problem} as text, as {example!r}; each different text is a category. "
+                f"{remedy}, or leave them out: {_drop_options(doubtful)}"
             )
     zeros = {name: frame.attrs.get(LEADING_ZEROS, {}).get(name) for name in names}
-    if found := [name for name, value in zeros.items() if value is not None]:
-        options = [f"--kind {shlex.quote(f'{name}=categorical')}" for name in found]
+    if doubtful := [name for name, value in zeros.items() if value is not None]:
+        options = [f"--kind {shlex.quote(f'{name}=categorical')}" for name in doubtful]
         yield (
-            f"{_quoted(found)}: read as numbers, although values begin with 0, as {zeros[found[0]]!r}. If "
-            f"they are codes, read them as text: {first_few(options, ' ')}"
+            f"{_quoted(doubtful)}: read as numbers, although values begin with 0, as "
+            f"{zeros[doubtful[0]]!r}. If they are codes, read them as text: {first_few(options, ' ')}"
         )
-    if found := columns["identifiers"]:
+    if doubtful := columns["identifiers"]:
         yield (
-            f"{_quoted(found)}: a different value in every row, as identifiers have. Leave identifiers "
-            f"out: {_drop_options(found)}"
+            f"{_quoted(doubtful)}: a different value in every row, as identifiers have. Leave identifiers "
+            f"out: {_drop_options(doubtful)}"
         )
 
 

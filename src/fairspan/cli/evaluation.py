@@ -295,17 +295,17 @@ def _favourable_class(
     """Return the favourable class: of the option, of the saved model, or guessed from the labels."""
     columns = [] if _is_regressor(fitted) else [*roles["target"], *roles["decisions"]]
     classes = getattr(fitted, "classes_", None)
-    own = [] if classes is None else classes.tolist()
+    model_labels = [] if classes is None else classes.tolist()
     in_columns = [label for name in columns for label in frame[name].unique().tolist()]
-    labels = list(dict.fromkeys([*own, *in_columns]))
+    labels = list(dict.fromkeys([*model_labels, *in_columns]))
     column = columns[0] if columns else ""
     if positive is not None:
         if not labels:
             msg = "--positive needs labels to be one of: pass --target or --decisions too."
             raise ValueError(msg)
-        label = tables.match_label(positive, own or labels, repr(column or model))
+        label = tables.match_label(positive, model_labels or labels, repr(column or model))
         return choose_favourable(labels, column, label)
-    if own and fitted.pos_label is not None:
+    if model_labels and fitted.pos_label is not None:
         return Favourable(fitted.pos_label, False, "as the model was fitted")
     return choose_favourable(labels, column)
 

@@ -80,8 +80,8 @@ def _paper(table: Any) -> Parts:
         table[column] = np.unique(values, return_inverse=True)[1]
     scaled = zscored(table, ddof=0, order="F")
     sensitive = scaled[["sex"]].copy()
-    train, test = np.arange(_OFFICIAL_TRAIN // 20), np.arange(_OFFICIAL_TRAIN, len(table))
-    return Parts(scaled.drop(columns="sex"), target, sensitive, train, test)
+    split = np.arange(_OFFICIAL_TRAIN // 20), np.arange(_OFFICIAL_TRAIN, len(table))
+    return Parts(scaled.drop(columns="sex"), target, sensitive, split)
 
 
 _FILE = DataFile(
@@ -113,20 +113,21 @@ def fetch_adult(
 ) -> Any:
     """Load census incomes with sex, race and age (classification).
 
-    Looked for as `adult.csv.gz` in `data_home`, in the folder named by the environment variable
-    `FAIRSPAN_DATA` and in the cache; else made from two files downloaded from UCI.
+    The file `adult.csv.gz` is searched in `data_home`, in the folder named by the environment
+    variable `FAIRSPAN_DATA` and in the cache; otherwise it is made from two files downloaded from
+    UCI.
 
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder to look in first, and to keep a download in (default: the cache).
+        Folder to search first, and to keep a download in (default: the cache).
     as_frame : bool, default=True
-        Give pandas objects; otherwise NumPy arrays.
+        Return pandas objects; otherwise NumPy arrays.
     return_X_y : bool, default=False
-        Return `(data, target)` alone.
+        Return only `(data, target)`.
     protocol : {"raw", "paper"}, default="raw"
-        "raw": columns as they were recorded, nothing imputed or scaled, protected attributes in
-        `sensitive_features` alone. "paper": the matrix and the split of the paper.
+        "raw": columns as they were recorded, nothing imputed or scaled, protected attributes only
+        in `sensitive_features`. "paper": the matrix and the split of the paper.
 
     Returns
     -------
@@ -140,7 +141,8 @@ def fetch_adult(
     Raises
     ------
     DatasetError
-        The file is damaged, or absent and out of reach. An `OSError`; names what to put where.
+        The file is damaged, or absent and cannot be downloaded. A subclass of `OSError`; the
+        message names the file and the folder for it.
     ImportError
         The extra `data` is not installed.
     """

@@ -92,14 +92,9 @@ def _raw(table: Any) -> Parts:
 def _paper(table: Any) -> Parts:
     complete = table.dropna(axis="columns")
     features = complete.drop(columns=["communityname", *_PAPER_PROTECTED, _TARGET])
-    rows = np.arange(len(table))
-    return Parts(
-        zscored(features, ddof=1, order="C"),
-        table[_TARGET],
-        table[_PAPER_PROTECTED].copy(),
-        rows[:_PAPER_TRAIN],
-        rows[_PAPER_TRAIN:],
-    )
+    data = zscored(features, ddof=1, order="C")
+    split = np.arange(_PAPER_TRAIN), np.arange(_PAPER_TRAIN, len(table))
+    return Parts(data, table[_TARGET], table[_PAPER_PROTECTED].copy(), split)
 
 
 _FILE = DataFile(
@@ -127,20 +122,21 @@ def fetch_communities_crime(
 ) -> Any:
     """Load crime rates of communities with shares by race and birth (regression).
 
-    Looked for as `communities_crime.csv.gz` in `data_home`, in the folder named by the environment
-    variable `FAIRSPAN_DATA` and in the cache; else made from a file downloaded from UCI.
+    The file `communities_crime.csv.gz` is searched in `data_home`, in the folder named by the
+    environment variable `FAIRSPAN_DATA` and in the cache; otherwise it is made from a file
+    downloaded from UCI.
 
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder to look in first, and to keep a download in (default: the cache).
+        Folder to search first, and to keep a download in (default: the cache).
     as_frame : bool, default=True
-        Give pandas objects; otherwise NumPy arrays.
+        Return pandas objects; otherwise NumPy arrays.
     return_X_y : bool, default=False
-        Return `(data, target)` alone.
+        Return only `(data, target)`.
     protocol : {"raw", "paper"}, default="raw"
-        "raw": columns as they were recorded, nothing imputed or scaled, protected attributes in
-        `sensitive_features` alone. "paper": the matrix and the split of the paper.
+        "raw": columns as they were recorded, nothing imputed or scaled, protected attributes only
+        in `sensitive_features`. "paper": the matrix and the split of the paper.
 
     Returns
     -------
@@ -154,7 +150,8 @@ def fetch_communities_crime(
     Raises
     ------
     DatasetError
-        The file is damaged, or absent and out of reach. An `OSError`; names what to put where.
+        The file is damaged, or absent and cannot be downloaded. A subclass of `OSError`; the
+        message names the file and the folder for it.
     ImportError
         The extra `data` is not installed.
     """

@@ -86,8 +86,10 @@ Known problems:
 def _from_propublica(parts: Sequence[bytes]) -> bytes:
     rows = list(csv.reader(io.StringIO(parts[0].decode("utf-8"), newline="")))
     header = rows[0]
-    kept = [i for i, name in enumerate(header) if name not in _DROPPED and header.index(name) == i]
-    return as_csv([row[i] for i in kept] for row in rows)
+    columns = [
+        i for i, name in enumerate(header) if name not in _DROPPED and header.index(name) == i
+    ]
+    return as_csv([row[i] for i in columns] for row in rows)
 
 
 def _raw(table: Any) -> Parts:
@@ -103,8 +105,8 @@ def _paper(table: Any) -> Parts:
     table = table.dropna(subset=_DATES).reset_index(drop=True)
     target = table["two_year_recid"] * 2 - 1
     data = zscored(table[_PAPER_FEATURES], ddof=1, order="C")
-    rows = np.arange(len(table))
-    return Parts(data, target, table[["sex_male"]].copy(), rows[:_PAPER_TRAIN], rows[_PAPER_TRAIN:])
+    split = np.arange(_PAPER_TRAIN), np.arange(_PAPER_TRAIN, len(table))
+    return Parts(data, target, table[["sex_male"]].copy(), split)
 
 
 _FILE = DataFile(
@@ -133,20 +135,21 @@ def fetch_compas(
 ) -> Any:
     """Load two-year recidivism with sex, race and age (classification).
 
-    Looked for as `compas.csv.gz` in `data_home`, in the folder named by the environment variable
-    `FAIRSPAN_DATA` and in the cache; else made from ProPublica's file, without its identifiers.
+    The file `compas.csv.gz` is searched in `data_home`, in the folder named by the environment
+    variable `FAIRSPAN_DATA` and in the cache; otherwise it is made from ProPublica's file, without
+    its identifiers.
 
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder to look in first, and to keep a download in (default: the cache).
+        Folder to search first, and to keep a download in (default: the cache).
     as_frame : bool, default=True
-        Give pandas objects; otherwise NumPy arrays.
+        Return pandas objects; otherwise NumPy arrays.
     return_X_y : bool, default=False
-        Return `(data, target)` alone.
+        Return only `(data, target)`.
     protocol : {"raw", "paper"}, default="raw"
         "raw": columns as they were recorded, less what leaks the label (`DESCR` has the list), and
-        protected attributes in `sensitive_features` alone. "paper": the matrix and the split of the
+        protected attributes only in `sensitive_features`. "paper": the matrix and the split of the
         paper, leaking dates included.
 
     Returns
@@ -161,7 +164,8 @@ def fetch_compas(
     Raises
     ------
     DatasetError
-        The file is damaged, or absent and out of reach. An `OSError`; names what to put where.
+        The file is damaged, or absent and cannot be downloaded. A subclass of `OSError`; the
+        message names the file and the folder for it.
     ImportError
         The extra `data` is not installed.
     """

@@ -47,13 +47,12 @@ class Source:
 
 
 class Parts(NamedTuple):
-    """Columns of a data set by role; `train` and `test` are row numbers, for protocol "paper"."""
+    """Columns of a data set by role, and the rows of train and test for protocol "paper"."""
 
     data: Any
     target: Any
     sensitive: Any
-    train: NDArray[np.intp] | None = None
-    test: NDArray[np.intp] | None = None
+    split: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,26 +250,26 @@ def fetch(
     text = io.BytesIO(read(file, path))
     table = pandas.read_csv(text, keep_default_na=False, na_values=[""])
     # A copy, so that `frame` does not change when users change `target`.
-    data, target, sensitive, train, test = file.protocols[protocol](table.copy())
+    parts = file.protocols[protocol](table.copy())
     if protocol == "paper":
-        table = pandas.concat([data, sensitive, target], axis="columns")
-    names = {"target_names": [target.name], "sensitive_names": list(sensitive.columns)}
-    split = {} if train is None else {"train": train, "test": test}
+        table = pandas.concat([parts.data, parts.sensitive, parts.target], axis="columns")
+    rows = {} if parts.split is None else dict(zip(("train", "test"), parts.split, strict=True))
     return make_bunch(
-        Parts(data, target, sensitive),
+        parts,
         as_frame=as_frame,
         return_X_y=return_X_y,
         DESCR=file.description,
         frame=table if as_frame else None,
+        target_names=[parts.target.name],
+        sensitive_names=list(parts.sensitive.columns),
         filename=str(path),
-        **names,
-        **split,
+        **rows,
     )
 
 
 def make_bunch(parts: Parts, *, as_frame: bool, return_X_y: bool, **more: Any) -> Any:
     """Return a `Bunch` of the parts, or only data and target; NumPy arrays unless `as_frame`."""
-    data, target, sensitive = parts[:3]
+    data, target, sensitive, _ = parts
     names = list(data.columns)
     if not as_frame:
         data, target, sensitive = _array(data), target.to_numpy(), _array(sensitive)

@@ -70,7 +70,7 @@ def _paper(table: Any) -> Parts:
     table["black"] = table["race1"] == "black"
     data, sensitive = table[_PAPER_FEATURES], table[["black", "age"]]
     split = seeded_split(len(table), _PAPER_TRAIN)
-    return Parts(data.astype(float), table["ugpa"], sensitive.astype(float), *split)
+    return Parts(data.astype(float), table["ugpa"], sensitive.astype(float), split)
 
 
 _FILE = DataFile(
@@ -92,20 +92,20 @@ def fetch_law_school(
 ) -> Any:
     """Load grades of law students with race, gender and age (regression).
 
-    Looked for as `law_school.csv.gz` in `data_home`, in the folder named by the environment
+    The file `law_school.csv.gz` is searched in `data_home`, in the folder named by the environment
     variable `FAIRSPAN_DATA` and in the cache. There is no download: no public file is the same.
 
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder to look in first.
+        Folder to search first.
     as_frame : bool, default=True
-        Give pandas objects; otherwise NumPy arrays.
+        Return pandas objects; otherwise NumPy arrays.
     return_X_y : bool, default=False
-        Return `(data, target)` alone.
+        Return only `(data, target)`.
     protocol : {"raw", "paper"}, default="raw"
-        "raw": what every comparison uses, the age put right, protected attributes in
-        `sensitive_features` alone. "paper": the matrix of the paper, rebuilt by rule, and a split
+        "raw": what every comparison uses, the age put right, protected attributes only
+        in `sensitive_features`. "paper": the matrix of the paper, rebuilt by rule, and a split
         of ours (the paper's is unknown).
 
     Returns
@@ -120,7 +120,8 @@ def fetch_law_school(
     Raises
     ------
     DatasetError
-        The file is absent or damaged. An `OSError`; names what to put where.
+        The file is absent or damaged. A subclass of `OSError`; the message names the file and the
+        folder for it.
     ImportError
         The extra `data` is not installed.
     """

@@ -61,7 +61,7 @@ def _paper(table: Any) -> Parts:
     table["female"] = table["gender"] == "Female"
     data, sensitive = table[_PAPER_FEATURES], table[["female", "age"]]
     split = seeded_split(len(table), _PAPER_TRAIN)
-    return Parts(data.astype(float), table["income"] / 10_000, sensitive.astype(float), *split)
+    return Parts(data.astype(float), table["income"] / 10_000, sensitive.astype(float), split)
 
 
 _FILE = DataFile(
@@ -83,19 +83,20 @@ def fetch_nlsy79(
 ) -> Any:
     """Load incomes of a cohort with gender and age (regression).
 
-    Looked for as `nlsy79.csv.gz` in `data_home`, in the folder named by the environment variable
-    `FAIRSPAN_DATA` and in the cache. There is no download: no public file is known to be the same.
+    The file `nlsy79.csv.gz` is searched in `data_home`, in the folder named by the environment
+    variable `FAIRSPAN_DATA` and in the cache. There is no download: no public file is known to be
+    the same.
 
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder to look in first.
+        Folder to search first.
     as_frame : bool, default=True
-        Give pandas objects; otherwise NumPy arrays.
+        Return pandas objects; otherwise NumPy arrays.
     return_X_y : bool, default=False
-        Return `(data, target)` alone.
+        Return only `(data, target)`.
     protocol : {"raw", "paper"}, default="raw"
-        "raw": columns as they were recorded, protected attributes in `sensitive_features` alone.
+        "raw": columns as they were recorded, protected attributes only in `sensitive_features`.
         "paper": the matrix of the paper, and a split of ours (the paper's is unknown).
 
     Returns
@@ -110,7 +111,8 @@ def fetch_nlsy79(
     Raises
     ------
     DatasetError
-        The file is absent or damaged. An `OSError`; names what to put where.
+        The file is absent or damaged. A subclass of `OSError`; the message names the file and the
+        folder for it.
     ImportError
         The extra `data` is not installed.
     """

@@ -71,9 +71,9 @@ def load_loans(*, as_frame: bool = True, return_X_y: bool = False) -> Any:
     Parameters
     ----------
     as_frame : bool, default=True
-        Give pandas objects; otherwise NumPy arrays.
+        Return pandas objects; otherwise NumPy arrays.
     return_X_y : bool, default=False
-        Return `(data, target)` alone, without the protected attributes.
+        Return only `(data, target)`, without the protected attributes.
 
     Returns
     -------
@@ -108,9 +108,9 @@ def load_diabetes(*, as_frame: bool = True, return_X_y: bool = False) -> Any:
     Parameters
     ----------
     as_frame : bool, default=True
-        Give pandas objects; otherwise NumPy arrays.
+        Return pandas objects; otherwise NumPy arrays.
     return_X_y : bool, default=False
-        Return `(data, target)` alone, without the protected attributes.
+        Return only `(data, target)`, without the protected attributes.
 
     Returns
     -------

@@ -118,17 +118,19 @@ def _is_default(index: Any) -> bool:
 def _find_positions(name: str, index: Any, reference: str, order: Any) -> Any:
     """Return the positions of the labels of ``order`` in ``index``; raise if they differ."""
     reason = ""
-    for what, labels in ((name, index), (reference, order)):
+    for argument, labels in ((name, index), (reference, order)):
         if not labels.is_unique:
             twice = labels[labels.duplicated()][0]
-            reason = f"the label {_shown(twice)} occurs more than once in {what}"
+            reason = f"the label {_shown(twice)} occurs more than once in {argument}"
     if not reason:
         positions = np.asarray(index.get_indexer(order))
         if (positions >= 0).all():
             return positions
         missing = order[int(np.argmin(positions))]
         reason = f"the label {_shown(missing)} of {reference} is not in {name}"
-        default = [what for what, i in ((name, index), (reference, order)) if _is_default(i)]
+        default = [
+            argument for argument, i in ((name, index), (reference, order)) if _is_default(i)
+        ]
         if len(default) == 1:
             reason += f" ({default[0]} has the default index 0 to {len(order) - 1})"
     msg = (

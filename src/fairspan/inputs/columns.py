@@ -37,10 +37,10 @@ LARGEST = 1e150
 _COLUMNS_SHOWN = 6
 
 
-def _refuse_twice(names: list[Any], what: str) -> None:
+def _refuse_twice(names: list[Any], prefix: str) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        msg = f"{what} the column {twice!r} twice; give each column its own name, once."
+        msg = f"{prefix} the column {twice!r} twice; give each column its own name, once."
         raise ValueError(msg)
 
 
@@ -223,35 +223,35 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
     return Attribute(name, numeric, missing | nan, "i" if kind in "iu" else "f")
 
 
-def refuse_dates(values: Any, what: str) -> None:
+def refuse_dates(values: Any, label: str) -> None:
     """Raise if an array holds dates or durations: as numbers they depend on the unit of the array."""
     if getattr(getattr(values, "dtype", None), "kind", None) in ("m", "M"):
         msg = (
-            f"{what} holds dates or durations ({values.dtype}); give numbers, e.g. years or "
+            f"{label} holds dates or durations ({values.dtype}); give numbers, e.g. years or "
             f'durations / np.timedelta64(1, "D").'
         )
         raise ValueError(msg)
 
 
-def _refuse_mixed(values: list[Any], what: str) -> None:
+def _refuse_mixed(values: list[Any], label: str) -> None:
     """Raise if a column mixes text and other values: 1 and "1" may or may not mean the same."""
     is_text = [isinstance(value, str) for value in values]
     if any(is_text) and not all(is_text):
         text, other = values[is_text.index(True)], values[is_text.index(False)]
         msg = (
-            f"{what} mixes text and other values, e.g. {text!r} and {other!r}. Give values of one type: "
+            f"{label} mixes text and other values, e.g. {text!r} and {other!r}. Give values of one type: "
             f"make them all text, with None for missing ones, or all numbers."
         )
         raise ValueError(msg)
 
 
-def _refuse_half_characters(text: str, what: str) -> None:
+def _refuse_half_characters(text: str, label: str) -> None:
     """Raise for lone surrogates (half characters), which can be neither written nor printed."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         msg = (
-            f"{what} holds text that is no valid Unicode ({text[error.start]!a}, half a character). Decode "
+            f"{label} holds text that is no valid Unicode ({text[error.start]!a}, half a character). Decode "
             f"the text again with the right encoding, or replace the character."
         )
         raise ValueError(msg) from error
