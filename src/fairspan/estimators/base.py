@@ -25,13 +25,8 @@ from fairspan.exceptions import (
     each_warning_once,
     warn_user,
 )
-from fairspan.inputs.config import (
-    FitConfig,
-    changed_parameters,
-    check_search,
-    read_config,
-    snapshot,
-)
+from fairspan.inputs.config import FitConfig, read_config
+from fairspan.inputs.refit import changed_parameters, check_search, snapshot
 from fairspan.inputs.rows import ColumnSchema, check_rows, read_features, read_training_data
 from fairspan.method.data import Data, Kind
 from fairspan.method.features import LandmarkMap
@@ -108,31 +103,31 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
 
     def __init__(
         self,
-        kernel="rbf",
+        kernel: Any = "rbf",
         *,
-        gamma="cv",
-        kernel_params=None,
-        feature_map=None,
-        n_components="auto",
-        landmarks="stratified",
-        criterion="statistical_parity",
-        fairness=1.0,
-        dial="angle",
-        sensitive_kind="auto",
-        dependence="mean",
-        n_slices=10,
-        intersectional=False,
-        pos_label=None,
-        n_sensitive_directions="auto",
-        n_predictive_directions="auto",
-        eta="auto",
-        alpha="auto",
-        subspace="model",
-        method="optimal",
-        missing_sensitive="raise",
-        random_state=None,
-        verbose=0,
-    ):
+        gamma: Any = "cv",
+        kernel_params: Any = None,
+        feature_map: Any = None,
+        n_components: Any = "auto",
+        landmarks: Any = "stratified",
+        criterion: Any = "statistical_parity",
+        fairness: Any = 1.0,
+        dial: Any = "angle",
+        sensitive_kind: Any = "auto",
+        dependence: Any = "mean",
+        n_slices: Any = 10,
+        intersectional: Any = False,
+        pos_label: Any = None,
+        n_sensitive_directions: Any = "auto",
+        n_predictive_directions: Any = "auto",
+        eta: Any = "auto",
+        alpha: Any = "auto",
+        subspace: Any = "model",
+        method: Any = "optimal",
+        missing_sensitive: Any = "raise",
+        random_state: Any = None,
+        verbose: Any = 0,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.kernel_params = kernel_params
@@ -157,7 +152,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
@@ -171,12 +166,19 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         out = super()._repr_mimebundle_(**kwargs)
         if "text/html" in out:
             out["text/html"] = self._repr_html_inner()
-        return out
+        bundle: dict[str, str] = out
+        return bundle
 
     # ------------------------------------------------------------------ fitting
 
     def fit(
-        self, X, y=None, *, sensitive_features=None, control_features=None, sample_weight=None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Learn the fair subspace and the model space from rows in memory.
 
@@ -212,13 +214,13 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
 
     def prepare(
         self,
-        X,
-        y=None,
+        X: Any,
+        y: Any = None,
         *,
-        sensitive_features=None,
-        control_features=None,
-        sample_weight=None,
-        folds="strata",
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
+        folds: Any = "strata",
     ) -> Self:
         """Freeze landmarks, bandwidth, slice edges and category lists on these rows; no moments.
 
@@ -251,14 +253,14 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
 
     def partial_fit(
         self,
-        X,
-        y=None,
+        X: Any,
+        y: Any = None,
         *,
-        sensitive_features=None,
-        control_features=None,
-        sample_weight=None,
-        solve=True,
-        start=None,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
+        solve: Any = True,
+        start: Any = None,
     ) -> Self:
         """Add a block of rows.
 
@@ -330,7 +332,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
 
     # ------------------------------------------------------------------ the dial
 
-    def at(self, fairness=None, *, dial=None, max_correlation=None) -> Self:
+    def at(self, fairness: Any = None, *, dial: Any = None, max_correlation: Any = None) -> Self:
         """The same fit at another dial value: a new estimator, without the data.
 
         Parameters
@@ -401,7 +403,9 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
             read_config(work)  # raises before any data is read
             yield work
 
-    def _read(self, X, y, sensitive, control, weight, *, reset: bool) -> Data:
+    def _read(
+        self, X: Any, y: Any, sensitive: Any, control: Any, weight: Any, *, reset: bool
+    ) -> Data:
         data = read_training_data(self, self._config, X, y, sensitive, control, weight, reset=reset)
         if reset:
             self._schema = replace(self._schema, sensitive_columns=data.sensitive_columns)
@@ -556,7 +560,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         position = self._position
         return self._pilot.features.scores(X, position.directions) - position.offset
 
-    def _outputs(self, X) -> Array:
+    def _outputs(self, X: Any) -> Array:
         """The fitted score of new rows: one column per output."""
         return self._scores(self._read_new(X)) @ self.score_coef_ + self.score_intercept_
 
@@ -572,7 +576,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
     def _check_fitted(self) -> None:
         check_is_fitted(self)
 
-    def _read_new(self, X) -> Array:
+    def _read_new(self, X: Any) -> Array:
         self._check_fitted()
         return read_features(self, X, reset=False, config=self._config)
 

@@ -95,35 +95,35 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
 
     def __init__(
         self,
-        kernel="rbf",
+        kernel: Any = "rbf",
         *,
-        likelihood="logistic",
-        calibrate=True,
-        curvature="likelihood",
-        class_weight=None,
-        gamma="cv",
-        kernel_params=None,
-        feature_map=None,
-        n_components="auto",
-        landmarks="stratified",
-        criterion="statistical_parity",
-        fairness=1.0,
-        dial="angle",
-        sensitive_kind="auto",
-        dependence="mean",
-        n_slices=10,
-        intersectional=False,
-        pos_label=None,
-        n_sensitive_directions="auto",
-        n_predictive_directions="auto",
-        eta="auto",
-        alpha="auto",
-        subspace="model",
-        method="optimal",
-        missing_sensitive="raise",
-        random_state=None,
-        verbose=0,
-    ):
+        likelihood: Any = "logistic",
+        calibrate: Any = True,
+        curvature: Any = "likelihood",
+        class_weight: Any = None,
+        gamma: Any = "cv",
+        kernel_params: Any = None,
+        feature_map: Any = None,
+        n_components: Any = "auto",
+        landmarks: Any = "stratified",
+        criterion: Any = "statistical_parity",
+        fairness: Any = 1.0,
+        dial: Any = "angle",
+        sensitive_kind: Any = "auto",
+        dependence: Any = "mean",
+        n_slices: Any = 10,
+        intersectional: Any = False,
+        pos_label: Any = None,
+        n_sensitive_directions: Any = "auto",
+        n_predictive_directions: Any = "auto",
+        eta: Any = "auto",
+        alpha: Any = "auto",
+        subspace: Any = "model",
+        method: Any = "optimal",
+        missing_sensitive: Any = "raise",
+        random_state: Any = None,
+        verbose: Any = 0,
+    ) -> None:
         super().__init__(
             kernel,
             gamma=gamma,
@@ -264,7 +264,7 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
             raise NotFittedError(msg)
         super()._check_fitted()
 
-    def decision_function(self, X) -> Array:
+    def decision_function(self, X: Any) -> Array:
         """Latent functions: one column per class, or the larger label's for two.
 
         Log odds before calibration; for ``likelihood="gaussian"`` the regression on -1 and 1.
@@ -275,12 +275,13 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
             return outputs[:, 1] if outputs.shape[1] == 2 else outputs
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
         best = np.argmax(_columns(self._outputs(X)), axis=1)
-        return np.asarray(self.classes_)[best]
+        labels: np.ndarray = np.asarray(self.classes_)[best]
+        return labels
 
-    def predict_proba(self, X) -> Array:
+    def predict_proba(self, X: Any) -> Array:
         """Probabilities, (n, K), in the order of ``classes_``."""
         checked = self._read_new(X)
         scores, state = self._scores(checked), self._fit_state
@@ -299,7 +300,7 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         latents = moderate(_columns(outputs), _latent_variance(state, scores, spread))
         return softmax(latents) if fit.link is None else fit.link.probabilities(latents)
 
-    def predict_log_proba(self, X) -> Array:
+    def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))

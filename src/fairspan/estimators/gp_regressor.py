@@ -165,34 +165,34 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
 
     def __init__(
         self,
-        kernel="rbf",
+        kernel: Any = "rbf",
         *,
-        prior="isotropic",
-        inference="evidence",
-        mean="constant",
-        gamma="cv",
-        kernel_params=None,
-        feature_map=None,
-        n_components="auto",
-        landmarks="stratified",
-        criterion="statistical_parity",
-        fairness=1.0,
-        dial="angle",
-        sensitive_kind="auto",
-        dependence="mean",
-        n_slices=10,
-        intersectional=False,
-        pos_label=None,
-        n_sensitive_directions="auto",
-        n_predictive_directions="auto",
-        eta="auto",
-        alpha="auto",
-        subspace="model",
-        method="optimal",
-        missing_sensitive="raise",
-        random_state=None,
-        verbose=0,
-    ):
+        prior: Any = "isotropic",
+        inference: Any = "evidence",
+        mean: Any = "constant",
+        gamma: Any = "cv",
+        kernel_params: Any = None,
+        feature_map: Any = None,
+        n_components: Any = "auto",
+        landmarks: Any = "stratified",
+        criterion: Any = "statistical_parity",
+        fairness: Any = 1.0,
+        dial: Any = "angle",
+        sensitive_kind: Any = "auto",
+        dependence: Any = "mean",
+        n_slices: Any = 10,
+        intersectional: Any = False,
+        pos_label: Any = None,
+        n_sensitive_directions: Any = "auto",
+        n_predictive_directions: Any = "auto",
+        eta: Any = "auto",
+        alpha: Any = "auto",
+        subspace: Any = "model",
+        method: Any = "optimal",
+        missing_sensitive: Any = "raise",
+        random_state: Any = None,
+        verbose: Any = 0,
+    ) -> None:
         super().__init__(
             kernel,
             gamma=gamma,
@@ -285,7 +285,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
 
     # ------------------------------------------------------------------ predicting
 
-    def predict(self, X, return_std=False, return_cov=False):
+    def predict(self, X: Any, return_std: Any = False, return_cov: Any = False) -> Any:
         """Predictive mean, and on request its standard deviation or covariance (noise included).
 
         Parameters
@@ -334,10 +334,10 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         """Variance of the latent function without b0, in blocks: no n x D array."""
         if self._config.subspace == "model":
             scores = self._scores(X)
-            return np.einsum("ij,ij->i", scores @ self._posterior.cov, scores)
+            return np.asarray(np.einsum("ij,ij->i", scores @ self._posterior.cov, scores))
         lengths = squared_lengths(self._solution, self._pilot.features, X)
         spread = lengths[:, 0] - _fair_shrinkage(self._solution, self._position) * lengths[:, 1]
-        return self.noise_ / self._solution.weight * spread
+        return np.asarray(self.noise_ / self._solution.weight * spread)
 
     def _latent_root(self, X: Array) -> Array:
         """Rows r(x) with ``Cov(f(x), f(z)) = r(x).r(z)`` for the latent function without b0."""
@@ -348,9 +348,11 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         keep = float(np.sqrt(max(1.0 - _fair_shrinkage(self._solution, self._position), 0.0)))
         u = scipy.linalg.solve_triangular(fair.factor, self._coordinates(X).T, lower=True).T
         u -= (1.0 - keep) * (u @ fair.outside) @ fair.outside.T
-        return np.sqrt(self.noise_ / self._solution.weight) * u
+        return np.asarray(np.sqrt(self.noise_ / self._solution.weight) * u)
 
-    def sample_y(self, X, n_samples=1, random_state=0, *, prior=False) -> Array:
+    def sample_y(
+        self, X: Any, n_samples: Any = 1, random_state: Any = 0, *, prior: Any = False
+    ) -> Array:
         """Sample paths of the latent function: every one is a member of the model space.
 
         Parameters
@@ -371,7 +373,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
             root = self._latent_root(checked)
             noise = rng.standard_normal((root.shape[1], n_samples))
             shift = rng.standard_normal(n_samples) * np.sqrt(self._intercept_variance())
-            return self._mean(checked)[:, None] + root @ noise + shift
+            return np.asarray(self._mean(checked)[:, None] + root @ noise + shift)
         config = self._config
         if config.inference == "em-paper":
             msg = "inference='em-paper' has no usable prior (its EM degenerates); use 'evidence'."
@@ -394,7 +396,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
             paths = psi @ z / np.sqrt(self.prior_precision_)
         return float(self.score_intercept_[0]) + paths
 
-    def log_marginal_likelihood(self, theta=None, eval_gradient=False):
+    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: Any = False) -> Any:
         """Evidence, at the fitted or at given hyper-parameters.
 
         Parameters
@@ -472,4 +474,4 @@ def _given_precision(prior: Any, d: int) -> Array:
     except (np.linalg.LinAlgError, ValueError):  # not positive, not finite
         msg = "prior is not a positive definite covariance matrix."
         raise ValueError(msg) from None
-    return scipy.linalg.cho_solve(factor, np.eye(d))
+    return np.asarray(scipy.linalg.cho_solve(factor, np.eye(d)))

@@ -131,7 +131,7 @@ class Judge:
         if outputs.shape[1] <= 2:
             threshold = 0.0 if outputs.shape[1] == 1 else outputs[:, 0]
             return np.asarray(outputs[:, -1] > threshold, dtype=np.intp)
-        return np.argmax(outputs, axis=1)
+        return np.asarray(np.argmax(outputs, axis=1))
 
     def measure(self, wanted: Sequence[str], outputs: Array, W: Array) -> dict[str, Array]:
         """Curves at several points under one weight, or at one point under several weights.
@@ -272,7 +272,7 @@ def _standardize(columns: Array, weight: Array) -> Array:
     centred = columns - share @ columns
     norm = np.sqrt(np.einsum("i,ij,ij->j", share, centred, centred))
     centred *= np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, norm))
-    return centred
+    return np.asarray(centred)
 
 
 @dataclass(frozen=True)

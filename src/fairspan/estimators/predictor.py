@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -37,15 +37,15 @@ class FairClassifier(FairPredictor):
 
     def partial_fit(
         self,
-        X,
-        y=None,
+        X: Any,
+        y: Any = None,
         *,
-        classes=None,
-        sensitive_features=None,
-        control_features=None,
-        sample_weight=None,
-        solve=True,
-        start=None,
+        classes: Any = None,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
+        solve: Any = True,
+        start: Any = None,
     ) -> Self:
         """Add a block of rows.
 

@@ -190,7 +190,7 @@ def _positive_class(config: FitConfig, data: Data, target: Coder) -> int:
         if config.pos_label not in classes:
             msg = f"pos_label={config.pos_label!r} is not in y, whose classes are {classes}."
             raise ValueError(msg)
-        return classes.index(config.pos_label)
+        return int(classes.index(config.pos_label))
     if len(classes) == 2 and not isinstance(classes[0], str):
         return 1  # scikit-learn's convention: the larger label is the positive one
     msg = f"y has {len(classes)} classes ({classes[:5]}); pass pos_label to say which one is the opportunity."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -108,13 +108,13 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     @classmethod
     def paper(
         cls,
-        bandwidth,
-        n_sensitive=1,
-        n_predictive=1,
-        epsilon=1.0,
-        criterion="statistical_parity",
-        eta=1e-4,
-        **params,
+        bandwidth: Any,
+        n_sensitive: Any = 1,
+        n_predictive: Any = 1,
+        epsilon: Any = 1.0,
+        criterion: Any = "statistical_parity",
+        eta: Any = 1e-4,
+        **params: Any,
     ) -> Self:
         """Algorithms 1 and 2 of the paper, with its parameters: for reproduction only.
 
@@ -140,7 +140,7 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
             return super()._space(state)
         return FairComponents(state.solved, state.config)
 
-    def transform(self, X) -> Array:
+    def transform(self, X: Any) -> Array:
         """Scores of new rows on the model space (or the fair components).
 
         Parameters
@@ -154,7 +154,7 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         """
         return self._scores(self._read_new(X))
 
-    def kernel_(self, X, Z=None) -> Array:
+    def kernel_(self, X: Any, Z: Any = None) -> Array:
         """The fair kernel, for any kernel machine: ``SVC(kernel=rep.kernel_)``.
 
         ``subspace="model"``: the reproducing kernel ``Pi(x)'(E'E)^-1 Pi(z)`` of the model space.
@@ -180,13 +180,14 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         if self._config.subspace == "model":
             E = self._position.directions
             factor = scipy.linalg.cholesky(E.T @ E, lower=True) if E.shape[1] else np.zeros((0, 0))
-            return scipy.linalg.solve_triangular(factor, self._scores(X).T, lower=True).T
+            whitened = scipy.linalg.solve_triangular(factor, self._scores(X).T, lower=True)
+            return np.asarray(whitened.T)
         psi = self._coordinates(X)
         space = self._position.fair_space
         assert space is not None
         return psi - (psi @ space.removed) @ space.half @ space.removed.T
 
-    def deviation_bound(self, X) -> Array:
+    def deviation_bound(self, X: Any) -> Array:
         """How far any function of the model space can be from its fair projection, row by row.
 
         For h in the model space with metric norm 1 (``|h|_R``):
@@ -204,4 +205,5 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
             cov.flat[:: len(cov) + 1] += self._solution.eta_y
             factor = scipy.linalg.cholesky(cov, lower=True, check_finite=False)
             psi = scipy.linalg.solve_triangular(factor, psi.T, lower=True, check_finite=False).T
-        return self.certificate_.containment_gap * np.sqrt(np.einsum("ij,ij->i", psi, psi))
+        lengths = np.sqrt(np.einsum("ij,ij->i", psi, psi))
+        return np.asarray(self.certificate_.containment_gap * lengths)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
@@ -39,7 +41,7 @@ class FairRidge(RegressorMixin, FairPredictor):
 
     _target_kind = "continuous"
 
-    def predict(self, X) -> Array:
+    def predict(self, X: Any) -> Array:
         """Predictions; no protected attribute is read."""
         return self._outputs(X)[:, 0]
 
@@ -67,12 +69,13 @@ class FairRidgeClassifier(ClassifierMixin, FairClassifier):
         See :class:`FairRepresentation` for this and all other fitted attributes.
     """
 
-    def decision_function(self, X) -> Array:
+    def decision_function(self, X: Any) -> Array:
         """Least-squares scores, -1 to 1: one column per class, or the larger label's for two."""
         scores = 2.0 * self._outputs(X) - 1.0
         return scores[:, 1] if scores.shape[1] == 2 else scores
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """The class of the largest score."""
         best = np.argmax(self._outputs(X), axis=1)
-        return np.asarray(self.classes_)[best]
+        labels: np.ndarray = np.asarray(self.classes_)[best]
+        return labels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from numpy.typing import NDArray
 
@@ -80,14 +80,20 @@ class FittedAttribute(Generic[Value]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, estimator: Any, owner: type | None = None) -> Any:
+    @overload
+    def __get__(self, estimator: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, estimator: object, owner: type) -> Value: ...
+
+    def __get__(self, estimator: Any, owner: type) -> Self | Value:
         if estimator is None:
             return self
         state = estimator._state
         if state is not None and getattr(state, self._after) is not None:
             value = self._read(state)
             if value is not None or self._optional:
-                return value
+                return value  # type: ignore[return-value]
         msg = f"{type(estimator).__name__!r} object has no attribute {self._name!r}"
         raise AttributeError(msg)
 

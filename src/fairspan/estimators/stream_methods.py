@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fairspan.encoding import collect_unseen
-from fairspan.inputs.config import snapshot
+from fairspan.inputs.refit import snapshot
 from fairspan.inputs.rows import ColumnSchema, read_features
 from fairspan.method.data import Data
 from fairspan.method.pilot import Pilot, move_to
@@ -38,18 +38,18 @@ class StreamFit:
 
     def fit_stream(
         self,
-        source,
+        source: Any,
         *,
-        target=None,
-        sensitive_features=None,
-        control_features=None,
-        features=None,
-        sample_weight=None,
-        encoder="auto",
-        checkpoint=None,
-        device=None,
-        precision="auto",
-        client=None,
+        target: Any = None,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        features: Any = None,
+        sample_weight: Any = None,
+        encoder: Any = "auto",
+        checkpoint: Any = None,
+        device: Any = None,
+        precision: Any = "auto",
+        client: Any = None,
     ) -> Self:
         """Fit on rows that are read in blocks, in two passes over any number of rows.
 
@@ -115,10 +115,10 @@ class StreamFit:
         source: Any,
         destination: Any,
         *,
-        method="predict",
-        features=None,
-        keep=None,
-        device=None,
+        method: Any = "predict",
+        features: Any = None,
+        keep: Any = None,
+        device: Any = None,
     ) -> Path:
         """Predict block by block and write the predictions to a Parquet file.
 

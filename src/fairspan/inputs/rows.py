@@ -87,15 +87,16 @@ class FeatureReader(Protocol):
 
 
 def read_seed(random_state: Any) -> np.random.RandomState:
-    """The generator of a seed; numpy's own words name neither the parameter nor what was given."""
+    """Random generator of a seed, with an error that names the parameter and the value."""
     try:
-        return check_random_state(random_state)
+        generator: np.random.RandomState = check_random_state(random_state)
     except ValueError as error:
         msg = (
             f"random_state={random_state!r} is not allowed; give None, a RandomState, or a whole number "
             f"from 0 to 2^32 - 1."
         )
         raise ValueError(msg) from error
+    return generator
 
 
 def _check_frame_dtypes(frame: nw.DataFrame[Any], protected: frozenset[str]) -> None:
@@ -320,7 +321,7 @@ def one_column(y: Any) -> np.ndarray:
         msg = "y holds sequences of several lengths; give one value per row."
         raise ValueError(msg) from error
     refuse_bytes(array, "y")
-    return column_or_1d(array, warn=True)
+    return np.asarray(column_or_1d(array, warn=True))
 
 
 def distinct(y: np.ndarray) -> np.ndarray:
@@ -337,7 +338,8 @@ def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Arra
     if sample_weight is None:
         return None
     if is_tensor(sample_weight):
-        return read_tensor_weights(sample_weight, n, home, block=block)
+        tensor: Array = read_tensor_weights(sample_weight, n, home, block=block)
+        return tensor
     if isinstance(sample_weight, numbers.Real):
         sample_weight = np.full(n, float(sample_weight))
     try:
@@ -379,7 +381,8 @@ def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Arra
     if not block and not (weights > 0).any():
         msg = "sample_weight is zero for every row; nothing is left to fit."
         raise ValueError(msg)
-    return to_home(weights, home)
+    checked: Array = to_home(weights, home)
+    return checked
 
 
 def read_training_data(
