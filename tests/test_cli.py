@@ -11,6 +11,7 @@ pytest.importorskip("pandas")
 
 import fairspan
 from fairspan import cli
+from fairspan.cli.data import SETS
 
 
 class Done(NamedTuple):
@@ -54,7 +55,7 @@ def test_help_names_the_commands(call):
 
 def test_every_data_set_is_listed(call):
     lines = call("data", "list").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == list(cli.SETS)
+    assert [line.split()[0] for line in lines] == list(SETS)
     assert all(len(line.split()) > 3 for line in lines)
 
 
