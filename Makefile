@@ -194,7 +194,7 @@ bench: .venv/.stamp ## time and memory of the core, one BLAS thread
 .PHONY: frontier
 frontier: .venv-bench/.stamp ## error against parity, all methods: ARGS="--quick" for a minute's worth
 	@$(if $(wildcard ../shared/data),FAIRSPAN_DATA=$${FAIRSPAN_DATA:-../shared/data}) \
-		$(ONE_THREAD) .venv-bench/bin/python -m tools.frontier $(ARGS)
+		$(ONE_THREAD) .venv-bench/bin/fairspan bench frontier $(ARGS)
 
 acceptance-%: .venv/.stamp ## `name measured limit pass` for core, house, models, price, scale, ...; fails on a miss
 	@$(if $(wildcard ../shared/data),FAIRSPAN_DATA=$${FAIRSPAN_DATA:-../shared/data}) \

@@ -1,4 +1,4 @@
-"""What an audit costs, as a multiple of the fit it audits.
+"""Time of an audit relative to the fit it audits.
 
 python -m benchmarks.audit_cost      (a minute; CPU time, one BLAS thread)
 """
@@ -38,7 +38,7 @@ def measurements() -> Iterator[Measurement]:
     X, y, sensitive = make_people(N)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # What numba compiles, it compiles once per machine.
+        # Exclude numba's compilation, which happens once per machine.
         audit(
             y[:500] + 0.0,
             X[:500],

@@ -47,7 +47,7 @@ def make_data(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def cpu(function: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds of this process, and what the function returned."""
+    """CPU seconds of a call, and its result."""
     start = time.process_time()
     out = function()
     return time.process_time() - start, out
@@ -56,7 +56,7 @@ def cpu(function: Callable[[], Any]) -> tuple[float, Any]:
 def fair_fit(
     X: np.ndarray, y: np.ndarray, s: np.ndarray, landmarks: np.ndarray
 ) -> FairRepresentation:
-    """Fit with everything fixed, then a path of 100 models."""
+    """Fit with fixed hyper-parameters, then a path of 100 models."""
     model = FairRepresentation(
         gamma=GAMMA, landmarks=landmarks, alpha=ALPHA, eta=ETA, random_state=0
     ).fit(X, y, sensitive_features=s)
@@ -68,7 +68,7 @@ def fair_fit(
 def unfair_fit(
     X: np.ndarray, y: np.ndarray, landmarks: np.ndarray
 ) -> tuple[LandmarkMap, np.ndarray, float]:
-    """Kernel ridge by the same feature map and moments, and nothing about S."""
+    """Kernel ridge regression with the same feature map and moments, without S."""
     features = LandmarkMap.build(
         Kernel("rbf", {"gamma": GAMMA}), np.unique(landmarks, axis=0), None, exact=False
     )
@@ -100,7 +100,7 @@ def sklearn_fit(X: np.ndarray, y: np.ndarray) -> tuple[Nystroem, Ridge]:
 
 
 def automatic_fit(X: np.ndarray, y: np.ndarray, s: np.ndarray) -> FairRepresentation:
-    """Every choice left to the library, then the same path."""
+    """Fit with default hyper-parameters, then the same path."""
     model = FairRepresentation(random_state=0).fit(X, y, sensitive_features=s)
     for fairness in PATH:
         model.at(fairness)
@@ -133,7 +133,7 @@ def fit_ratios(n: int, repeats: int) -> dict[str, float]:
 
 def peak_memory(n: int) -> float:
     """MiB that a fit adds to the peak of a fresh process that already holds the data."""
-    # The kernel's own high-water mark: getrusage's carries over from the parent process.
+    # Read the peak from /proc: getrusage would include the peak of the parent process.
     code = (
         "import re; from benchmarks.core import *\n"
         "def status(key):\n"
@@ -148,8 +148,8 @@ def peak_memory(n: int) -> float:
 
 
 def literal_ratio(n: int = 1628, p: int = 13) -> float:
-    """The paper's formulas as printed (one model), over our fit with its whole path; run once."""
-    from tests.golden import oracle  # the dense algorithm lives with the tests
+    """Time of the paper's formulas for one model, relative to our fit with its path; run once."""
+    from tests.golden import oracle  # the dense algorithm is part of the tests
 
     rng = np.random.default_rng(0)
     s = rng.integers(0, 2, n).astype(float)
@@ -176,7 +176,7 @@ def literal_ratio(n: int = 1628, p: int = 13) -> float:
 
 
 def measurements(quick: bool = False) -> Iterator[Measurement]:
-    """Every speed bar of the core."""
+    """Limits on the speed of the core."""
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         small = fit_ratios(50_000, 3)

@@ -1,4 +1,4 @@
-"""How long a report takes beside the fit and the audit in it: ``python -m benchmarks.explorer``.
+"""Time of a report relative to its fit and its audit: ``python -m benchmarks.explorer``.
 
 A synthetic table of mixed types; everything in CPU time of one process, so that a busy machine
 changes little. The page's size is printed, too.
@@ -35,12 +35,12 @@ class Cost:
 
     @property
     def ratio(self) -> float:
-        """All of it, by what must be in it."""
+        """Total time relative to fit and audit."""
         return self.whole / (self.fit + self.audit)
 
 
 def make_people(n: int, seed: int = 0) -> pd.DataFrame:
-    """Mixed types, gaps, groups that differ; `repaid` is to be predicted."""
+    """Table with mixed types, missing values and different groups; `repaid` is the target."""
     rng = np.random.default_rng(seed)
     region = rng.choice(["north", "south", "west"], n, p=[0.5, 0.3, 0.2])
     sex = rng.choice(["f", "m"], n)

@@ -1,4 +1,4 @@
-"""What a whole path costs over the fit it comes from: ``python -m benchmarks.paths``.
+"""Time of a whole path relative to its fit: ``python -m benchmarks.paths``.
 
 CPU time of one BLAS thread, the quickest of interleaved repeats: 100 dial values evaluated on held-out
 rows, a tenth as many as were trained on, over the fit.
@@ -68,7 +68,7 @@ def path_over_fit(repeats: int = REPEATS) -> dict[str, float]:
                 sensitive_features=s[test],
                 n_points=N_POINTS,
             )
-            # The quickest of each: what others do on the machine only ever adds.
+            # Take the minimum, since other processes can only add time.
             fits[name], paths[name] = min(fits[name], fit), min(paths[name], path)
     return {name: 1.0 + paths[name] / fits[name] for name in heads}
 
@@ -79,7 +79,7 @@ def GaussianClassifier(**params: Any) -> FairGPClassifier:  # noqa: N802 - stand
 
 
 def bytes_per_row(few: int = 20_000, many: int = 80_000) -> dict[str, float]:
-    """Memory that one more row costs in ``predict(return_std=True)``, X itself not counted."""
+    """Memory per row of ``predict(return_std=True)``, without X."""
     X, y, s = make(many)
     out = {}
     for subspace in ("model", "fair"):

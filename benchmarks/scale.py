@@ -1,4 +1,4 @@
-"""How time and memory of a fit grow, beside other people's methods: CPU time, one BLAS thread.
+"""Growth of time and memory of a fit, with other methods for comparison: CPU time, one BLAS thread.
 
     python -m benchmarks.scale growth            (about 20 CPU minutes; goes on where it stopped)
     python -m benchmarks.scale growth --quick    (small sizes, once; prints and writes nothing)
@@ -37,20 +37,20 @@ RESULTS = ROOT / "benchmarks" / "results" / "scale-growth.csv"
 FIGURE = ROOT / "docs" / "figures" / "scale-growth.png"
 PAGE = ROOT / "docs" / "scaling-tables.md"
 
-# A size that takes longer, or more, is left out.
+# Sizes above these limits are left out.
 MOST_SECONDS, MOST_MIB = 90, 6 * 1024
-# Repeats of what takes less than this many seconds; longer ones are measured once.
+# Runs shorter than this many seconds are repeated; longer ones are measured once.
 REPEATS, REPEAT_BELOW = 3, 10.0
 N_SLICES = 20
 ADAM_STEPS = 20
-# Names of curves that end before stand above them; the right is for those that go on.
+# Curves that end before this size have their name above, the others at the right.
 _STEEP_BELOW = 50_000
-# Below this a number is rounding: pages that a process had to spare.
+# Smaller values are within the resolution of the measurement.
 _LEAST = {"cpu_seconds": 0.01, "peak_mib": 5.0}
 
 
 # --------------------------------------------------------------------------------------------
-# What is measured
+# Methods and sizes
 # --------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Case:
@@ -64,13 +64,13 @@ class Case:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells rows of the table apart."""
+        """Key of a row of the table."""
         return tuple(str(v) for v in (self.method, self.n, self.D, self.attributes, self.cells))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Data of a case, made before the clock starts."""
+    """Data of a case, created before the timing starts."""
 
     case: Case
     X: np.ndarray
@@ -82,7 +82,7 @@ class Problem:
 
     @classmethod
     def make(cls, case: Case) -> Problem:
-        """Smooth regression; every further attribute shifts, noisily, with a feature of its own."""
+        """Smooth regression; each further attribute is a noisy function of another feature."""
         X, y, s = make_data(case.n)
         rng = np.random.default_rng(1)
         more = {
@@ -105,12 +105,12 @@ def ours(problem: Problem, model: FairRidge) -> None:
 
 
 def ours_fixed(problem: Problem) -> None:
-    """Everything fixed."""
+    """Fixed hyper-parameters."""
     ours(problem, fixed_model(some_rows(problem.X, problem.case.D)))
 
 
 def ours_automatic(problem: Problem) -> None:
-    """Width, ridges, landmarks and directions left to the library."""
+    """Default bandwidth, ridge penalties, landmarks and directions."""
     ours(problem, FairRidge(n_components=min(problem.case.D, problem.case.n), random_state=0))
 
 
@@ -192,7 +192,7 @@ def fairlearn_psi(problem: Problem) -> None:
 
 
 def paper(problem: Problem, route: str) -> None:
-    """The dense algorithm of the paper, one dial value; it lives with the tests."""
+    """The dense algorithm of the paper for one dial value, from the tests."""
     from sklearn.metrics.pairwise import rbf_kernel
     from tests.golden import oracle
 
@@ -212,18 +212,18 @@ def paper(problem: Problem, route: str) -> None:
 
 @dataclass(frozen=True)
 class Method:
-    """How a method is run, named and drawn, and the sizes within the limits."""
+    """A method: how to run, name and draw it, and its sizes within the limits."""
 
     name: str
     run: Callable[[Problem], None]
     sizes: tuple[int, ...]
-    gives: str  # what one run gives
+    gives: str  # result of one run
     colour: str
-    has_features: bool = True  # D means something to it
+    has_features: bool = True  # whether the method has a number of features D
 
 
 _ALL = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
-# Okabe-Ito colours as in the frontier's figures: blue is ours and nobody else's.
+# Okabe-Ito colours as in the figures of the frontier; only our methods are blue.
 METHODS = {
     "fairspan": Method("fairspan, all fixed", ours_fixed, _ALL, "100 fair models", "#0072B2"),
     "fairspan-auto": Method(
@@ -292,7 +292,7 @@ def cases(*, quick: bool = False) -> list[Case]:
         for n in method.sizes
     ]
     if quick:
-        # Where nothing has features it is cubic in rows.
+        # Methods without features are cubic in the number of rows.
         small = [case for case in in_rows if case.n <= (3_000 if case.D else 1_000)]
         return [case for case in small if case.method != "paper-printed" or case.n < 1_000]
     others = [
@@ -317,21 +317,21 @@ def status_mib(key: str) -> float:
 def measure_here(case: Case) -> dict[str, float]:
     """CPU seconds and MiB above the data, in this process."""
     run = METHODS[case.method].run
-    limit = 3 * MOST_SECONDS  # what is above the limits but ends is reported as too slow
+    limit = 3 * MOST_SECONDS  # runs between the two limits are reported as too slow
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         few = Case(case.method, 400, min(case.D, 50), case.attributes, case.cells)
-        run(Problem.make(few))  # imports, and buffers that libraries keep
+        run(Problem.make(few))  # warm-up: imports, and buffers of libraries
         problem = Problem.make(case)
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak
         before = status_mib("VmRSS")
         seconds, _ = cpu(lambda: run(problem))
         return {"cpu_seconds": seconds, "peak_mib": status_mib("VmHWM") - before}
 
 
 def measure(case: Case) -> dict[str, float] | None:
-    """The same in a fresh process; None where it failed, or went beyond the limits."""
+    """Measure in a new process; None if it failed or exceeded the limits."""
     one_thread = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.scale", "one", *case.key],
@@ -353,7 +353,7 @@ def measure(case: Case) -> dict[str, float] | None:
 
 @dataclass
 class Table:
-    """Rows of the results, kept in a file as they come."""
+    """Results, appended to a file as they are measured."""
 
     path: Path | None
     rows: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
@@ -371,7 +371,7 @@ class Table:
 
     @classmethod
     def read(cls, path: Path) -> Table:
-        """What the file holds; nothing where there is none."""
+        """Read the file; an empty table if it does not exist."""
         table = cls(path)
         if path.exists():
             with path.open(newline="") as file:
@@ -411,7 +411,7 @@ class Table:
 
 
 def growth(*, quick: bool = False, again: bool = False) -> Table:
-    """Measure what the file does not hold yet, in rounds, so that repeats lie apart in time."""
+    """Measure the missing cases in rounds, so that repeats are spread over time."""
     table = Table(None) if quick else Table.read(RESULTS)
     wanted = [case for case in cases(quick=quick) if again or case.key not in table.rows]
     found: dict[Case, list[dict[str, float]]] = {case: [] for case in wanted}
@@ -434,7 +434,7 @@ def growth(*, quick: bool = False, again: bool = False) -> Table:
 
 
 def exponent(sizes: np.ndarray, values: np.ndarray, last: int = 3) -> float:
-    """Slope of log value over log size, over the last sizes; NaN where it would be of rounding."""
+    """Slope of log value over log size for the last sizes; NaN if the values are only rounding."""
     if len(sizes) < 2 or values[-last:].min() <= 0.0:
         return float("nan")
     return float(np.polyfit(np.log(sizes[-last:]), np.log(values[-last:]), 1)[0])
@@ -484,7 +484,7 @@ def _cell(table: Table, value: float | None, n: int, key: str, what: str) -> str
 
 
 def sweep(table: Table, what: str, sweep_cases: list[tuple[str, Case]]) -> str:
-    """Ours along one other size."""
+    """Our measurements as a function of one other size."""
     known = [(label, case) for label, case in sweep_cases if case.key in table.rows]
     base = table.number(known[0][1]) or float("nan")
     rows = []
@@ -569,7 +569,7 @@ def _panel(ax: Any, table: Table, what: str) -> None:
 
 
 def _label_ends(ax: Any, ends: list[tuple[float, float, Method]]) -> None:
-    """Names at the last points: upright above curves that end early, else beside, pushed apart."""
+    """Place names at the last points: above curves that end early, else at the right, separated."""
     low, high = np.log10(ax.get_ylim())
     free, step = low, 0.045 * (high - low)
     for x, y, method in sorted(ends, key=lambda end: end[1]):

@@ -1,4 +1,4 @@
-"""Ten and a hundred million rows on one GPU: moments against the rate of its matrix products.
+"""Ten and a hundred million rows on one GPU: speed of the moments relative to matrix products.
 
     PYTHONPATH=src:. python -m benchmarks.scale_gpu --rows 10000000 --log benchmarks/results/scale-h200.txt
     python -m benchmarks.scale_gpu --rows 20000 --columns 200      (a minute's worth on a processor)
@@ -50,19 +50,19 @@ def make_rows(n: int, device: torch.device, seed: int = 0) -> Rows:
 
 
 class Machine:
-    """A device and how long things take on it."""
+    """A device with timing functions."""
 
     def __init__(self, name: str) -> None:
         self.device = torch.device(name)
         self.is_gpu = self.device.type == "cuda"
 
     def wait(self) -> None:
-        """Until nothing is left to do."""
+        """Wait until the device is idle."""
         if self.is_gpu:
             torch.cuda.synchronize(self.device)
 
     def seconds(self, function: Callable[[], Any]) -> tuple[float, Any]:
-        """Wall time, and what the function returned."""
+        """Wall time of a call, and its result."""
         self.wait()
         start = time.perf_counter()
         out = function()
@@ -74,7 +74,7 @@ class Machine:
         return min(self.seconds(function)[0] for _ in range(repeats))
 
     def free(self) -> None:
-        """Give back what torch holds."""
+        """Free the memory that torch caches."""
         if self.is_gpu:
             torch.cuda.empty_cache()
 
@@ -97,7 +97,7 @@ def gemm_rate(machine: Machine, D: int) -> float:
 
 
 def panel_rates(machine: Machine, D: int) -> None:
-    """What cutting the Gram matrix into panels gains here; the library's number is printed too."""
+    """Print the speed of the Gram matrix for several numbers of panels, and the number in use."""
     width = _device.padded_width(D)
     n = _device.block_rows(machine.device, width)
     Z = torch.randn((n, width), dtype=torch.float64, device=machine.device)
@@ -136,7 +136,7 @@ def take_moments(machine: Machine, rows: Rows, D: int, **params: Any) -> float:
 
 
 def whole_fit(machine: Machine, rows: Rows, D: int, **params: Any) -> tuple[float, FairRidge]:
-    """Seconds of a fit and a path of 100 models, and where they went."""
+    """Seconds of a fit and a path of 100 models, by phase."""
     X, y, s = rows
     model, parts = FairRidge(n_components=D, **params), {}
     names = {"_read": "read", "_prepare": "pilot", "_absorb": "moments", "_solve": "solve"}
@@ -178,7 +178,7 @@ def difference(machine: Machine, rows: Rows, D: int) -> float:
 
 
 def streamed(machine: Machine, n: int, D: int) -> float:
-    """Seconds to make and absorb rows that are never in memory together; the model at the end too."""
+    """Seconds to generate and stream rows that do not fit in memory, including the final model."""
     size = min(STREAM_ROWS, n)
     est = FairRidge(n_components=D, **FIXED)
 
@@ -206,7 +206,7 @@ def from_host(machine: Machine, rows: Rows, D: int) -> tuple[float, float]:
 
 
 def measurements(machine: Machine, n: int, n_stream: int, D: int) -> Iterator[Measurement]:
-    """Every bar of this machine; what else is worth knowing is printed on the way."""
+    """Limits for this machine; further numbers are printed as information."""
     print(machine)
     print(f"{n:,} rows of {P} features, D={D}, float64")
     small = make_rows(min(n, 30_000), machine.device)
@@ -241,7 +241,7 @@ def measurements(machine: Machine, n: int, n_stream: int, D: int) -> Iterator[Me
 
 
 class _Both(io.TextIOBase):
-    """Everything printed, on the screen and in a file."""
+    """Write printed text to the screen and to a file."""
 
     def __init__(self, *targets: Any) -> None:
         self._targets = targets
@@ -274,13 +274,13 @@ def main() -> int:
         began = time.perf_counter()
         print(f"$ python -m benchmarks.scale_gpu {' '.join(sys.argv[1:])}")
         found = []
-        for bar in measurements(Machine(args.device), args.rows, n_stream, args.columns):
-            found.append(bar)
-            print(bar.line())
-            missed += not bar.passed
+        for row in measurements(Machine(args.device), args.rows, n_stream, args.columns):
+            found.append(row)
+            print(row.line())
+            missed += not row.passed
         print(f"all of it: {time.perf_counter() - began:.0f} s\n")
-        for bar in found:
-            print(bar.line())
+        for row in found:
+            print(row.line())
     return int(missed > 0)
 
 

@@ -1,4 +1,4 @@
-"""What fairness adds to a fit, and how near the pass over rows is to the machine's own speed.
+"""Overhead of fairness in a fit, and speed of the pass over rows relative to the machine's peak.
 
 python -m benchmarks.scale_speed      (some minutes; CPU time, one BLAS thread)
 """
@@ -20,12 +20,12 @@ from fairspan import FairRidge
 from fairspan.method.accumulate import MomentsPass
 
 N_SLICES = 20
-# Rounds of slabs: a minute or so, as whoever else is on the machine comes and goes.
+# Rounds of slabs, about a minute in total, since the load of the machine varies.
 TURNS = 5
 
 
 def fixed_model(landmarks: np.ndarray, **params: Any) -> FairRidge:
-    """Every choice made beforehand, so that a fit is one pass and one solve."""
+    """Fix all hyper-parameters, so that a fit is one pass and one solve."""
     return FairRidge(
         gamma=GAMMA,
         landmarks=landmarks,
@@ -120,7 +120,7 @@ def syrk_share(D: int, n: int) -> float:
             own = [syrk(height) for height in heights]
             seconds, _ = cpu(lambda rows=rows: one.add(rows, counter))
             rates.append([rows.n * D**2 / seconds, *own])
-    # Whatever else the machine does only slows them down: the quickest slab of each.
+    # Take the fastest slab of each, since other processes can only add time.
     quickest = np.array(rates).max(axis=0)
     return float(quickest[0] / quickest[1:].max())
 

@@ -83,7 +83,7 @@ def measurements(rows: int = ROWS, components: int = COMPONENTS) -> Iterator[Mea
             part: write_parquet(Path(folder) / f"{part}.parquet", n)
             for part, n in (("whole", rows), ("half", rows // 2))
         }
-        # In turns, and the quicker of two: what else the machine does only slows them down.
+        # Alternate and take the faster of two runs, since other processes can only add time.
         found = [
             {part: measure(file, components) for part, file in files.items()} for _ in range(2)
         ]

@@ -1,4 +1,4 @@
-"""Every number the audit must show: planted truths, levels, powers, coverage, equality, leaks, cost."""
+"""Limits on the audit: planted effects, level, power, coverage, agreement, leakage, cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DRAWS = 300
 
 
 def measurements() -> Iterator[Measurement]:
-    """All rows; some minutes, most of them for rates over many draws."""
+    """All rows; a few minutes, mostly for rates over many draws."""
     units = [
         f"tests/unit/test_auditing_{name}.py"
         for name in ("dependence", "attack", "proxy", "bound", "gaps")
@@ -66,7 +66,7 @@ def test_rows() -> Iterator[Measurement]:
 
 
 def attack_rows() -> Iterator[Measurement]:
-    """Attackers that are blind where there is nothing, and see what there is."""
+    """Attackers find nothing where S is absent, and find S where it is present."""
     yield at_least("attack: interval holds a known AUC", auditing_attack.auc_coverage(200), 0.9)
     for attacker in ("linear", "kernel", "boosted"):
         rate = auditing_attack.blind_coverage(attacker, 100)
@@ -81,7 +81,7 @@ def attack_rows() -> Iterator[Measurement]:
 
 
 def bound_rows() -> Iterator[Measurement]:
-    """The held-out bound over 500 planted draws, and how far it is from the truth."""
+    """Coverage of the held-out bound over 500 simulated samples, and its distance from the truth."""
     for kind in auditing_bounds.KINDS:
         found = auditing_bounds.coverage(kind, 500)
         name = f"bound, {kind}: covers {found.truth:.3f} (mean {found.bound:.3f})"
@@ -92,7 +92,7 @@ def bound_rows() -> Iterator[Measurement]:
 
 
 def gap_rows() -> Iterator[Measurement]:
-    """Intervals of gaps, correlations and rates: the worst of each population."""
+    """Coverage of intervals for gaps, correlations and rates: the worst per population."""
     for kind in auditing_gaps.KINDS:
         worst = min(auditing_gaps.coverage(kind, DRAWS), key=lambda one: one.rate)
         yield at_least(f"intervals, {kind}: {worst.metric}", worst.rate, 0.9)
@@ -102,7 +102,7 @@ def gap_rows() -> Iterator[Measurement]:
 
 
 def leak_rows() -> Iterator[Measurement]:
-    """Attacks on our own representations, next to others': complete, whatever it says."""
+    """The table of attacks on our representations and those of others is complete."""
     try:
         found = list(leakage.rows())
     except DatasetError as error:

@@ -1,4 +1,4 @@
-"""Every number the core must show: golden, laws, contract, speed."""
+"""Limits on the core: reference values, laws, scikit-learn's contract, speed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def measurements() -> Iterator[Measurement]:
 
 
 def golden_rows() -> Iterator[Measurement]:
-    """Largest deviation over its tolerance; 1 would be just inside."""
+    """Largest deviation relative to its tolerance; 1 is the limit."""
     for name, check in (
         ("golden reference: worst deviation / atol", compare.reference),
         ("golden exact oracle: worst deviation / atol", lambda c: compare.variant(c, "exact")),
@@ -67,7 +67,7 @@ def _problem(seed: int, n: int = 150) -> tuple[np.ndarray, np.ndarray, dict[str,
 
 
 def law_rows() -> Iterator[Measurement]:
-    """The laws with a stated number, on twenty random problems each; the suite has the rest."""
+    """Laws with a numeric tolerance, on twenty random problems each; the suite checks the others."""
     merge = dense = covariance = attained = 0.0
     fixed = {"alpha": 0.5, "eta": 1e-2, "gamma": 0.1, "n_sensitive_directions": "all"}
     for seed in range(20):
@@ -119,7 +119,7 @@ def _copy(estimator: FairRepresentation) -> FairRepresentation:
 
 
 def _certificate_gap(model: FairRepresentation, X: np.ndarray, s: dict[str, np.ndarray]) -> float:
-    """For one function: its multiple correlation on raw rows against the certified supremum."""
+    """Multiple correlation of one function on raw rows, against the certified supremum."""
     f = model.transform(X)[:, 0]
     gap = 0.0
     for block in model.certificate_.blocks:
@@ -146,7 +146,7 @@ def check_rows() -> Iterator[Measurement]:
 
 
 def suite_rows() -> Iterator[Measurement]:
-    """Parts of the suite that are a promise by themselves: failures, and how many tests ran."""
+    """Parts of the test suite: failures, and the number of tests that ran."""
     contract = ("routing", "frames", "persistence_pickle", "persistence", "kernels", "warnings")
     for name, paths, minimum in (
         ("laws (hypothesis)", ["tests/laws"], 30),
@@ -158,7 +158,7 @@ def suite_rows() -> Iterator[Measurement]:
 
 
 def statistical_rows() -> Iterator[Measurement]:
-    """How often the test for the number of directions finds nothing where there is nothing."""
+    """Level of the test for the number of directions when S has no effect."""
     for kind in KINDS:
         rate = null_rate(kind)
         yield between(f"null S, zero directions found, %: {kind}", 100 * rate, 93.0, 98.0)

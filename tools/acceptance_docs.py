@@ -1,4 +1,4 @@
-"""Every number the documentation must show: the site, its gallery, a stranger's hour, its figures."""
+"""Limits on the documentation: the site, its gallery, the commands of its pages, its figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.table import ROOT, Measurement, at_least, at_most, suite
 SITE = ROOT / "docs" / "_build" / "html"
 EXAMPLES = ROOT / "examples" / "gallery"
 DISPLAYS = ["tests/unit/test_plotting_displays.py", "tests/unit/test_plotting_images.py"]
-# The quickstart and three pages of the guide, as a newcomer reads them.
+# Pages of a newcomer's first hour: the quickstart and three pages of the guide.
 HOUR = ("quickstart", "explorer", "choosing-the-dial", "audit")
 
 
@@ -57,7 +57,7 @@ def browser(name: str) -> Iterator[Measurement]:
 
 
 def gallery_rows() -> Iterator[Measurement]:
-    """Examples that the build has executed, each with what it drew; and the laws they state."""
+    """Examples that the build executed, with their figures, and the tests of their statements."""
     shown = 0
     for example in sorted(EXAMPLES.glob("plot_*.py")):
         page = SITE / "gallery" / f"{example.stem}.html"
@@ -73,7 +73,7 @@ def gallery_rows() -> Iterator[Measurement]:
 
 
 def hour_rows() -> Iterator[Measurement]:
-    """All commands of the pages as written, in a new environment."""
+    """Run all commands of the pages as written, in a new environment."""
     pages = " or ".join(HOUR)
     tests = "tests/test_docs_commands.py"
     yield from suite("a stranger's hour, page by page", [tests, "-k", pages], 2)
@@ -82,7 +82,7 @@ def hour_rows() -> Iterator[Measurement]:
 
 
 def figure_rows() -> Iterator[Measurement]:
-    """A command beside every figure and table; the cheap ones made again."""
+    """Every figure and table has a command; the cheap ones are computed again."""
     exhibits, _ = docs_figures.scan()
     yield at_least("figures and measured tables in the docs", len(exhibits), 20)
     without = docs_figures.figures_without_command()

@@ -1,4 +1,4 @@
-"""Every number the experiments must show: matrices, FGP as published, baselines, the command."""
+"""Limits on the experiments: data matrices, FGP as published, baselines, the command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHARED = Path(os.environ.get("FAIRSPAN_SHARED") or ROOT.parent / "shared")
 
 
 def measurements() -> Iterator[Measurement]:
-    """All rows; they need the shared folder, and the last ones an environment with torch."""
+    """All rows; they need the reference data, and the last ones an environment with torch."""
     if not SHARED.is_dir():
         msg = f"The reference data are absent: put them at {SHARED}, or set FAIRSPAN_SHARED."
         raise SystemExit(msg)
@@ -125,7 +125,7 @@ def figure_rows() -> Iterator[Measurement]:
 
 
 def baseline_rows() -> Iterator[Measurement]:
-    """Each group's row that is nearest to, or farthest over, its limit."""
+    """The row of each group with the largest value relative to its limit."""
     for group, check in {**baselines.DEFAULT, **baselines.SLOW}.items():
         rows = list(check(SHARED))
         name, measured, limit = max(rows, key=lambda row: row[1] / row[2] if row[2] else row[1])
@@ -173,7 +173,7 @@ def command_rows() -> Iterator[Measurement]:
 
 
 def laftr_rows() -> Iterator[Measurement]:
-    """Training takes a quarter of an hour, in the environment that has torch."""
+    """LAFTR against its reference, in the environment with torch; a quarter of an hour."""
     python = ROOT / ".venv-torch" / "bin" / "python"
     if not python.exists():
         yield at_most("LAFTR-GP: environments with torch that are missing (make test-torch)", 1, 0)

@@ -1,4 +1,4 @@
-"""Every number the explorer must show: the demo in a real browser, a stranger's path, its cost."""
+"""Limits on the explorer: the demo in a browser, a newcomer's commands, time and memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ACCESS_TESTS = "tests/browser/test_explorer_access.py"
 
 
 def measurements() -> Iterator[Measurement]:
-    """All rows; ten minutes on two cores, most of them for an environment and the browser's tests."""
+    """All rows; ten minutes on two cores, mostly for an environment and the browser tests."""
     yield from demo_rows()
     yield from stranger_rows()
     yield from cost_rows()
@@ -36,7 +36,7 @@ def measurements() -> Iterator[Measurement]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a reader sees where the slider is."""
+    """Values on the page at one position of the slider."""
 
     error: float
     extra: float
@@ -46,7 +46,7 @@ class Seen:
 
 
 def demo_rows() -> Iterator[Measurement]:
-    """A fresh clone of what is committed; `make demo`; the page it names; the slider moved."""
+    """Clone the repository, run `make demo`, open the page and move the slider."""
     with TemporaryDirectory() as folder:
         clone = Path(folder) / "fairspan"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
@@ -75,7 +75,7 @@ def demo_rows() -> Iterator[Measurement]:
 
 
 def look(page: Path) -> tuple[list[Seen], list[str]]:
-    """The page in headless Chromium, at three places of the slider, and whatever it complains of."""
+    """Open the page in headless Chromium at three slider positions; collect its console errors."""
     from playwright.sync_api import sync_playwright
 
     troubles: list[str] = []
@@ -109,7 +109,7 @@ def _seen(tab: Any, fairness: float) -> Seen:
 
 
 def trained(snippet: str) -> tuple[float, np.ndarray]:
-    """Run the page's own code; error and selection rates by race on its held-out rows, by hand."""
+    """Run the code shown on the page; compute error and selection rates by race on held-out rows."""
     ran: dict[str, Any] = {}
     exec(compile(snippet, "snippet", "exec"), ran)
     held = ran["table"][ran["held_out"]]
@@ -123,7 +123,7 @@ def trained(snippet: str) -> tuple[float, np.ndarray]:
 
 
 def stranger_rows() -> Iterator[Measurement]:
-    """Two commands from a CSV to predictions; wrong calls in one line."""
+    """Two commands lead from a CSV file to predictions; errors are one line."""
     tests = "tests/test_cli_explore.py"
     path = "from_a_csv or numbers_of_the_report or into_a_pipe"
     yield from suite("a stranger's path", [tests, "-k", path], 3)
@@ -139,7 +139,7 @@ def cost_rows() -> Iterator[Measurement]:
 
 
 def access_rows() -> Iterator[Measurement]:
-    """Browser tests by what they show; none may skip."""
+    """Browser tests by topic; none may be skipped."""
     yield from suite("axe-core, no serious violation", [ACCESS_TESTS, "-k", "axe"], 9)
     keys = "tab_reaches or keys_move or skip_link or focus"
     yield from suite("keyboard reaches and moves everything", [ACCESS_TESTS, "-k", keys], 6)

@@ -1,4 +1,4 @@
-"""Every number the models must show: golden EM, evidence, twins, the line, paths, intervals."""
+"""Limits on the models: reference EM, evidence, equal formulations, paths, intervals."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def measurements() -> Iterator[Measurement]:
 
 
 def golden_rows() -> Iterator[Measurement]:
-    """Noise, variances and posteriors of the authors' EM; 1 would be just inside."""
+    """Noise, variances and posteriors of the authors' EM, relative to their tolerance."""
     worst = max(worst_ratio(test_em.by_estimator(load_case(c))) for c in test_em.BY_ESTIMATOR)
     yield at_most("golden em-paper, estimator: worst deviation / atol", worst, 1.0)
     worst = max(worst_ratio(test_em.by_scores(load_case(c))) for c in CASES)
@@ -76,7 +76,7 @@ class _FairKernel(Kernel):  # type: ignore[misc]
 
 
 class _Problem:
-    """Rows whose features S shifts; y in numbers and in three classes."""
+    """Rows with features that S shifts, a numeric y and three classes."""
 
     def __init__(self, seed: int, n: int = 120) -> None:
         rng = np.random.default_rng(seed)
@@ -106,7 +106,7 @@ def _gap(a: Any, b: Any) -> float:
 
 
 def law_rows() -> Iterator[Measurement]:
-    """The laws with a stated number, on ten random problems each; the suite has the rest."""
+    """Laws with a numeric tolerance, on ten random problems each; the suite checks the others."""
     worst: dict[str, float] = {}
 
     def note(name: str, value: float) -> None:
@@ -207,7 +207,7 @@ def _classifier(problem: _Problem, note: Any) -> None:
 
 
 def _labels(problem: _Problem, note: Any) -> None:
-    """Latent functions against Newton's method written out densely, class by class."""
+    """Latent functions against a dense implementation of Newton's method."""
     for K, y in ((2, problem.labels > 0), (3, problem.labels)):
         for subspace in SUBSPACES:
             est = problem.fit(FairGPClassifier, y=y, subspace=subspace)
@@ -261,7 +261,7 @@ def _machines(seed: int, note: Any) -> None:
 
 
 def cost_rows() -> Iterator[Measurement]:
-    """Fit and 100 dial values on 5,000 held-out rows over the fit; n = 50k, D = 1000, CPU time."""
+    """CPU time of a fit and 100 dial values on 5,000 rows, relative to the fit; n = 50k, D = 1000."""
     limits = {"two classes": 1.2, "three classes": 1.5}
     for name, ratio in paths.path_over_fit().items():
         limit = next((v for k, v in limits.items() if name.endswith(k)), 1.05)
@@ -271,7 +271,7 @@ def cost_rows() -> Iterator[Measurement]:
 
 
 def calibration_rows() -> Iterator[Measurement]:
-    """Calibration error over that of LogisticRegression on the same columns, mean of 10 splits."""
+    """Calibration error relative to LogisticRegression on the same columns, mean of 10 splits."""
     for name in calibration.SETS:
         try:
             found = calibration.compare(name)
@@ -287,7 +287,7 @@ def calibration_rows() -> Iterator[Measurement]:
 
 
 def suite_rows() -> Iterator[Measurement]:
-    """The suite's own files on the models: failures, and how many tests ran."""
+    """Test files of the models: failures, and the number of tests that ran."""
     for name, files, extra, minimum in (
         ("golden EM", ["tests/golden/test_em.py"], [], 30),
         ("evidence and posterior", ["tests/unit/test_gp.py"], [], 15),

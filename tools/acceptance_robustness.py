@@ -1,4 +1,4 @@
-"""Every number robustness must show: fuzzing, mutants, faults, hostile files, versions, coverage."""
+"""Limits on robustness: fuzzing, mutants, faults, hostile files, versions, coverage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOWEST = ".venv-min"
 
 
 def measurements() -> Iterator[Measurement]:
-    """All rows; an hour on two cores, most of it for coverage and the lowest versions."""
+    """All rows; an hour on two cores, mostly for coverage and the lowest versions."""
     yield from fuzz_rows()
     yield from mutant_rows()
     yield from fault_rows()
@@ -31,7 +31,7 @@ def measurements() -> Iterator[Measurement]:
 
 
 def fuzz_rows() -> Iterator[Measurement]:
-    """In a process of its own: hypothesis and the tally are global."""
+    """Fuzz in a separate process, since hypothesis and the tally have global state."""
     run = subprocess.run(
         [sys.executable, "-m", "tools.fuzz", "--cases", str(FUZZ_CASES)],
         cwd=ROOT,
@@ -51,7 +51,7 @@ def fuzz_rows() -> Iterator[Measurement]:
 
 
 def mutant_rows() -> Iterator[Measurement]:
-    """The core broken in many ways, one at a time."""
+    """Break the core in many ways, one at a time."""
     run = subprocess.run(
         [sys.executable, "-m", "tools.mutants"],
         cwd=ROOT,
@@ -72,7 +72,7 @@ def fault_rows() -> Iterator[Measurement]:
 
 
 def hostile_rows() -> Iterator[Measurement]:
-    """One row for every reader; what was not refused, and what was, by name."""
+    """One row per reader; print the files that were rejected and those that were not."""
     refused: dict[str, list[str]] = {}
     for one in hostile_files.HOSTILE:
         refused.setdefault(one.reader, [])
@@ -90,7 +90,7 @@ def hostile_rows() -> Iterator[Measurement]:
 
 
 def version_rows() -> Iterator[Measurement]:
-    """Routing and scikit-learn's checks under each of its versions; the unit tests under the lowest."""
+    """Routing and estimator checks under each scikit-learn; all tests under the lowest versions."""
     for version in SKLEARNS:
         python = str(ROOT / f".venv-sklearn-{version}" / "bin" / "python")
         found = [versions.run_suite(python, one) for one in versions.SUITES]

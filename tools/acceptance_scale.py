@@ -1,4 +1,4 @@
-"""Every number that scale must show: any partition, speed, memory, a GPU, kills."""
+"""Limits on scale: partitions of the rows, speed, memory, a GPU, killed processes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def measurements() -> Iterator[Measurement]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield from partition_rows(alpha=1.0)
-        for bar in partition_rows(alpha="auto"):  # raised by a tiny ridge: see docs/scaling.md
-            print(f"  alpha='auto', {bar.name}: {bar.measured:.2g} (information)", flush=True)
+        for row in partition_rows(alpha="auto"):  # raised by a tiny ridge: see docs/scaling.md
+            print(f"  alpha='auto', {row.name}: {row.measured:.2g} (information)", flush=True)
     streams = [f"tests/test_stream{name}.py" for name in ("s", "_sources", "_review")]
     yield from suite("streams, checkpoints", streams, 200)
     yield from suite("kill tests", ["-m", "", "tests/test_stream_kill.py"], 6)
@@ -61,7 +61,7 @@ def _work(task: tuple[Any, Any, int]) -> Any:
 
 
 def _merged(prepared: Any, frame: Any) -> Any:
-    """The documented recipe: prepare once, copies in a process pool, merge."""
+    """The documented recipe: prepare once, fit copies in a process pool, merge."""
     tasks = [(prepared, frame.iloc[a : a + 7001], a) for a in range(0, len(frame), 7001)]
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         first, *others = pool.map(_work, tasks)
@@ -71,7 +71,7 @@ def _merged(prepared: Any, frame: Any) -> Any:
 
 
 def partition_rows(alpha: Any) -> Iterator[Measurement]:
-    """Largest difference of predictions from one pass in memory, relative to the largest one."""
+    """Largest difference of predictions from those of one pass in memory, relative."""
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
@@ -141,7 +141,7 @@ def _sample(pattern: str, est: FairRidge) -> Any:
 
 
 def gpu_rows() -> Iterator[Measurement]:
-    """Rows of the committed log: the machine and the command are its first lines."""
+    """Rows of the committed log, which begins with the machine and the command."""
     lines = LOG.read_text(encoding="utf-8").splitlines()
     print(f"(from {LOG.relative_to(LOG.parents[2])}: {lines[0]}; {lines[1]})")
     table = lines[next(i for i, line in enumerate(lines) if line.startswith("all of it:")) + 1 :]

@@ -1,4 +1,4 @@
-"""Are the probabilities what they say? ``python -m tools.calibration``.
+"""Calibration of predicted probabilities: ``python -m tools.calibration``.
 
 Expected calibration error of FairGPClassifier on Adult and COMPAS beside scikit-learn's
 LogisticRegression on the same encoded columns: 10 random splits, 30 % of the rows held out.

@@ -1,13 +1,12 @@
-"""The cheap figures and tables of the pages, made again: ``python -m tools.docs_figures``.
+"""Compare figures and tables of the pages with newly computed ones: ``python -m tools.docs_figures``.
 
-Cheap is what takes seconds with what the project brings: about a minute of CPU time for all of
-:data:`CHEAP`, of which each names its cost. What is drawn from measurements that took hours is
-drawn again from the kept results, so a stale picture is found, not a wrong measurement; the
-measurements themselves are the business of ``make acceptance-%``. Needs the extras `plot`, `data` and `cli`.
+This covers what takes seconds: :data:`CHEAP` lists the commands with their costs, about a minute of
+CPU time in total. Pages and figures of measurements that took hours are written again from the
+committed results, which finds stale pages but not wrong measurements; ``make acceptance-%`` repeats
+the measurements. Needs the extras `plot`, `data` and `cli`.
 
-Text is compared as it is where the same numbers are written again, and otherwise to one and a half
-units of the last digit shown, since other processors round otherwise. Pictures may differ by
-:data:`ALIKE` of 255 in the root mean square.
+Numbers may differ by one and a half units of the last digit shown, since processors round
+differently. Pictures may differ by :data:`ALIKE` of 255 in the root mean square.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Check:
 
 
 def recheck() -> list[tuple[str, bool]]:
-    """Make all that is cheap again; what each is, and whether the page has it so."""
+    """Run the cheap commands; return each exhibit and whether the page agrees."""
     found: list[tuple[str, bool]] = []
     for check in CHEAP:
         with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +61,7 @@ def recheck() -> list[tuple[str, bool]]:
 
 
 def same_line(found: str, shown: str) -> bool:
-    """The same words, and numbers that differ in the last digit shown at most."""
+    """Whether two lines have the same words, and numbers equal up to the last digit shown."""
     if DIGITS.sub("#", found) != DIGITS.sub("#", shown):
         return False
     pairs = zip(DIGITS.findall(found), DIGITS.findall(shown), strict=True)
@@ -102,7 +101,7 @@ def is_copy(row: str, source: Iterable[str]) -> bool:
 
 
 def same_picture(found: Path, shown: Path) -> bool:
-    """The same size, and colours that differ little."""
+    """Whether two pictures have the same size and nearly the same colours."""
     from matplotlib.image import imread
 
     a, b = (imread(path)[..., :3].astype(float) for path in (found, shown))
@@ -110,13 +109,13 @@ def same_picture(found: Path, shown: Path) -> bool:
 
 
 def _made_by(page: Path, command: str) -> list[Exhibit]:
-    """Tables of a page beside which a command is named."""
+    """Tables of a page with this command in their section."""
     exhibits, _ = read(page.read_text("utf-8"), page.relative_to(ROOT).as_posix())
     return [e for e in exhibits if e.kind == "table" and any(c == command for c in e.commands)]
 
 
 def _printed(*words: str) -> list[str]:
-    """Lines that a command of Python's prints, run in the project with one thread; none if it fails."""
+    """Lines that a Python command prints with one thread; none if it fails."""
     env = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "agg"}
     done = subprocess.run(
         [sys.executable, *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False
@@ -128,7 +127,7 @@ def _printed(*words: str) -> list[str]:
 
 
 def _generated(_folder: Path) -> Found:
-    """Tables of options and of citations, read off the code."""
+    """Tables of options and citations, generated from the code."""
     spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "_generate.py")
     assert spec is not None
     assert spec.loader is not None
@@ -151,7 +150,7 @@ def _data_sets(_folder: Path) -> Found:
 
 
 def _scale(folder: Path) -> Found:
-    """Page and picture of time and memory, from the kept measurements."""
+    """Page and picture of time and memory, from the committed measurements."""
     from benchmarks import scale
 
     table = scale.Table.read(scale.RESULTS)
@@ -180,7 +179,7 @@ def _price(_folder: Path) -> Found:
 
 
 def _copies(_folder: Path) -> Found:
-    """The headlines of the benchmarks' page, which are copies of what other pages have."""
+    """Tables of the benchmarks page, which are copies from other pages."""
     names = ("choosing-the-dial.md", "frontier/frontier.md", "scaling-tables.md", "leakage.md")
     sources = [(DOCS / name).read_text("utf-8").splitlines() for name in names]
     page = DOCS / "benchmarks.md"
@@ -191,7 +190,7 @@ def _copies(_folder: Path) -> Found:
 
 
 def _note(_folder: Path) -> Found:
-    """Blocks of the technical note that need no data but the project's."""
+    """Blocks of the technical note that need no downloaded data."""
     from tools.technical_note.__main__ import CHEAP as NAMES
 
     page = (DOCS / "technical-note.md").read_text("utf-8")
@@ -215,7 +214,7 @@ def _audit(folder: Path) -> Found:
     yield "docs/figures/audit.png", same_picture(folder / "audit.png", shown)
 
 
-# Costs were measured on one core of a small machine; all in all about a minute.
+# Costs in seconds, measured on one core of a small machine.
 CHEAP = (
     Check("python docs/_generate.py", 1, _generated),
     Check("pytest tests/unit/test_datasets_offline.py", 1, _data_sets),

@@ -15,7 +15,7 @@ command that makes it, and the command must exist. What counts:
 A command is named *beside* an exhibit if it is in the same section, as code; or at the head of a page
 that is all written by it ("Written by ..."). The gallery is not looked at: its pages are the scripts.
 
-The cheap exhibits are made again and compared with the page (:mod:`tools.docs_compare`).
+The cheap exhibits are computed again and compared with the page (:mod:`tools.docs_compare`).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ FENCE = re.compile(r"^ *(`{3,}|~{3,}|:{3,})(.*)$")
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)[^)]*\)|<img [^>]*src=\"([^\"]+)\"")
 DIRECTIVE = re.compile(r"\{(?:figure|image)\}\s+(\S+)")
 
-# Targets of make that measure and draw nothing.
+# Targets of make that produce no figure or table.
 UPKEEP = {"help", "venv", "docs", "check", "format", "lock", "clean"}
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """Something on a page that was made by a command.
+    """A picture, table or output on a page that a command produced.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class Marked:
-    """A table that looks measured and is said to be words."""
+    """A table that looks measured but is marked as words."""
 
     page: str
     line: int
@@ -202,7 +202,7 @@ def is_measured(rows: list[str]) -> bool:
 
 
 def read(text: str, page: str) -> tuple[list[Exhibit], list[Marked]]:
-    """Exhibits of a page, and tables that it calls words."""
+    """Exhibits of a page, and tables marked as words."""
     lead = re.split(r"^## ", text, maxsplit=1, flags=re.MULTILINE)[0]
     whole = [c for c in map(command, WRITTEN.findall(lead)) if c]
     exhibits, marked = [], []
@@ -256,7 +256,7 @@ def pages() -> list[Path]:
 
 
 def scan() -> tuple[list[Exhibit], list[Marked]]:
-    """Exhibits of all pages, and tables that are called words."""
+    """Exhibits of all pages, and tables marked as words."""
     exhibits: list[Exhibit] = []
     marked: list[Marked] = []
     for path in pages():
@@ -267,19 +267,19 @@ def scan() -> tuple[list[Exhibit], list[Marked]]:
 
 
 def figures_without_command() -> list[str]:
-    """Exhibits with no command beside them, as text."""
+    """Exhibits without a command in their section, as text."""
     return [str(one) for one in scan()[0] if not one.commands]
 
 
 def recheck() -> list[tuple[str, bool]]:
-    """Make the cheap exhibits again; what each is, and whether the page has it so."""
+    """Run the cheap commands; return each exhibit and whether the page agrees."""
     from tools.docs_compare import recheck as again
 
     return again()
 
 
 def main() -> int:
-    """List what there is; 1 where a command is missing or an exhibit is stale."""
+    """List the exhibits; exit code 1 if a command is missing or an exhibit is stale."""
     exhibits, marked = scan()
     kinds = [one.kind for one in exhibits]
     print(*(f"{kinds.count(kind)} {kind}s" for kind in ("picture", "table", "output")), sep=", ")

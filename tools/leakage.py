@@ -1,4 +1,4 @@
-"""What attackers recover of the protected attributes: our representations, and other people's.
+"""Attacks that predict the protected attributes from our representations and those of others.
 
 ``python -m tools.leakage`` (in ``.venv-bench``, for fairlearn) prints a Markdown page; ``--out
 docs/leakage.md`` writes it as well. Representations are learnt on training rows; held-out rows are

@@ -1,4 +1,4 @@
-"""Does the suite notice when the core is broken? One fault at a time, in a copy of the project.
+"""Mutation testing: break the core in one place at a time and run the tests that should fail.
 
 ``python -m tools.mutants`` breaks a copy in every way of :mod:`tools.mutant_list` and runs the
 few tests that are to notice it: killed if one of them fails, survived if all pass. Exit status 1 if any

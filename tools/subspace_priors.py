@@ -1,4 +1,4 @@
-"""Which prior is better, on M or on all of F? ``python -m tools.subspace_priors``.
+"""Compare priors on the model space M and on all of F: ``python -m tools.subspace_priors``.
 
 Planted data: a smooth function of four features, two of them shifted by S, in numbers and as labels.
 Held out: error, log density of the truth, coverage of 90 % intervals, log loss; means over 20 draws.

@@ -26,18 +26,18 @@ def zero(value: float) -> str:
     return f"{value:.3f}" if value >= 5e-4 else below(value)
 
 
-def claim_rows(bars: Iterable[Measurement]) -> list[str]:
+def claim_rows(claims: Iterable[Measurement]) -> list[str]:
     """``claim | measured | says | pass``."""
     return ["| claim | measured | says | |", "|---|---|---|---|"] + [
-        f"| {bar.name} | {shown(bar)} | {bar.limit} | {'pass' if bar.passed else 'MISS'} |"
-        for bar in bars
+        f"| {claim.name} | {shown(claim)} | {claim.limit} | {'pass' if claim.passed else 'MISS'} |"
+        for claim in claims
     ]
 
 
-def shown(bar: Measurement) -> str:
+def shown(claim: Measurement) -> str:
     """Three digits; of what is only rounding, that it is below the limit."""
-    value = float(bar.measured)
-    limit = float(bar.limit[3:]) if bar.limit.startswith("<= ") else 0.0
+    value = float(claim.measured)
+    limit = float(claim.limit[3:]) if claim.limit.startswith("<= ") else 0.0
     if value <= limit <= 1e-5 and limit > 0.0:
         return f"< {limit:.0e}"
     if value.is_integer():
