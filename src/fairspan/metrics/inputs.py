@@ -226,8 +226,8 @@ def check_decisions(decisions: Labels, labels: Labels | None, argument: str, tru
         decimals = unseen[unseen.astype(np.float64) % 1.0 != 0.0]
     if len(decimals):
         raise ValueError(
-            f"{argument} holds numbers with decimals, e.g. {decimals.tolist()[0]!r:.8}: scores, not decisions. "
-            f"Give labels, e.g. scores >= 0.5, or use a metric of scores"
+            f"{argument} holds numbers with decimals, e.g. {decimals.tolist()[0]!r:.8}: scores, not "
+            f"decisions. Give labels, e.g. scores >= 0.5, or use a metric of scores"
         )
     if len(unseen) and len(known) == 2:
         warn_user(
