@@ -127,7 +127,8 @@ def proxy_component(
     labels, targets = _targets(protected)
     columns, spread = _standardize(Z, weight)
     sizes = np.abs(beta) * spread[:, None]
-    score = _Score(columns, targets, weight, np.sign(beta), sizes)
+    signs = np.sign(beta)
+    score = _Score(columns=columns, targets=targets, weight=weight, signs=signs, sizes=sizes)
     halves = _halves(protected.codes, rng)
     triangles = [score.triangle(half) for half in halves]
     whole = _triangle(np.vstack(triangles))
@@ -181,7 +182,7 @@ class _Component:
     side: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Score:
     """Standardized columns of Z, targets, and for each output the box ``0 <= u <= sizes``."""
 
