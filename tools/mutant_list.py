@@ -969,8 +969,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "sign of a coefficient ignored by proxies",
         "auditing/proxy.py",
-        "weight, np.sign(beta), sizes)",
-        "weight, np.abs(np.sign(beta)), sizes)",
+        "signs = np.sign(beta)",
+        "signs = np.abs(np.sign(beta))",
         _tests("unit/test_auditing_proxy", "equals_the_enumeration_of_all_faces"),
     ),
     Mutant(

@@ -76,7 +76,7 @@ def test_one_label_alone_needs_the_positive_class_by_name():
     _, _, s, score = rows()
     nobody = np.zeros(N, dtype=int)
     given = {"y": nobody, "decisions": nobody, "sensitive_features": s, "parts": ["decisions"]}
-    with pytest.raises(ValueError, match=r"one label alone.*pos_label"):
+    with pytest.raises(ValueError, match=r"only one label.*pos_label"):
         audit(score, **given, **QUICK)
     found = audit(score, **given, pos_label=1, **QUICK)
     rates = [one.value for one in found.select(metric="selection_rate")]

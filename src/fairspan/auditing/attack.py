@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from math import sqrt
+from functools import partial
+from math import nan, sqrt
 from typing import Literal
 
 import numpy as np
@@ -44,7 +45,7 @@ _LANDMARKS = 200
 _WIDTH_ROWS = 500  # rows whose median distance is the kernel's width
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Attack:
     """Out-of-fold performance of one attacker.
 
@@ -60,12 +61,12 @@ class Attack:
 
     attacker: str
     measure: Measure
-    value: float
-    low: float
-    high: float
+    value: float = nan
+    low: float = nan
+    high: float = nan
     n_rows: int
     note: str = ""
-    p_value: float = float("nan")
+    p_value: float = nan
 
     @property
     def blind(self) -> float:
@@ -137,10 +138,10 @@ def attack(
     measure: Measure
     measure, blind = ("auc", 0.5) if protected.values is None else ("r2", 0.0)
     seen = protected.take(rows)
+    attacked = partial(Attack, measure=measure, n_rows=len(rows))
     if reason := _reason_not_to_attack(seen, n_folds):
-        nan = float("nan")
         note = "; ".join(filter(None, (reason, note)))
-        return [Attack(name, measure, nan, nan, nan, len(rows), note) for name in attackers]
+        return [attacked(attacker=name, note=note) for name in attackers]
     task = _task(Z[rows], seen, weight[rows], n_folds, rng)
     counts = bootstrap_counts(len(rows), n_boot, rng, task.levels)
     masses = np.vstack([task.weight, task.weight * counts.T])
@@ -148,10 +149,10 @@ def attack(
     for name in attackers:
         scores, not_converged = _out_of_fold(name, task)
         values = _measured(task, scores, masses)
-        interval = _reach_blind(summary(values, level), blind)
-        attacked = Attack(name, measure, **asdict(interval), n_rows=len(rows))
+        interval = asdict(_reach_blind(summary(values, level), blind))
         notes = "; ".join(filter(None, (note, not_converged)))
-        out.append(replace(attacked, note=notes, p_value=_p_value(values, blind)))
+        p_value = _p_value(values, blind)
+        out.append(attacked(attacker=name, note=notes, p_value=p_value, **interval))
     return out
 
 
@@ -186,7 +187,7 @@ def _p_value(values: Array, blind: float) -> float:
     """
     drawn = values[1:][np.isfinite(values[1:])]
     if len(drawn) < 2 or not np.isfinite(values[0]):
-        return float("nan")
+        return nan
     error = sqrt(2.0) * float(drawn.std())
     away = float(values[0]) - blind
     if error <= 0.0:
@@ -203,7 +204,7 @@ def _reason_not_to_attack(seen: Protected, n_folds: int) -> str:
     return "" if unit_range(seen.values[:, None]).any() else "the attribute is constant"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Task:
     """Rows to attack: columns, the attribute as levels 0, 1, ... or as numbers, weights, folds."""
 
@@ -221,7 +222,8 @@ class _Task:
     def take(self, rows: NDArray[np.bool_]) -> _Task:
         numbers = None if self.numbers is None else self.numbers[rows]
         weight, fold = self.weight[rows], self.fold[rows]
-        return _Task(self.Z[rows], self.levels[rows], numbers, weight, fold, self.seed)
+        Z, levels = self.Z[rows], self.levels[rows]
+        return replace(self, Z=Z, levels=levels, numbers=numbers, weight=weight, fold=fold)
 
     def target(self) -> Array:
         """Numbers, or an indicator for each level (for two levels, of the second one)."""
@@ -242,10 +244,11 @@ def _task(
     fold = deal(seen.codes, n_folds, rng)
     seed = int(rng.integers(2**31))
     if seen.values is None:
-        levels = np.unique(seen.codes, return_inverse=True)[1].ravel()
-        return _Task(columns, levels, None, weight, fold, seed)
-    numbers = unit_range(seen.values[:, None])[:, 0]
-    return _Task(columns, np.zeros(len(Z), dtype=np.intp), numbers, weight, fold, seed)
+        numbers, levels = None, np.unique(seen.codes, return_inverse=True)[1].ravel()
+    else:
+        numbers = unit_range(seen.values[:, None])[:, 0]
+        levels = np.zeros(len(Z), dtype=np.intp)
+    return _Task(Z=columns, levels=levels, numbers=numbers, weight=weight, fold=fold, seed=seed)
 
 
 # --- the attackers: out-of-fold scores, a column for each column of the target -------------------

@@ -35,9 +35,9 @@ MARGIN = 0.02
 class Estimate:
     """A number and its bootstrap interval."""
 
-    value: float
-    low: float
-    high: float
+    value: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
 
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
@@ -188,15 +188,15 @@ class KernelCheck:
     n_rows : int
         Rows used.
     note : str
-        Why there are no numbers, if there are none.
+        Reason why there are no numbers; usually "".
     """
 
-    kernel_r2: Estimate
-    linear_r2: Estimate
-    boosted_r2: Estimate
-    gap: Estimate
-    best: str
-    misspecified: bool
+    kernel_r2: Estimate = Estimate()
+    linear_r2: Estimate = Estimate()
+    boosted_r2: Estimate = Estimate()
+    gap: Estimate = Estimate()
+    best: str = ""
+    misspecified: bool = False
     n_rows: int
     note: str = ""
 
@@ -267,9 +267,7 @@ def kernel_check(
     elif classes and np.sort(target.sum(axis=0))[-2] < n_folds:
         reason = f"fewer than two classes have {n_folds} rows"
     if reason:
-        nan = Estimate(np.nan, np.nan, np.nan)
-        r2s = {"kernel_r2": nan, "linear_r2": nan, "boosted_r2": nan, "gap": nan}
-        return KernelCheck(**r2s, best="", misspecified=False, n_rows=n, note=reason)
+        return KernelCheck(n_rows=n, note=reason)
     strata = target.argmax(axis=1) if classes else np.zeros(n, dtype=np.intp)
     fold = deal(strata, n_folds, rng)
     seed = int(rng.integers(2**31))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,8 @@ def performance_findings(data: Audited, sums: GroupSums, level: float) -> Iterat
     """Accuracy, or errors of numeric predictions, over all rows."""
     everyone = Protected(ALL, "categorical", np.zeros(data.n, dtype=np.intp), ("",))
     factors = {**sums.factors, ALL: np.zeros(len(sums.rows), dtype=np.intp)}
-    groups = _Groups(data, everyone, replace(sums, factors=factors), "", level, min_rows=0)
+    every = replace(sums, factors=factors)
+    groups = _Groups(data=data, attribute=everyone, sums=every, level=level, min_rows=0)
     for rates in groups.all_rates():
         if rates.name in ("accuracy", "root_mean_squared_error", "mean_error"):
             yield replace(groups.rate_finding(rates, 0), section="performance", attribute="")
@@ -54,9 +56,10 @@ def decision_findings(
 ) -> Iterator[Finding]:
     """Every rate by group, then every gap, for all rows and in every stratum."""
     for attribute in groupings:
+        groups = partial(_Groups, data=data, attribute=attribute, level=level, min_rows=min_rows)
         joint = sums.over(attribute.name, TARGET, DECIDED, BIN, STRATA)
         for where, some in data.in_strata(joint):
-            yield from _Groups(data, attribute, some, where, level, min_rows).findings()
+            yield from groups(sums=some, where=where).findings()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,14 +97,14 @@ _GAPS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Groups:
     """Groups of one attribute among all rows or the rows of a stratum, ``where``."""
 
     data: Audited
     attribute: Protected
     sums: GroupSums
-    where: str
+    where: str = ""
     level: float
     min_rows: int
 
@@ -122,8 +125,8 @@ class _Groups:
         yield from self._calibration_errors()
 
     def _finding(self, metric: str, group: str = "", **numbers: Any) -> Finding:
-        attribute = self.attribute.name
-        return Finding("decisions", metric, attribute, group, self.where, **numbers)
+        name, where = self.attribute.name, self.where
+        return Finding("decisions", metric, name, group=group, where=where, **numbers)
 
     def _by_level(self, sums: GroupSums, column: str = "") -> Array:
         return sums.by(self.attribute.name, len(self.attribute.labels), column)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import nan
 
 import numpy as np
 import scipy.optimize
@@ -54,16 +55,16 @@ class Proxy:
     """
 
     attribute: str
-    level: str
-    output: int
-    correlation: float
+    level: str = ""
+    output: int = 0
+    correlation: float = nan
     coefficients: Array
-    variance_share: float
-    negligible: bool
-    names: tuple[str, ...]
-    held_out: float
-    low: float
-    high: float
+    variance_share: float = nan
+    negligible: bool = False
+    names: tuple[str, ...] = ()
+    held_out: float = nan
+    low: float = nan
+    high: float = nan
     n_rows: int
     note: str = ""
     material: Proxy | None = None
@@ -126,7 +127,8 @@ def proxy_component(
     labels, targets = _targets(protected)
     columns, spread = _standardize(Z, weight)
     sizes = np.abs(beta) * spread[:, None]
-    score, nan = _Score(columns, targets, weight, np.sign(beta), sizes), np.nan
+    signs = np.sign(beta)
+    score = _Score(columns=columns, targets=targets, weight=weight, signs=signs, sizes=sizes)
     halves = _halves(protected.codes, rng)
     triangles = [score.triangle(half) for half in halves]
     whole = _triangle(np.vstack(triangles))
@@ -153,25 +155,9 @@ def proxy_component(
 
     best, _ = score.search(whole, 0.0)
     if best is None:
-        unknown = {
-            "correlation": nan,
-            "variance_share": nan,
-            "held_out": nan,
-            "low": nan,
-            "high": nan,
-        }
-        return Proxy(
-            attribute=protected.name,
-            level="",
-            output=0,
-            coefficients=np.full(d, nan),
-            negligible=False,
-            names=(),
-            n_rows=n,
-            note="the attribute has one value" if len(labels) == 0 else "the score is constant",
-            material=None,
-            **unknown,
-        )
+        note = "the attribute has one value" if len(labels) == 0 else "the score is constant"
+        c = np.full(d, nan)
+        return Proxy(attribute=protected.name, coefficients=c, n_rows=n, note=note)
     worst = proxy(best, 0.0)
     if not worst.negligible:
         return worst
@@ -196,7 +182,7 @@ class _Component:
     side: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Score:
     """Standardized columns of Z, targets, and for each output the box ``0 <= u <= sizes``."""
 
@@ -267,7 +253,7 @@ class _Score:
         for triangle, rows in zip(triangles, reversed(halves), strict=True):
             best = self.search(triangle, least)[0] if len(rows) >= _FEW else None
             if best is None:
-                return np.nan, np.nan, np.nan
+                return nan, nan, nan
             g = self.columns[rows] @ (self.signs[:, best.output] * best.u)
             s = best.side * self.targets[rows, best.target]
             both = _resampled_correlations(g, s, self.weight[rows], n_boot, rng) / 2.0

@@ -376,7 +376,7 @@ def _positive(classes: Labels, pos_label: Any) -> tuple[int, ...]:
             raise unknown_pos_label(pos_label, classes)
         return (int(index[0]),)
     if len(classes) == 1:
-        msg = f"There is only one label, {classes[0]!r}: pos_label must name the positive class."
+        msg = f"There is only one label, {listed_labels(classes)}: pos_label must name the positive class."
         raise ValueError(msg)
     return (1,) if len(classes) == 2 else tuple(range(len(classes)))
 

@@ -8,6 +8,7 @@ variables, whatever the form of their dependence.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import nan, sqrt
 
 import numpy as np
@@ -80,15 +81,13 @@ def _in_rows(
     def finding(
         metric: str, parts: list[Array], size: Size = "largest", note: str = "", n_rows: int = n
     ) -> Finding:
+        result = partial(Finding, "scores", metric, attribute.name, where=where, n_rows=n_rows)
         if not parts:
-            note = note or left_out or f"{attribute.name} is constant in these rows"
-            return Finding("scores", metric, attribute.name, where=where, n_rows=n_rows, note=note)
+            return result(note=note or left_out or f"{attribute.name} is constant in these rows")
         joined = np.concatenate(parts)
         value, low, high = summarise(joined[:, 0], joined[:, 1:], size, level)
         note = "; ".join(filter(None, (left_out, note)))
-        return Finding(
-            "scores", metric, attribute.name, "", where, value, low, high, n_rows=n_rows, note=note
-        )
+        return result(value=value, low=low, high=high, note=note)
 
     def correlations(cell: GroupSums) -> list[Array]:
         each = (_correlations(cell, attribute, j) for j in outputs)

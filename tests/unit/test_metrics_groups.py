@@ -1,0 +1,60 @@
+"""Sums by group and bootstrap resamples: one engine for metrics and audits."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairspan.metrics.groups import (
+    bootstrap_counts,
+    combinations,
+    count_cells,
+    group_sums,
+    membership,
+    resample,
+)
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@given(SEEDS, st.integers(1, 60), st.integers(1, 30))
+def test_combinations_are_the_sorted_distinct_rows(seed, n, n_levels):
+    """By counting where there are few possible combinations, by sorting where there are many."""
+    rng = np.random.default_rng(seed)
+    factors = [rng.integers(0, n_levels, n), rng.integers(0, 3, n)]
+    levels, cell = combinations(factors)
+    expected, index = np.unique(np.stack(factors, axis=1), axis=0, return_inverse=True)
+    np.testing.assert_array_equal(levels, expected)
+    np.testing.assert_array_equal(cell, index.ravel())
+    assert count_cells({"a": factors[0], "b": factors[1]}) == len(expected)
+
+
+@given(SEEDS)
+def test_resamples_are_sums_of_the_counts_drawn(seed):
+    rng = np.random.default_rng(seed)
+    factors = {"a": rng.integers(0, 3, 40), "b": rng.integers(0, 2, 40)}
+    columns, weight = {"x": rng.normal(size=40)}, rng.uniform(0.5, 2.0, 40)
+    drawn = resample(factors, columns, weight, 7, np.random.default_rng(seed))
+    counts = bootstrap_counts(40, 7, np.random.default_rng(seed))
+    fixed = group_sums(factors, columns, weight, [counts[:, :3], counts[:, 3:]])
+    data = group_sums(factors, columns, weight)
+    for name in ("", "x"):
+        np.testing.assert_array_equal(drawn.columns[name], fixed.columns[name])
+        np.testing.assert_array_equal(drawn.columns[name][:, :1], data.columns[name])
+    by_hand = [(weight * columns["x"] * counts[:, 4])[factors["a"] == h].sum() for h in range(3)]
+    assert drawn.by("a", 3, "x")[:, 5] == pytest.approx(by_hand)
+
+
+def test_counts_within_strata_are_those_of_each_stratum():
+    strata = np.array([0, 1, 1, 0, 2, 1])
+    counts = bootstrap_counts(6, 9, np.random.default_rng(0), strata)
+    rng = np.random.default_rng(0)
+    for stratum in range(3):
+        rows = strata == stratum
+        np.testing.assert_array_equal(counts[rows], bootstrap_counts(rows.sum(), 9, rng))
+
+
+def test_membership_sums_weighted_columns_by_level():
+    codes, weight = np.array([1, 0, 1, 3]), np.array([1.0, 2.0, 3.0, 4.0])
+    sums = membership(codes, 5, weight) @ np.array([1.0, 1.0, 2.0, 0.5])
+    assert sums.tolist() == [2.0, 7.0, 0.0, 2.0, 0.0]
