@@ -110,7 +110,8 @@ class StreamFit:
         # Rows beyond the sample may have rare values that the encoder was not fitted on.
         with self._unchanged_on_error(), collect_unseen():  # type: ignore[attr-defined]
             check_parameters(self)
-            run_stream(_FitAdapter(self), plan)  # type: ignore[arg-type]
+            adapter = _FitAdapter(self)  # type: ignore[arg-type]
+            run_stream(adapter, plan)
         return self
 
     def predict_stream(
@@ -153,9 +154,9 @@ class StreamFit:
         or an error and no file, by the rule of :func:`fairspan.table_encoder`.
         """
         self._check_fitted()  # type: ignore[attr-defined]
-        est = _PredictAdapter(self)  # type: ignore[arg-type]
+        adapter = _PredictAdapter(self)  # type: ignore[arg-type]
         return write_predictions(
-            est, source, destination, method, features=features, keep=keep, device=device
+            adapter, source, destination, method, features=features, keep=keep, device=device
         )
 
 

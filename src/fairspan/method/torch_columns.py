@@ -272,6 +272,9 @@ class DeviceColumns:
         self._name, self._params, self._device, self._dtype = name, dict(params), device, dtype
         self._whitening, self._trend = None, None
         self._raw: Any = None
+        self._Z: Any = (
+            None  # landmarks on the device; None: the features themselves are the columns
+        )
         if whitening is not None:
             columns = whitening.shape[1] if width is None else width
             filled = np.zeros((len(whitening), columns))
@@ -347,7 +350,7 @@ class DeviceColumns:
             self._fill_rbf(X, out)
         elif name == "precomputed":
             torch.index_select(X, 1, self._Z, out=out)
-        elif name == "linear" and not hasattr(self, "_Z"):
+        elif self._Z is None:
             out[:, : X.shape[1]] = X
             out[:, X.shape[1] :] = 0.0
         elif name == "laplacian":

@@ -29,6 +29,9 @@ __all__ = [
 
 Item = TypeVar("Item")
 _POLL_SECONDS = 0.1
+# Arguments of `fit_stream` that give a role to columns, and those that name a single column.
+_BESIDE = ("target", "sensitive_features", "control_features", "sample_weight")
+_SINGLE = ("target", "sample_weight")
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,12 @@ class GivenRoles:
     features: Any = None
     weight: Any = None
 
+    @property
+    def beside_features(self) -> dict[str, Any]:
+        """All roles but the features, by the name of the argument of ``fit_stream``."""
+        values = (self.target, self.sensitive, self.control, self.weight)
+        return dict(zip(_BESIDE, values, strict=True))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
@@ -84,12 +93,10 @@ class Roles:
     def of(cls, columns: Sequence[str], given: GivenRoles) -> Roles:
         """Check the names; columns without a role are the features, unless features are named."""
         named = {
-            "target": _names("target", given.target, single=True),
-            "sensitive_features": _names("sensitive_features", given.sensitive),
-            "control_features": _names("control_features", given.control),
-            "sample_weight": _names("sample_weight", given.weight, single=True),
+            role: _names(role, value, single=role in _SINGLE)
+            for role, value in given.beside_features.items()
         }
-        for single in ("target", "sample_weight"):
+        for single in _SINGLE:
             for role, names in named.items():
                 if role != single and set(names) & set(named[single]):
                     msg = f"The column {named[single][0]!r} cannot be both {single} and {role}."
