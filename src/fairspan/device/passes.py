@@ -71,55 +71,28 @@ def for_precision(pilot: Pilot, precision: str) -> Pilot:
     return replace(pilot, fingerprint=fingerprint(pilot))
 
 
-def start_pass(
-    pilot: Pilot, moments: Moments, *, device: Any = None, X: Any = None, position: int = 0
-) -> RowPass:
-    """Start a pass over rows: on the device asked for, where the tensor X is, or on the processor.
-
-    Parameters
-    ----------
-    pilot, moments
-        What was frozen, and the moments of earlier rows.
-    device : torch device or its name, optional
-    X : rows, optional
-        A tensor's device is used if none is named.
-    position : int, default=0
-        The position of the next row.
-    """
+def start_pass(pilot: Pilot, moments: Moments, *, device: Any = None, X: Any = None) -> RowPass:
+    """Start a pass over rows like X: on ``device``, on the device of a tensor X, or on the processor."""
     if device is None and is_tensor(X):
         device = X.device
     if device is None:
-        return MomentsPass(pilot, moments, position)
-    return DevicePass(pilot, moments, device, position=position)
+        return MomentsPass(pilot, moments)
+    return DevicePass(pilot, moments, device)
 
 
 class DevicePass(RowPass):
-    """A pass over rows on a torch device: moments of earlier rows, and of all that is added.
+    """A pass over rows on a torch device.
 
-    Parameters
-    ----------
-    pilot, moments
-        As in :class:`MomentsPass`.
-    device : torch device or its name
-    precision : {"auto", "float64", "float32"}, default="auto"
-        "auto" is the one that the pilot was made for. float64 sums of float32 products need a pilot for
-        float32.
-    position : int, default=0
-        The position of the next row.
+    The precision "auto" is the one that the pilot was made for. In "float32", products are float32 and
+    their sums over blocks float64; this needs a pilot for float32.
     """
 
     def __init__(
-        self,
-        pilot: Pilot,
-        moments: Moments,
-        device: Any,
-        precision: str = "auto",
-        *,
-        position: int = 0,
+        self, pilot: Pilot, moments: Moments, device: Any, precision: str = "auto"
     ) -> None:
         import torch
 
-        super().__init__(pilot, moments, position)
+        super().__init__(pilot, moments)
         self._device = torch.device(device)
         precision = pilot.precision if precision == "auto" else precision
         self.precision = choose_precision(self._device, precision)

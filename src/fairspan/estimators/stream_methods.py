@@ -150,9 +150,9 @@ class StreamFit:
         or an error and no file, by the rule of :func:`fairspan.table_encoder`.
         """
         self._check_fitted()  # type: ignore[attr-defined]
-        est = _PredictAdapter(self)  # type: ignore[arg-type]
+        adapter = _PredictAdapter(self)  # type: ignore[arg-type]
         return write_predictions(
-            est, source, destination, method, features=features, keep=keep, device=device
+            adapter, source, destination, method, features=features, keep=keep, device=device
         )
 
 

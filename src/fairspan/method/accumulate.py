@@ -54,16 +54,7 @@ class GramLayout:
 
     @classmethod
     def of(cls, moments: Moments, *, ones: int, pad: Callable[[int], int]) -> GramLayout:
-        """Lay out the columns for such moments.
-
-        Parameters
-        ----------
-        moments : Moments
-        ones : int
-            Position of the column of ones, at least D.
-        pad : callable
-            Turns the number of columns into the width of the block, at least as large.
-        """
+        """Lay out the columns for such moments; ``ones`` is at least D, and ``pad`` rounds the width up."""
         V = moments.column_mean.shape[1]
         starts = (ones + 1 + np.cumsum((0, *moments.level_sizes))).tolist()
         stop = starts[-1]
@@ -288,18 +279,14 @@ class Accumulator:
 class RowPass(ABC):
     """A pass over rows: the moments of earlier rows, and of all blocks that are added.
 
-    Attributes
-    ----------
-    complete : bool
-        False while a block is only partly added, as after an interrupt inside it.
-    position : int
-        The position of the next row: where the last block ended.
+    ``position`` is that of the next row. ``complete`` is False while a block is only partly added, as
+    after an interrupt inside it.
     """
 
-    def __init__(self, pilot: Pilot, moments: Moments, position: int = 0) -> None:
+    def __init__(self, pilot: Pilot, moments: Moments) -> None:
         self._pilot = pilot
         self._row_sketch = moments.row_sketch or RowSketch.empty(moments.fingerprint)
-        self.complete, self.position = True, position
+        self.complete, self.position = True, 0
 
     def add(self, data: Data, counter: Counter, *, verbose: int = 0) -> None:
         """Add a block of rows; ``counter`` advances."""
@@ -333,8 +320,8 @@ class RowPass(ABC):
 class MomentsPass(RowPass):
     """A pass over rows on the processor; :meth:`moments` shares its memory with the next block."""
 
-    def __init__(self, pilot: Pilot, moments: Moments, position: int = 0) -> None:
-        super().__init__(pilot, moments, position)
+    def __init__(self, pilot: Pilot, moments: Moments) -> None:
+        super().__init__(pilot, moments)
         self._accumulator = Accumulator(moments)
 
     def _add(
@@ -349,13 +336,8 @@ class MomentsPass(RowPass):
         for start in track(starts, len(starts), f"moments of {data.n:,} rows", verbose=verbose):
             rows = order[start : start + _BLOCK_ROWS]
             weights = None if data.weights is None else data.weights[rows]
-            sums.add(
-                columns(data.X[rows]),
-                groups[rows],
-                encoded.levels[rows],
-                encoded.values[rows],
-                weights,
-            )
+            levels, values = encoded.levels[rows], encoded.values[rows]
+            sums.add(columns(data.X[rows]), groups[rows], levels, values, weights)
         # At the end of every block, so that looking at the moments in between changes no bit.
         sums.settle()
         log_weight = 0.0 if data.weights is None else float(np.log(data.weights).sum())

@@ -57,14 +57,7 @@ def fast_float64(device: Any) -> bool:
 
 
 def choose_precision(device: Any, wanted: str = "auto") -> str:
-    """The precision of moments on a device: "float64" or "float32".
-
-    Parameters
-    ----------
-    device : torch device or its name
-    wanted : {"auto", "float64", "float32"}, default="auto"
-        "auto" is float64 if the device is fast at it.
-    """
+    """The precision of moments on a device; "auto" is float64 if the device is fast at it."""
     import torch
 
     if wanted not in ("auto", "float64", "float32"):
@@ -115,17 +108,9 @@ def row_blocks(X: Any, width: int) -> Iterator[slice]:
 
 @contextmanager
 def naming_memory(need: int, subject: str, device: Any, *, check: bool = False) -> Iterator[None]:
-    """Turn an out-of-memory error of the device into one with the amount needed and remedies.
+    """Turn an out-of-memory error into one with the bytes that ``subject`` takes, and remedies.
 
-    Parameters
-    ----------
-    need : int
-        Bytes that are needed.
-    subject : str
-        Subject of the error message: what takes the memory.
-    device : torch device or its name
-    check : bool, default=False
-        Compare with the free memory of a GPU beforehand.
+    ``check`` compares with the free memory of a GPU beforehand.
     """
     import torch
 
@@ -272,6 +257,9 @@ class DeviceColumns:
         self._name, self._params, self._device, self._dtype = name, dict(params), device, dtype
         self._whitening, self._trend = None, None
         self._raw: Any = None
+        self._Z: Any = (
+            None  # landmarks on the device; None: the features themselves are the columns
+        )
         if whitening is not None:
             columns = whitening.shape[1] if width is None else width
             filled = np.zeros((len(whitening), columns))
@@ -347,7 +335,7 @@ class DeviceColumns:
             self._fill_rbf(X, out)
         elif name == "precomputed":
             torch.index_select(X, 1, self._Z, out=out)
-        elif name == "linear" and not hasattr(self, "_Z"):
+        elif self._Z is None:
             out[:, : X.shape[1]] = X
             out[:, X.shape[1] :] = 0.0
         elif name == "laplacian":

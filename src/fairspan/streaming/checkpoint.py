@@ -139,15 +139,8 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
 class SavedPass:
     """Saves the pass over the moments of one fit, and resumes it.
 
-    Parameters
-    ----------
-    file : Checkpoint
-    est : StreamedEstimator
-    source : Source
-    encoder : object
-        The argument of ``fit_stream``.
-    order : str
-        How the sums are ordered; sums in another order differ in their last digits.
+    A checkpoint of another estimator, source, encoder or order of sums is refused; sums in another order
+    differ in their last digits.
     """
 
     def __init__(

@@ -70,8 +70,8 @@ class DaskPart(Part):
             frame = pieces["frame"]
             yield self.roles.split(frame, (Span(self.name, 0, len(frame)),))
             return
-        others = (pieces.get(role) for role in ("y", "sensitive", "control", "weight"))
-        yield Rows.of((pieces["X"], *others), (Span(self.name, 0, len(pieces["X"])),))
+        arguments = (pieces["X"], *(pieces.get(role) for role in GivenRoles().beside_features))
+        yield Rows.of(arguments, (Span(self.name, 0, len(pieces["X"])),))
 
 
 class DaskSource(Source):
@@ -93,12 +93,7 @@ class DaskSource(Source):
             about = {
                 "shape": [str(n) for n in source.shape],
                 "features": repr(given.features),
-                "roles": {
-                    "y": describe(given.target),
-                    "S": describe(given.sensitive),
-                    "control": describe(given.control),
-                    "weight": describe(given.weight),
-                },
+                "roles": {k: describe(value) for k, value in given.beside_features.items()},
             }
         self.parts = [
             DaskPart(f"partition {i}", n, self.roles, pieces=piece)
@@ -119,12 +114,8 @@ def _array_pieces(X: Any, given: GivenRoles) -> tuple[list[dict[str, Any]], list
     if any(n != n for n in X.chunks[0]):  # NaN: not known
         X = X.compute_chunk_sizes()
     beside = {
-        "y": given.target,
-        "sensitive": given.sensitive,
-        "control": given.control,
-        "weight": given.weight,
+        role: values_or_numbers(value, len(X)) for role, value in given.beside_features.items()
     }
-    beside = {role: values_or_numbers(value, len(X)) for role, value in beside.items()}
     all_columns, columns = X, feature_columns(X.shape[1], given.features, beside)
     if columns is not None:
         X = X[:, columns]

@@ -110,18 +110,7 @@ def naming_rows(rows: Rows, offset: int, read: Callable[[Rows], object]) -> Iter
 def locate_error(
     rows: Rows, offset: int, read: Callable[[Rows], object], error: Exception
 ) -> Exception:
-    """The error of the first row that cannot be read alone; ``error`` itself if no row is at fault.
-
-    Parameters
-    ----------
-    rows : Rows
-    offset : int
-        Of the first row among all rows.
-    read : callable
-        Fails with a ValueError on bad rows.
-    error : Exception
-        The error of the whole block.
-    """
+    """The error of the first row that cannot be read alone; ``error`` itself if no row is at fault."""
     error_of_block = _error_of(rows, read)
     if error_of_block is None or _concerns_every_row(rows, read, str(error_of_block)):
         return error

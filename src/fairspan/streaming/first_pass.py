@@ -25,25 +25,8 @@ __all__ = ["SamplePass", "is_number", "variables_of", "wants_encoder"]
 class SamplePass:
     """Reads blocks as the pass over the moments will, and adds them to a sample.
 
-    Parameters
-    ----------
-    est : StreamedEstimator
-        Read with a copy of it.
-    sample : Sample
-        Rows are added to it.
-    encoder : {"auto", "table"}, transformer or None
-        The argument of ``fit_stream``.
-    digest : bool
-        Sum a hash of all rows, by which a checkpoint recognises them.
-
-    Attributes
-    ----------
-    encodes : bool or None
-        Whether X needs an encoder; None until a block was added.
-    precision : {"float64", "float32"}
-        For moments of these rows.
-    on_device : bool
-        Whether the rows are tensors.
+    ``encoder`` is the argument of ``fit_stream``. With ``digest``, hashes of all blocks are summed, by
+    which a checkpoint recognises the rows.
     """
 
     def __init__(
@@ -51,7 +34,7 @@ class SamplePass:
     ) -> None:
         self.sample = sample
         self.precision, self.on_device = "float64", False
-        self.encodes: bool | None = None
+        self.encodes: bool | None = None  # whether X needs an encoder; None until a block was added
         self._reader, self._encoder, self._digest = est.copy(), encoder, digest
 
     def add(self, offset: int, rows: Rows) -> None:

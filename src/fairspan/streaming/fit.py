@@ -222,13 +222,8 @@ def take_moments(
                 with naming_rows(rows, offset, lambda some: pilot.encode(est.read(some))):
                     data = est.read(rows)
                     if row_pass is None:
-                        row_pass = start_pass(
-                            pilot,
-                            start.moments,
-                            device=plan.device,
-                            X=data.X,
-                            position=start.position,
-                        )
+                        row_pass = start_pass(pilot, start.moments, device=plan.device, X=data.X)
+                        row_pass.position = start.position
                     move_to(counter, offset)
                     row_pass.add(data, counter)
                 if saved is not None:

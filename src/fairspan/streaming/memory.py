@@ -80,12 +80,8 @@ class ArraySource(Source):
             msg = f"An array to stream from must be a matrix; got shape {tuple(X.shape)}."
             raise ValueError(msg)
         roles = {
-            "target": given.target,
-            "sensitive_features": given.sensitive,
-            "control_features": given.control,
-            "sample_weight": given.weight,
+            role: values_or_numbers(value, len(X)) for role, value in given.beside_features.items()
         }
-        roles = {role: values_or_numbers(value, len(X)) for role, value in roles.items()}
         features = feature_columns(X.shape[1], given.features, roles)
         for role, value in roles.items():
             _check_rows(value, len(X), role)
@@ -134,7 +130,7 @@ def feature_columns(width: int, features: Any, roles: Mapping[str, Any]) -> list
         msg = f"features={features!r} is not allowed with an array; give a list of column numbers."
         raise ValueError(msg)
     for j in features:
-        if taken.get(int(j)) in ("target", "y", "sample_weight", "weight"):
+        if taken.get(int(j)) in ("target", "sample_weight"):
             msg = f"Column {j} is the target or the weight, so it cannot be a feature."
             raise ValueError(msg)
     return [int(j) for j in features]

@@ -30,6 +30,9 @@ __all__ = [
 
 Item = TypeVar("Item")
 _POLL_SECONDS = 0.1
+# Arguments of `fit_stream` that give a role to columns, and those that name a single column.
+_BESIDE = ("target", "sensitive_features", "control_features", "sample_weight")
+_SINGLE = ("target", "sample_weight")
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,12 @@ class GivenRoles:
     features: Any = None
     weight: Any = None
 
+    @property
+    def beside_features(self) -> dict[str, Any]:
+        """All roles but the features, by the name of the argument of ``fit_stream``."""
+        values = (self.target, self.sensitive, self.control, self.weight)
+        return dict(zip(_BESIDE, values, strict=True))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
@@ -85,10 +94,8 @@ class Roles:
     def of(cls, columns: Sequence[str], given: GivenRoles) -> Roles:
         """Check the names; columns without a role are the features, unless features are named."""
         named = {
-            "target": _names("target", given.target, single=True),
-            "sensitive_features": _names("sensitive_features", given.sensitive),
-            "control_features": _names("control_features", given.control),
-            "sample_weight": _names("sample_weight", given.weight, single=True),
+            role: _names(role, value, single=role in _SINGLE)
+            for role, value in given.beside_features.items()
         }
         check_one_role(named, may_share=("sensitive_features", "control_features"))
         chosen = None if given.features is None else _names("features", given.features)
