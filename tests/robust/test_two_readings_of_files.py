@@ -643,7 +643,10 @@ def test_two_kinds_of_one_column_are_refused(call):
     kinds = ("--kind", "grade=categorical", "--kind", "grade=continuous")
     done = call("fit", "train.csv", *FIT, "m.skops", *kinds)
     assert done.code == 2
-    assert "--kind says both categorical and continuous of the column 'grade'" in done.err
+    assert (
+        "--kind gives the column 'grade' two kinds, categorical and continuous; give one"
+        in done.err
+    )
 
 
 @pytest.mark.regression("two readings: a name with a comma")

@@ -264,7 +264,8 @@ def _read_kinds(frame: Any, given: Sequence[str] | None) -> dict[str, str]:
                 raise ValueError(msg)
             require_columns([name], frame.columns, f"--kind {text!r} names")
             if kinds.get(name, kind) != kind:
-                msg = f"--kind gives two kinds for the column {name!r}: {kinds[name]} and {kind}."
+                both = f"{kinds[name]} and {kind}"
+                msg = f"--kind gives the column {name!r} two kinds, {both}; give one of them."
                 raise ValueError(msg)
             kinds[name] = kind
     return kinds
