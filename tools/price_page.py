@@ -38,7 +38,7 @@ def main() -> None:
         for data, rows in found.items():
             free = np.mean(list(runs.unconstrained(data).values()))
             cells = " | ".join(_shown(rows.get(method)) for method in methods)
-            print(f"| {data}, {compared_at(data):g} | {free:.4f} | {cells} |")
+            print(f"| {data}, {compared_at(data):g} | {free:.3f} | {cells} |")
         print()
     ratios = [
         (data, method, rows[method]["price"] / rows["fgp"]["price"])
