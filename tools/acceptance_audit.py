@@ -99,7 +99,7 @@ def gap_bars() -> Iterator[Measurement]:
 
 
 def leak_bars() -> Iterator[Measurement]:
-    """Attacks on our own representations, next to others': complete, whatever it says."""
+    """Attacks on our representations and on those of other methods; the table must be complete."""
     try:
         found = list(leakage.rows())
     except DatasetError as error:

@@ -90,4 +90,4 @@ ax.legend(frameon=False, fontsize=8, ncols=2, title="fitted for", title_fontsize
 # %%
 # **Not promised.** No data tell which criterion is right. Equalized odds takes the outcome as it was
 # recorded: if the record is unfair, so is the comparison. Conditional parity trusts the stratum.
-# Calibration by group cannot be had together with either where base rates differ.
+# Calibration by group excludes both if base rates differ.

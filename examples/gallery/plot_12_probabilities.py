@@ -64,7 +64,7 @@ same = np.array_equal(model.predict_proba(X_new)[:, 1], chance[1.0])
 print("the same row gets the same probability:", same)
 
 # %%
-# Over all rows the fair probabilities are close to calibrated: of those who are told 70 %, about 70 %
+# Over all rows the fair probabilities are close to calibrated: of those with a probability of 70 %, about 70 %
 # have the label. By group they are not, and cannot be: groups of different base rates get scores
 # of the same mean.
 

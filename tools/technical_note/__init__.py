@@ -6,5 +6,5 @@ tests/golden, scikit-learn's diabetes data and seeded draws. ``splits`` and ``ri
 are not part of the library and run only by name.
 
 What is stated in the note is computed here by hand, from rows and n x n kernel matrices; the library
-is called where the note speaks of the library.
+is called where the note is about the library.
 """

@@ -75,7 +75,7 @@ def _tables(runs: Runs) -> list[tuple[str, str, str]]:
     for data in runs.sets:
         for criterion, measure in TABLES:
             methods = runs.methods(data, criterion)
-            # Methods that know no criterion are no table by themselves.
+            # Methods without a criterion alone do not make a table.
             curves = (
                 runs.of(data, methods[0], criterion) if criterion in runs.criteria(data) else {}
             )

@@ -9,7 +9,7 @@ _LIMIT = 0.03
 _LIMITS = {"Communities": 0.05}
 
 # Colour and marker. Okabe-Ito colours, a family each, and a marker of its own within the family:
-# told apart in print and with any colour vision. Blue is ours and nobody else's.
+# distinguishable in print and with any colour vision. Only fairspan is blue.
 STYLES = {
     "fairspan": ("#0072B2", "o"),
     "fairspan-correlation": ("#0072B2", "s"),

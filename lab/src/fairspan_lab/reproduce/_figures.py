@@ -17,7 +17,7 @@ from fairspan_lab.reproduce._problems import FIGURES
 
 __all__ = ["curves", "draw"]
 
-# Okabe-Ito colours and a marker each: told apart in print and with any colour vision.
+# Okabe-Ito colours and a marker each: distinguishable in print and with any colour vision.
 _STYLES = {
     "fairspan": ("#0072B2", "o"),
     "fgp": ("#D55E00", "s"),

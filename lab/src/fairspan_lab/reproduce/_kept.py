@@ -123,6 +123,6 @@ def _no_formula(value: Any) -> Any:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Under its name a file is whole, whoever else writes it or dies meanwhile."""
+    """Write a text file atomically, safe for several processes."""
     with atomic_write(path) as part, part.open("w", encoding="utf-8", newline="") as stream:
         stream.write(text)
