@@ -173,10 +173,11 @@ test-docs: docs
 # --- style and types ----------------------------------------------------------------------------
 
 .PHONY: check
-check: .venv/.stamp ## ruff (rules, format), mypy, and the schema of the workflow files
+check: .venv/.stamp ## ruff (rules, format), mypy, phrases to avoid, the schema of the workflow files
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/python -m tools.words
 	@$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 .PHONY: format

@@ -503,18 +503,20 @@ def page(table: Table) -> str:
     strata = [(str(k), Case("fairspan", 50_000, 500, cells=k)) for k in (1, 2, 5, 10)]
     parts = [
         "# Tables of time and memory",
-        "Written by `python -m benchmarks.scale page` (in `.venv-bench`); do not edit. CPU time of one "
-        "thread and peak memory above the data, each in a fresh process, medians of up to "
-        f"{REPEATS} interleaved repeats (what takes more than {REPEAT_BELOW:g} s ran once). A size that "
-        f"takes more than {MOST_SECONDS} s or {MOST_MIB // 1024} GiB is left out, and nothing is "
-        "extrapolated; fairlearn and the paper fit a binary label, the others a number. The machine "
-        "was shared: read ratios, and those to about 15 %.",
+        "Written by `python -m benchmarks.scale page` (in `.venv-bench`); do not edit.",
+        "CPU time of one thread and peak memory above the data. The machine was shared: compare ratios,\n"
+        "to about 15 %.",
+        f"- Each measurement is a fresh process; medians of up to {REPEATS} interleaved repeats (once if it\n"
+        f"  takes more than {REPEAT_BELOW:g} s).\n"
+        f"- Sizes that take more than {MOST_SECONDS} s or {MOST_MIB // 1024} GiB are left out; nothing is\n"
+        "  extrapolated.\n"
+        "- fairlearn and the paper fit a binary label, the others a number.",
         "## By rows",
-        f"`python -m benchmarks.scale growth`: CPU seconds at p = {P} and D = 1000, the ratio to "
-        "fairspan with everything fixed in brackets; the exponent is the log-log slope over the last "
-        "three sizes, below 1 where work that does not grow with n (D^3) still counts. GPyTorch makes "
-        f"{ADAM_STEPS} Adam steps, fairlearn one value of its bound, the paper's algorithm one dial "
-        "value.",
+        f"`python -m benchmarks.scale growth`: CPU seconds at p = {P} and D = 1000, with the ratio to\n"
+        "fairspan with everything fixed in brackets. The exponent is the log-log slope over the last three\n"
+        "sizes; it is below 1 where work that does not grow with n (D^3) still matters.\n"
+        f"GPyTorch makes {ADAM_STEPS} Adam steps, fairlearn fits one value of its bound, the paper's\n"
+        "algorithm one dial value.",
         by_rows(table, "cpu_seconds"),
         f"![CPU seconds and peak memory over rows](figures/{FIGURE.name})",
         "`python -m benchmarks.scale growth`: peak MiB above the data.",

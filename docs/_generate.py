@@ -1,7 +1,8 @@
-"""Pages that are read off the code: `python docs/_generate.py` writes them again.
+"""Generate pages from the code: ``python docs/_generate.py``.
 
-The command line reference is the typer application in words; the map from equations to code lists
-where the source cites the paper and the method. `tests/test_docs_pages.py` fails when one is stale.
+The command line reference is generated from the typer application; the map from equations to code
+lists where the source cites the paper and the method. `tests/test_docs_pages.py` fails if a page is
+out of date.
 """
 
 from __future__ import annotations
@@ -22,23 +23,24 @@ EQUATIONS = DOCS / "equations.md"
 
 _HEAD = """# Command line
 
-Needs the extra `cli` (`pip install ".[cli]"` from a checkout). Every command says what it takes with
-`--help`. Where you can act, an error is one line and the exit status is 2; with the environment variable
-`FAIRSPAN_DEBUG` set, it is a traceback.
+Install the extra `cli` (`pip install ".[cli]"` in a checkout). `--help` after a command prints its
+options. An error that you can correct is one line, with exit status 2; set the environment variable
+`FAIRSPAN_DEBUG` to see the traceback.
 
 Written by `python docs/_generate.py`; do not edit.
 """
 
 
 def command_line() -> str:
-    """The page of all commands."""
+    """Return the page of all commands."""
     import typer
-    from fairspan.cli.main import app
+
+    from fairspan.cli import app
 
     parts = [_HEAD]
     for name, command in _commands(typer.main.get_command(app), "fairspan"):
         parts.append(
-            f"## {name}\n\n{_said(command.help)}\n\n{_usage(name, command)}{_table(command)}"
+            f"## {name}\n\n{_as_markdown(command.help)}\n\n{_usage(name, command)}{_table(command)}"
         )
     return "\n".join(parts)
 
@@ -77,15 +79,15 @@ def _row(p: Any) -> str:
         names += f" `{_value(p)}`" if _value(p) else ""
     more = " May be given several times." if p.multiple and "repeat" not in (p.help or "") else ""
     default = "required" if p.required else _default(p)
-    return f"| {names} | {_said(p.help)}{more} | {default} |".replace("|  |", "| |")
+    return f"| {names} | {_as_markdown(p.help)}{more} | {default} |".replace("|  |", "| |")
 
 
 def _value(p: Any) -> str:
-    """What an option takes; typer says it in one way or another, by its version."""
-    told = getattr(p, "type_descriptor", None)
-    told = p.type.name if told is None else str(told.annotation)
+    """Placeholder for the value of an option; its type is stored differently by version of typer."""
+    descriptor = getattr(p, "type_descriptor", None)
+    name = p.type.name if descriptor is None else str(descriptor.annotation)
     kinds = {"int": "NUMBER", "float": "NUMBER", "path": "PATH", "bool": ""}
-    return next((word for kind, word in kinds.items() if kind in told.lower()), "TEXT")
+    return next((word for kind, word in kinds.items() if kind in name.lower()), "TEXT")
 
 
 def _default(p: Any) -> str:
@@ -95,8 +97,8 @@ def _default(p: Any) -> str:
     return f"`{value}`"
 
 
-def _said(text: str | None) -> str:
-    """Help as Markdown: one line, options and variables as code."""
+def _as_markdown(text: str | None) -> str:
+    """Help text as one line of Markdown, with options and variables as code."""
     line = " ".join((text or "").split()).replace("|", "\\|")
     return re.sub(r"(?<![\w`])(--[a-z][a-z-]*|\$[A-Z_]+|- (?=is |likewise))", _as_code, line)
 
@@ -118,7 +120,7 @@ BEGIN, END = "<!-- citations: begin -->", "<!-- citations: end -->"
 
 
 def cited(text: str) -> set[str]:
-    """Citations in a text: `eq. rkhs-eig`, `Alg. 1`, `Theorem 1`, `METHOD 4`."""
+    """Return the citations in a text: `eq. rkhs-eig`, `Alg. 1`, `Theorem 1`, `METHOD 4`."""
     found = set()
     for m in CITATIONS.finditer(text):
         if m["eq"]:
@@ -135,7 +137,7 @@ def cited(text: str) -> set[str]:
 
 
 def citations() -> dict[str, list[tuple[str, str]]]:
-    """For every citation the places of the source that make it: module, and function or class."""
+    """Map every citation to the places that make it: module, and function or class."""
     places: dict[str, list[tuple[str, str]]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
@@ -152,7 +154,7 @@ def citations() -> dict[str, list[tuple[str, str]]]:
 
 
 def _spans(tree: ast.AST, prefix: str = "") -> Iterator[tuple[int, int, str]]:
-    """First line, last line and name of functions and classes, the outer before the inner."""
+    """Yield first line, last line and name of functions and classes, outer before inner."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             name = prefix + node.name
@@ -169,7 +171,7 @@ def _order(citation: str) -> tuple[int, int, str]:
 
 
 def citation_table() -> str:
-    """The table between the marks of the page."""
+    """Return the table of citations."""
     rows = ["| cited | in |", "|---|---|"]
     for citation, places in citations().items():
         names = [f"`{module}{'.' + name if name else ''}`" for module, name in places]
@@ -178,7 +180,7 @@ def citation_table() -> str:
 
 
 def equations(page: str) -> str:
-    """The page with today's table."""
+    """Return the page with the current table."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{citation_table()}\n\n{END}{after}"

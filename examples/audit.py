@@ -1,9 +1,9 @@
-"""What does a fair classifier do to groups? A real data set, no download.
+"""Audit a fair classifier on a real data set, without a download.
 
     python examples/audit.py [folder]
 
 Mortgage applications (approve; protected: race in three categories, and sex), a fair Gaussian process
-audited on rows it has not seen. Writes audit.md, audit.json and audit.png into the folder
+audited on held-out rows. Writes audit.md, audit.json and audit.png into the folder
 (audit-output if none is given).
 """
 
@@ -30,14 +30,14 @@ def main(folder: Path) -> None:
     )
     encoder = table_encoder(X).fit(X)
     model = FairGPClassifier(random_state=0).fit(encoder.transform(X), y, sensitive_features=s)
-    found = audit(
+    result = audit(
         model, encoder.transform(X_new), y_new, sensitive_features=s_new, random_state=0, verbose=1
     )
     folder.mkdir(parents=True, exist_ok=True)
-    found.to_markdown(folder / "audit.md")
-    found.to_json(folder / "audit.json")
-    found.plot().figure_.savefig(folder / "audit.png", dpi=160)
-    print(found)
+    result.to_markdown(folder / "audit.md")
+    result.to_json(folder / "audit.json")
+    result.plot().figure_.savefig(folder / "audit.png", dpi=160)
+    print(result)
     print(f"Written: audit.md, audit.json and audit.png in {folder}")
 
 

@@ -39,7 +39,7 @@ def several_attributes(ns):
     assert parity["each by itself"]["race"] < 2 * noise
     assert parity["each by itself"]["race x sex"] > 5 * noise
     assert max(parity["crossed"].values()) < 2 * noise
-    assert all(ns["kept"][name] <= limit + 1e-9 for name, limit in ns["limits"].items())
+    assert all(ns["reached"][name] <= limit + 1e-9 for name, limit in ns["limits"].items())
     assert ns["accuracy"]["unconstrained"] == max(ns["accuracy"].values())
 
 
@@ -69,7 +69,7 @@ def choosing_the_tradeoff(ns):
     assert budget.fairness < limit.fairness
     price = ns["price"]
     assert price.fairness[price.chosen_] == limit.fairness
-    assert ns["found"]["chosen by the limit"].value < ns["found"]["unconstrained"].value
+    assert ns["measured"]["chosen by the limit"].value < ns["measured"]["unconstrained"].value
 
 
 def confidence_intervals(ns):
@@ -98,13 +98,13 @@ def which_criterion(ns):
 
 
 def what_is_guaranteed(ns):
-    """Exact on the training rows; on new rows a rest that shrinks with the training rows."""
+    """Exact on the training rows; on new rows, dependence that shrinks with more training rows."""
     assert ns["model"].certificate_.supremum < 1e-10
     assert ns["half"].certificate_.angles == pytest.approx(0.5 * ns["model"].angles_)
-    rest = [np.mean(draws) for draws in ns["rest"].values()]
-    assert rest[-1] < 0.6 * rest[0]
+    means = [np.mean(draws) for draws in ns["remaining"].values()]
+    assert means[-1] < 0.6 * means[0]
     for n, noise in zip(ns["sizes"], ns["noise"], strict=True):
-        assert np.mean(ns["rest"][n]) < 2 * noise < 0.6 * np.mean(ns["start"][n])
+        assert np.mean(ns["remaining"][n]) < 2 * noise < 0.6 * np.mean(ns["start"][n])
 
 
 def more_rows_than_memory(ns):
@@ -118,7 +118,7 @@ def more_rows_than_memory(ns):
 
 
 def probabilities(ns):
-    """Calibrated over all rows, not by group; intervals hold what they say."""
+    """Calibrated over all rows, not by group; intervals have their nominal coverage."""
     assert max(ns["error"].values()) < 0.03
     assert ns["gap"][1.0, "a"] < -0.05 < 0.05 < ns["gap"][1.0, "b"]
     assert abs(ns["gap"][1.0, "all"]) < 0.02

@@ -109,7 +109,9 @@ def test_numbers_quoted_from_a_block_stand_in_it():
     """Prose of section 5 repeats numbers of the tables; ``table N: .307`` must be in table N."""
     page = PAGE.read_text("utf-8")
     names = re.findall(r"<!-- technical_note (\w+) -->", page)
-    quoted = re.findall(r"table (\d+): ([^|;\n]*)", page)
+    paragraphs = re.split(r"\n\n|\n(?=\d+\. )", page)
+    lines = "\n".join(" ".join(text.split()) for text in paragraphs)  # sentences break across lines
+    quoted = re.findall(r"table (\d+): ([^|;\n]*)", lines)
     assert len(quoted) >= 6
     for number, words in quoted:
         text = block(names[int(number) - 1], page)

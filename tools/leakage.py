@@ -176,14 +176,19 @@ def _cell(found: Attack) -> str:
 _ABOVE = """\
 # What attackers recover
 
-Written by `{command}` (in `.venv-bench`, {seconds:.0f} s of CPU time); do not edit.
+Written by `{command}` (in `.venv-bench`,
+{seconds:.0f} s of CPU time); do not edit.
 
-Every representation is learnt from training rows (two thirds, at most 10,000). Held-out rows (at most
-5,000) are transformed, and three attackers try to recover the protected attribute from them by 5-fold
-cross-fitting: logistic or ridge regression, a Gaussian kernel machine, boosted trees. AUC .5 and R^2 0 are
-blind; R^2 below 0 is worse than the mean. In brackets: 95 % bootstrap intervals over the held-out rows.
-PCA keeps 90 % of the variance. fairlearn's CorrelationRemover *reads S of every row that it transforms*;
-all others never do. Defaults everywhere; ours at `fairness=1`, statistical parity."""
+Every representation is learnt from training rows (two thirds, at most 10,000). Three attackers
+then try to recover the protected attribute from held-out rows (at most 5,000) by 5-fold
+cross-fitting: logistic or ridge regression, a Gaussian kernel method, boosted trees.
+
+- An AUC of .5 or an R^2 of 0 means that nothing is recovered; an R^2 below 0 is worse than the
+  mean.
+- In brackets: 95 % bootstrap intervals over the held-out rows.
+- PCA keeps 90 % of the variance.
+- fairlearn's CorrelationRemover *reads S of every row that it transforms*; the others never do.
+- Defaults everywhere; fairspan at `fairness=1`, statistical parity."""
 
 
 def _below(found: Sequence[Row]) -> str:
@@ -196,7 +201,7 @@ def _below(found: Sequence[Row]) -> str:
 
     names = list(dict.fromkeys(row.representation for row in found))
     lines = [
-        "| interval above blind, attributes | linear | kernel or boosted |",
+        "| attributes recovered (interval above chance) | linear | kernel or boosted |",
         "| --- | --- | --- |",
     ]
     lines += [
@@ -206,21 +211,24 @@ def _below(found: Sequence[Row]) -> str:
 
 
 _READING = """\
-One function of our model space has equal group means and little else: a line on it is blind, and a
-nonlinear attacker still reads part of S off the shape of its distribution where groups differ in more
-than their means (Adult, COMPAS, the gender of NLSY79, the origin of Communities). The fair subspace keeps
-65 to 344 such functions, and nonlinear attackers recover from it much of what the raw features give (less
-on Communities): give it to linear models only. Lines find something there too, since zero covariance is
-promised for the training rows, and holds on others up to noise that many columns add up.
+**fairspan, model.** The one function of the model space has equal group means. A linear attacker
+recovers nothing from it. Where groups differ in more than their means, a nonlinear attacker
+recovers part of S from the shape of the distribution (Adult, COMPAS, the gender of NLSY79, the
+origin of Communities).
 
-CorrelationRemover subtracts a multiple of S from every column: a column of few values then has other
-values in each group, and trees read S off almost exactly, better than from the raw features. Most rows of
-a rare indicator then have one value for each group, so that its mean hides S but its ranks do not (the
-linear attackers of Adult and COMPAS); a column that is constant among the held-out rows becomes S itself
-(race on Communities).
+**fairspan, fair.** The fair subspace keeps 65 to 344 such functions. Nonlinear attackers recover
+from it much of what the raw features give (less on Communities), so give it to linear models
+only. Linear attackers also recover something: zero covariance is promised for the training rows
+only. On others some dependence remains, mostly as a bias, and adds up over many columns.
 
-An AUC a little below .5 is blind as well: what training folds have more of by chance, the held-out fold
-has less of."""
+**CorrelationRemover** subtracts a multiple of S from every column. A column of few values then
+has different values in each group, and trees recover S almost exactly, better than from the raw
+features. Most rows of a rare indicator then have one value for each group; its mean hides S, but
+its ranks do not (the linear attackers of Adult and COMPAS). A column that is constant among the
+held-out rows becomes S itself (race on Communities).
+
+An AUC a little below .5 also means that nothing is recovered: a class that is by chance more
+frequent in the training folds is less frequent in the held-out fold."""
 
 
 def main() -> None:

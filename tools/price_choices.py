@@ -216,11 +216,11 @@ def main() -> None:
     splits = int(sys.argv[1]) if len(sys.argv) > 1 else 10
     head = ("free", "SP<=.03", "its SP", "by test", "end", "its SP", "DP<=.02", "its DP")
     with ProcessPoolExecutor() as pool:
-        for name in DATA:
-            found = np.mean(list(pool.map(lines, [name] * splits, range(splits))), axis=0)
-            print(f"\n{name}, {splits} splits\n{'':36}" + "".join(f"{one:>9}" for one in head))
+        for data in DATA:
+            found = np.mean(list(pool.map(lines, [data] * splits, range(splits))), axis=0)
+            print(f"\n{data}, {splits} splits\n{'':34}" + "".join(f"{name:>8}" for name in head))
             for choice, values in zip(CHOICES, found, strict=True):
-                print(f"{choice:36}" + "".join(f"{one:9.4f}" for one in values), flush=True)
+                print(f"{choice:34}" + "".join(f"{value:8.3f}" for value in values), flush=True)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def main() -> None:
         for data, rows in prices.items():
             free = tables.unconstrained(data) or (float("nan"), 0)
             cells = " | ".join(_shown(rows.get(method)) for method in methods)
-            print(f"| {data}, {compared_at(data):g} | {free[0]:.4f} | {cells} |")
+            print(f"| {data}, {compared_at(data):g} | {free[0]:.3f} | {cells} |")
         print()
     print("price over FGP's")
     for data, rows in prices.items():

@@ -69,8 +69,8 @@ def main() -> None:
             for name, found in measure(n, fairness).items():
                 print(
                     f"| {n} | {fairness:g} | {name} | {found['RMSE']:.3f} | "
-                    f"{found['log density']:.3f} | {found['coverage, %']:.1f} % | "
-                    f"{found['log loss']:.4f} |",
+                    f"{found['log density']:.2f} | {found['coverage, %']:.1f} % | "
+                    f"{found['log loss']:.3f} |",
                     flush=True,
                 )
 

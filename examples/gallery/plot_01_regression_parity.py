@@ -30,7 +30,7 @@ def pay(n, seed):
     years = (group == "a") + career
     district = (group == "a") + rng.normal(scale=0.5, size=n)
     salary = 40 + 3 * skill + 4 * years + rng.normal(scale=3, size=n)
-    fair = 40 + 3 * skill + 4 * (0.6 + career)  # years, less what the group adds
+    fair = 40 + 3 * skill + 4 * (0.6 + career)  # years without the effect of the group
     return np.column_stack([skill, years, district]), salary, group, fair
 
 
@@ -55,14 +55,12 @@ for fairness in (0.0, 0.5, 1.0):
         f"{fairness:8.1f}  {gaps[fairness]:12.2f}  {corr[fairness]:6.3f}  {ks[fairness]:.2f}  "
         f"{rmse[fairness]:5.2f}"
     )
-print(
-    f"By chance a correlation of 0 comes out at about {noise:.3f} ({len(X_new)} new rows, {len(X)} fitted)."
-)
+print(f"Chance alone gives about {noise:.3f} ({len(X_new)} new rows, {len(X)} fitted).")
 
 # %%
-# The mean predictions meet, and the correlation is within noise. The largest distance between the
+# The mean predictions are equal, and the correlation is within noise. The largest distance between the
 # distribution functions (KS; 0.04 would be noise here) falls but does not vanish: skill is wider in
-# group a, and a constraint on means does not touch widths.
+# group a, and a constraint on means does not change widths.
 
 _, axes = plt.subplots(1, 2, figsize=(8.4, 3.2), layout="constrained", sharex=True)
 for ax, fairness in zip(axes, (0.0, 1.0), strict=True):
@@ -72,9 +70,9 @@ for ax, fairness in zip(axes, (0.0, 1.0), strict=True):
     ax.set_title(f"fairness {fairness:g}", loc="left", fontsize=9)
 
 # %%
-# **What it costs.** ``years`` mixes what the group adds with the person's own career. The district
-# tells the group in part, so a part can be taken out without reading S. Who reads S for every new
-# person can take out all of it, and comes to the last error; whether that is lawful is another
+# **What it costs.** ``years`` mixes the effect of the group with the person's own career. The district
+# indicates the group in part, so a part can be removed without reading S. A model that reads S for
+# every new person can remove all of it and has the last error; whether that is lawful is another
 # question.
 
 rmse_with_group = np.sqrt(np.mean((best_fair - y_new) ** 2))
@@ -83,5 +81,5 @@ print(f"best fair predictor that reads S {rmse_with_group:.2f}")
 
 # %%
 # **Not promised.** Equal means are not equal distributions. The constraint is exact on the training
-# rows; on new rows of the same population a little dependence remains, mostly as a bias. It says nothing
-# about another population, and nothing about equal errors by group.
+# rows; on new rows of the same population a little dependence remains, mostly as a bias. It does not
+# cover other populations or equal errors by group.

@@ -2,7 +2,7 @@
 Age is a number: must it be cut into groups?
 ============================================
 
-Toolkits that compare groups need a cut, and the cut is arbitrary: two data sets of AIF360 part
+Toolkits that compare groups need a cut, and the cut is arbitrary: two data sets of AIF360 split
 age at 25 in different ways (`AIF360 197 <https://github.com/Trusted-AI/AIF360/issues/197>`__), and
 for one of them the young *and* the old are the ones that differ
 (`AIF360 265 <https://github.com/Trusted-AI/AIF360/issues/265>`__).
@@ -45,7 +45,7 @@ X, y, age = customers(1000, seed=0)
 X_new, y_new, age_new = customers(4000, seed=1)
 
 # %%
-# Four ways to say what age is: nothing at all, two groups, a line, and the number itself.
+# Four ways to treat age: not at all, as two groups, as a line, and as a number.
 
 models = {
     "unconstrained": FairRidge(fairness=0.0, random_state=0).fit(X, y, sensitive_features=age),
@@ -68,8 +68,8 @@ for name in models:
 
 # %%
 # The correlation ratio is the correlation of the prediction with its own means in ten slices of age,
-# so it sees curves. The groups of two leave both numbers high, the line leaves the bend. Flat means
-# cost most, for here nearly all that is known of spending comes with age. What is noise:
+# so it detects curves. Two groups leave both numbers high, and the line leaves the curve. Equal means
+# cost the most, because here spending depends mostly on age. The level of noise:
 
 noise = correlation_noise(len(X_new), len(X))
 noise_of_ratio = np.sqrt(9 / len(X_new) + 9 / len(X))  # ten slices: nine free means
@@ -88,6 +88,6 @@ axes[0, 0].set_ylim(-1.2, 2.8)
 
 # %%
 # **Not promised.** Flat means over slices are not independence: the spread may still depend on age.
-# Within a slice a slope is left, small where slices are narrow (``n_slices``). The default removes as
+# Within a slice a slope remains, small where slices are narrow (``n_slices``). The default removes as
 # many directions as a test finds on the training rows; ``n_sensitive_directions="all"`` removes all
-# nine, and the certificate says how many of how many.
+# nine, and the certificate shows the number.

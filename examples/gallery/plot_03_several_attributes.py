@@ -23,7 +23,7 @@ from fairspan.plotting import COLOURS
 
 
 def applications(n, seed):
-    """Whether somebody is hired, from four features; race and sex are not among them."""
+    """Simulate hiring from four features; race and sex are not among them."""
     rng = np.random.default_rng(seed)
     race, sex = rng.choice(["A", "B"], n), rng.choice(["f", "m"], n)
     combined = np.where((race == "A") == (sex == "f"), 0.8, -0.8)
@@ -39,7 +39,7 @@ X, y, s = applications(3000, seed=0)
 X_new, y_new, s_new = applications(6000, seed=1)
 
 # %%
-# One fit for each way; the limits are a place on the first one.
+# One fit for each way; the limits use the first one.
 
 each = FairRidgeClassifier(random_state=0).fit(X, y, sensitive_features=s)
 both = FairRidgeClassifier(intersectional=True, random_state=0).fit(X, y, sensitive_features=s)
@@ -47,7 +47,7 @@ limits = {"race": 0.1, "sex": 0.02}
 models = {
     "unconstrained": each.at(0.0),
     "each by itself": each,
-    "limits of their own": each.at(max_correlation=limits),
+    "separate limits": each.at(max_correlation=limits),
     "crossed": both,
 }
 checked = s_new.assign(**{"race x sex": s_new["race"] + ", " + s_new["sex"]})
@@ -56,14 +56,14 @@ for name, model in models.items():
     score = model.decision_function(X_new)
     parity[name] = by_attribute("statistical_parity_correlation", score, sensitive_features=checked)
     accuracy[name] = model.score(X_new, y_new)
-    told = ", ".join(f"{attribute} {value:.2f}" for attribute, value in parity[name].items())
-    print(f"{name:20s} accuracy {accuracy[name]:.3f}, |corr| with {told}")
+    values = ", ".join(f"{attribute} {value:.2f}" for attribute, value in parity[name].items())
+    print(f"{name:20s} accuracy {accuracy[name]:.3f}, |corr| with {values}")
 noise = correlation_noise(len(X_new), len(X))
 print(f"On {len(X_new)} held-out rows chance alone gives a |corr| of about {noise:.2f}.")
 
 # %%
 # Parity for each attribute leaves a gap between combinations; crossing closes it, at a further
-# price. Rates of decisions tell the same:
+# price. Rates of decisions show the same:
 
 rates = {
     name: pd.Series(model.predict(X_new)).groupby(checked["race x sex"]).mean()
@@ -72,10 +72,10 @@ rates = {
 print(pd.DataFrame(rates).T.round(2).to_string())
 
 # %%
-# On the *training* rows the numbers are exact, and the certificate has them.
+# On the *training* rows the numbers are exact; the certificate contains them.
 
-kept = {b.attribute: b.score for b in models["limits of their own"].certificate_.blocks}
-print({attribute: round(value, 3) for attribute, value in kept.items()}, "asked for:", limits)
+reached = {b.attribute: b.score for b in models["separate limits"].certificate_.blocks}
+print({attribute: round(value, 3) for attribute, value in reached.items()}, "asked for:", limits)
 print(f"each by itself: no function correlates by more than {each.certificate_.supremum:.1e}")
 
 # %%

@@ -2,7 +2,7 @@
 Does it work with more than two classes?
 ========================================
 
-Most mitigation is written for two classes, and people with three look for a way
+Most mitigation methods are for two classes, and people with three ask for more
 (`fairlearn 1201 <https://github.com/fairlearn/fairlearn/issues/1201>`__,
 `AIF360 438 <https://github.com/Trusted-AI/AIF360/issues/438>`__,
 `AIF360 430 <https://github.com/Trusted-AI/AIF360/issues/430>`__). Here a classifier of K classes has
@@ -10,7 +10,7 @@ K - 1 predictive directions, and the constraint is on every function of them, so
 every class at once.
 
 The rows are simulated patients who are seen at once, today, or later. Symptoms do not depend on
-the clinic; how busy it is shifts a measurement that the label follows in part.
+the clinic; it shifts a measurement on which the label depends in part.
 """
 
 import matplotlib.pyplot as plt
@@ -60,8 +60,8 @@ for fairness in (0.0, 0.5, 1.0):
 print(f"On {len(X_new)} held-out rows chance alone gives a |corr| of about {noise:.3f}.")
 
 # %%
-# The scores of all three classes meet in mean. Shares of decisions follow half of the way: a class is
-# decided by which score is largest, not by means.
+# The mean scores of all three classes are equal. The shares of decisions become about half as
+# different: the largest score decides, not the means.
 
 _, axes = plt.subplots(1, 2, figsize=(7.6, 3.0), layout="constrained", sharey=True)
 for ax, fairness in zip(axes, (0.0, 1.0), strict=True):
@@ -86,13 +86,13 @@ axes[0].set_ylim(0, 0.58)
 axes[0].legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
 
 # %%
-# The certificate is about all classes: how much any function of the model space, on the training
-# rows, correlates with the clinic.
+# The certificate covers all classes: the largest correlation of any function of the model space with
+# the clinic, on the training rows.
 
 print(f"{len(model.angles_)} directions, at most {model.certificate_.supremum:.1e}")
 
 # %%
 # **Not promised.** Scores of all classes have equal means by clinic; shares of decisions come
-# closer, and need not be equal. Parity makes the shares equal even where patients of one clinic are truly
+# closer, but need not be equal. Parity makes the shares equal even where patients of one clinic are truly
 # more urgent; where that is the case, and the labels can be trusted, ``criterion="equalized_odds"``
 # compares patients of the same level instead.

@@ -34,25 +34,26 @@ encoder = table_encoder(X).fit(X)
 X, X_new = encoder.transform(X), encoder.transform(X_new)
 
 
-def told(score):
+def correlation_with_race(score):
     """Correlation of a held-out score with race."""
     return statistical_parity_correlation(score, sensitive_features=s_new)
 
 
 # %%
-# At fairness 0 the model is the one that never sees race; at fairness 1 it saw it while fitting.
+# At fairness 0 the model does not use race at all; at fairness 1 it uses race in ``fit``.
 
 fair = FairRidgeClassifier(n_components=400, random_state=0).fit(X, y, sensitive_features=s)
 unaware = fair.at(0.0)
 print("predict" + str(inspect.signature(fair.predict)))
 noise = correlation_noise(len(X_new), len(X))
-without, with_it = told(unaware.decision_function(X_new)), told(fair.decision_function(X_new))
+without = correlation_with_race(unaware.decision_function(X_new))
+with_it = correlation_with_race(fair.decision_function(X_new))
 print(f"S left out of X: |corr| {without:.2f}, accuracy {unaware.score(X_new, y_new):.3f}")
 print(f"S used in fit:   |corr| {with_it:.2f}, accuracy {fair.score(X_new, y_new):.3f}")
 print(f"On {len(X_new)} held-out rows chance alone gives a |corr| of about {noise:.2f}.")
 
 # %%
-# Other columns stand in for race, so unawareness does not help.
+# Other columns predict race, so leaving it out does not help.
 
 _, axes = plt.subplots(1, 2, figsize=(8.4, 3.2), layout="constrained")
 names = {"S left out of X": unaware, "S used in fit, not in predict": fair}
@@ -61,8 +62,8 @@ for ax, (name, model) in zip(axes, names.items(), strict=True):
     ax.set_title(name, loc="left", fontsize=9)
 
 # %%
-# **S of some rows only.** With ``missing_sensitive="omit"`` rows without S still teach the model y,
-# and are left out of the constraint. Which rows tell their race is drawn at random, three times.
+# **S of some rows only.** With ``missing_sensitive="omit"``, rows without S are used to learn y, and
+# are left out of the constraint. The rows with known race are drawn at random, three times.
 
 shares, left = (0.1, 0.25, 0.5), {}
 for share in shares:
@@ -71,7 +72,7 @@ for share in shares:
         known = np.random.default_rng(seed).random(len(s)) < share
         partly = clone(fair).set_params(gamma=fair.gamma_, missing_sensitive="omit")
         partly.fit(X, y, sensitive_features=s.where(known))
-        left[share].append(told(partly.decision_function(X_new)))
+        left[share].append(correlation_with_race(partly.decision_function(X_new)))
     print(f"S known for {share:.0%}: |corr| {np.mean(left[share]):.2f} (mean of 3 draws)")
 
 _, ax = plt.subplots(figsize=(5.2, 3.0), layout="constrained")
@@ -87,5 +88,4 @@ ax.legend(frameon=False, fontsize=8, ncols=2)
 
 # %%
 # **Not promised.** Without any S there is no parity to learn and none to check: an audit needs S too.
-# Rows that tell their S must be like those that do not. With few of them the constraint is learnt
-# from few, and what it leaves on new rows is larger.
+# Rows with known S must be like those without. If they are few, more dependence remains on new rows.

@@ -4,11 +4,11 @@ Which trade-off do I choose?
 
 fairlearn's ``GridSearch`` gives many models, and its census example has to sort out by hand which of
 them are worth a look (`fairlearn 1190 <https://github.com/fairlearn/fairlearn/issues/1190>`__,
-`fairlearn 485 <https://github.com/fairlearn/fairlearn/pull/485>`__). Here one fit holds the whole
-curve: ``fairness_path`` evaluates every place of the dial on rows that the model did not see, and
-``select`` takes the cheapest that keeps a limit, or the fairest within a budget.
+`fairlearn 485 <https://github.com/fairlearn/fairlearn/pull/485>`__). Here one fit gives the whole
+curve: ``fairness_path`` evaluates every dial value on held-out rows, and ``select`` takes the cheapest
+value that keeps a limit, or the fairest within a budget.
 
-Real data: mortgage applications, race protected. A quarter of the rows is kept away from the fit
+Real data: mortgage applications, race protected. A quarter of the rows is kept apart from the fit
 *and* from the choice.
 """
 
@@ -27,8 +27,8 @@ encoder = table_encoder(X).fit(X)
 X, X_new = encoder.transform(X), encoder.transform(X_new)
 
 # %%
-# Three folds, 31 places of the dial. Past 1 the correlation on the training rows changes its sign,
-# which helps where some dependence is left on new rows.
+# Three folds, 31 dial values. Past 1 the correlation on the training rows changes its sign, which
+# helps where some dependence remains on new rows.
 
 path = fairness_path(
     FairRidgeClassifier(n_components=400, random_state=0),
@@ -57,8 +57,8 @@ for name, model in (("|corr| <= 0.1", by_limit), ("accuracy >= 0.92", by_budget)
 
 # %%
 # Left: error against parity; right: the extra error along the dial, with 90 % intervals of a paired
-# bootstrap. Shaded in green are the places that keep the limit, and the diamond is what ``select``
-# took.
+# bootstrap. The dial values that keep the limit are shaded in green; the diamond is the one that
+# ``select`` took.
 
 _, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained")
 TradeoffDisplay.from_path(path, rows="out-of-fold", ax=axes[0])
@@ -66,21 +66,22 @@ axes[0].axvline(LIMIT, color="0.4", lw=0.8, ls=":")
 price = PriceDisplay.from_path(path, at_most=LIMIT, random_state=0, rows="out-of-fold", ax=axes[1])
 
 # %%
-# A chosen place is the best of 31 on these rows, so a little lucky. The rows kept away are not.
+# The chosen value is the best of 31 on these rows, so it looks slightly better than it is. The rows
+# kept apart give an unbiased estimate.
 
-found = {}
+measured = {}
 for name, model in (("unconstrained", path.estimator.at(0.0)), ("chosen by the limit", by_limit)):
     report = audit(
         model, X_new, y_new, sensitive_features={"race": s_new}, parts=["scores"], random_state=0
     )
-    (found[name],) = report.select(metric="statistical_parity_correlation")
+    (measured[name],) = report.select(metric="statistical_parity_correlation")
     print(
-        f"{name}: |corr| {found[name].value:.2f} [{found[name].low:.2f}, {found[name].high:.2f}], "
+        f"{name}: |corr| {measured[name].value:.2f} [{measured[name].low:.2f}, {measured[name].high:.2f}], "
         f"accuracy {model.score(X_new, y_new):.3f} on {len(X_new)} rows kept away"
     )
 
 # %%
-# **Not promised.** The limit is kept out of fold, not on every new sample; the interval says how far
-# off it may be. The curve is about correlations of scores; for rates of decisions choose by
+# **Not promised.** The limit is kept out of fold, not on every new sample; the interval shows how
+# large the difference may be. The curve is about correlations of scores; for rates of decisions choose by
 # ``path.select("demographic_parity_difference", ...)``. Which limit is right is not a question of
 # statistics.

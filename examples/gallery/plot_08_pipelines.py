@@ -6,7 +6,7 @@ Pipelines, ColumnTransformer, sample weights and grid search?
 not go together (`fairlearn 1041 <https://github.com/fairlearn/fairlearn/issues/1041>`__,
 `fairlearn 665 <https://github.com/fairlearn/fairlearn/issues/665>`__), and a search by a fairness
 metric has nowhere to put S (`AIF360 239 <https://github.com/Trusted-AI/AIF360/issues/239>`__).
-scikit-learn's metadata routing solves it, and fairspan's estimators ask for S by themselves.
+scikit-learn's metadata routing solves it, and fairspan's estimators request S by default.
 
 Real data: mortgage applications, categories and missing values included. S is never in X.
 """
@@ -61,7 +61,7 @@ pipe.fit(X, y, **named, classify__sample_weight=weight)
 print("accuracy", round(pipe.score(X_new, y_new), 3), "and predict took X alone")
 
 # %%
-# **With routing**, S goes by its own name to every step, split and scorer that asks for it.
+# **With routing**, S is passed to every step, split and scorer that requests it.
 
 metric = "statistical_parity_correlation"
 with sklearn.config_context(enable_metadata_routing=True):
@@ -83,13 +83,13 @@ print(f"held out: |corr| {before:.2f} at fairness 0, {held_out:.2f} at 1")
 print(f"below {correlation_noise(len(X_new), len(X)):.2f} it would be sampling noise")
 
 # %%
-# The search fits anew for each dial value, which learners of your own need; fairspan's own models
-# move along the dial without a fit. Bars are standard deviations over the folds.
+# The search fits again for each dial value, which other learners need; fairspan's own models move
+# along the dial without a fit. Bars are standard deviations over the folds.
 
 dial = search.cv_results_["param_fair__fairness"].astype(float)
-told = {"accuracy": ("accuracy", 1), "parity": ("|corr| with S", -1)}
+scores = {"accuracy": ("accuracy", 1), "parity": ("|corr| with S", -1)}
 _, axes = plt.subplots(1, 2, figsize=(7.6, 2.9), layout="constrained")
-for i, (name, (label, sign)) in enumerate(told.items()):
+for i, (name, (label, sign)) in enumerate(scores.items()):
     mean, spread = (search.cv_results_[f"{what}_test_{name}"] for what in ("mean", "std"))
     axes[i].errorbar(dial, sign * mean, spread, fmt="o-", color=COLOURS[i], capsize=2)
     axes[i].set(xlabel="fairness", ylabel=f"{label}, mean of 3 folds")
@@ -97,4 +97,4 @@ for i, (name, (label, sign)) in enumerate(told.items()):
 
 # %%
 # **Not promised.** The certificate covers linear functions of the representation, so linear heads
-# such as this one; a forest on top may find S again. Searching by accuracy alone chooses fairness 0.
+# such as this one; a forest on top may recover S. Searching by accuracy alone chooses fairness 0.

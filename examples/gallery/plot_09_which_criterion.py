@@ -2,11 +2,11 @@
 Demographic parity or equalized odds, when base rates differ?
 =============================================================
 
-Which criterion fits which case is asked again and again
+People often ask which criterion fits which case
 (`fairlearn 1102 <https://github.com/fairlearn/fairlearn/issues/1102>`__,
 `fairlearn 1126 <https://github.com/fairlearn/fairlearn/pull/1126>`__). Demographic (statistical)
 parity compares all people of the groups; equalized odds compares people with the same outcome;
-conditional parity compares people of the same stratum of a factor that is held to be legitimate
+conditional parity compares people of the same stratum of a factor that is considered legitimate
 (`fairlearn 631 <https://github.com/fairlearn/fairlearn/pull/631>`__).
 
 Simulated loans: group b repays less often, since more of its members are in short employment; on top
@@ -42,7 +42,7 @@ X_new, y_new, s_new, stratum_new = loans(6000, seed=1)
 print({g: f"{y_new[s_new == g].mean():.2f} repaid" for g in ("a", "b")})
 
 # %%
-# One fit for each criterion, and each judged by all three.
+# One fit for each criterion, evaluated by all three.
 
 models = {
     "none": FairRidgeClassifier(fairness=0.0, random_state=0).fit(X, y, sensitive_features=s),
@@ -74,7 +74,7 @@ print(f"|corr| with the group, worst cell; chance alone gives at most about {noi
 
 # %%
 # Each criterion is met by the model that was fitted for it, and by no other: they are different
-# wishes, not degrees of one.
+# goals, not degrees of one.
 
 _, ax = plt.subplots(figsize=(6.8, 3.2), layout="constrained")
 ax.axhspan(0, noise, color="0.92", label="within sampling noise")
@@ -88,6 +88,6 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, fontsize=8, ncols=2, title="fitted for", title_fontsize=8)
 
 # %%
-# **Not promised.** No data tell which criterion is right. Equalized odds takes the outcome as it was
+# **Not promised.** Data cannot show which criterion is right. Equalized odds takes the outcome as it was
 # recorded: if the record is unfair, so is the comparison. Conditional parity trusts the stratum.
-# Calibration by group cannot be had together with either where base rates differ.
+# Calibration by group excludes both if base rates differ.

@@ -2,14 +2,14 @@
 What is guaranteed, and does it hold on new rows?
 =================================================
 
-A constraint that is nearly met on the training rows was found broken on test rows
+A constraint that is nearly met on the training rows can be violated on test rows
 (`fairlearn 460 <https://github.com/fairlearn/fairlearn/issues/460>`__), and what a method guarantees
-is hard to read off its documentation
+is hard to learn from its documentation
 (`fairlearn 444 <https://github.com/fairlearn/fairlearn/issues/444>`__). This page shows what the
-certificate of a fit says, where the dial moves the model to, and what is left on new rows as the
-training rows grow.
+certificate of a fit states, how the dial moves the model, and how much dependence remains on new
+rows as the number of training rows grows.
 
-Simulated rows, so that as many new ones can be drawn as it takes to see small numbers.
+The rows are simulated, so that enough new ones can be drawn to measure small numbers.
 """
 
 import matplotlib.pyplot as plt
@@ -37,43 +37,43 @@ print(model.certificate_)
 
 # %%
 # **The certificate** is exact, about the training rows, and about every function of the model space
-# at once. It costs nothing at predict time and can be checked by anybody with the rows.
+# at once. It costs nothing at prediction, and anyone who has the rows can check it.
 #
-# **Geometry.** F holds the functions without correlation with S, G the predictive one. The angle
-# between them is what fairness costs; the dial turns the model M from G to F.
+# **Geometry.** F contains the functions without correlation with S, G the predictive one. The angle
+# between them determines the cost of fairness; the dial turns the model M from G to F.
 
 half = model.at(0.5)
 SubspaceAngleDisplay.from_estimator(half)
 
 # %%
-# **New rows.** The same fit on more and more rows, ten draws each, judged on 20,000 new rows. The
-# dependence left at fairness 1 shrinks as the training rows grow, and stays a little above the line of
-# what chance gives; the unconstrained correlation stays.
+# **New rows.** The same fit on more and more rows, ten draws each, evaluated on 20,000 new rows.
+# The dependence left at fairness 1 shrinks as the training rows grow, and stays a little above the
+# level of chance; the unconstrained correlation does not change.
 
 X_new, _, s_new = draw(20000, seed=99)
 sizes = (100, 200, 400, 800, 1600)
-rest, start = {}, {}
+remaining, start = {}, {}
 for n in sizes:
-    rest[n], start[n] = [], []
+    remaining[n], start[n] = [], []
     for seed in range(10):
         X, y, s = draw(n, seed=1000 + seed)
         fit = FairRidge(gamma="median", n_components=min(n, 200), random_state=0)
         fit.fit(X, y, sensitive_features=s)
-        for fairness, kept in ((0.0, start), (1.0, rest)):
+        for fairness, draws in ((0.0, start), (1.0, remaining)):
             score = fit.at(fairness).predict(X_new)
-            kept[n].append(statistical_parity_correlation(score, sensitive_features=s_new))
+            draws[n].append(statistical_parity_correlation(score, sensitive_features=s_new))
     noise = correlation_noise(len(X_new), n)
     print(
         f"{n:5d} training rows: |corr| {np.mean(start[n]):.3f} at fairness 0, "
-        f"{np.mean(rest[n]):.3f} at 1 (noise {noise:.3f})"
+        f"{np.mean(remaining[n]):.3f} at 1 (noise {noise:.3f})"
     )
 
 _, ax = plt.subplots(figsize=(5.2, 3.2), layout="constrained")
-for i, (label, kept) in enumerate({"fairness 0": start, "fairness 1": rest}.items()):
+for i, (label, draws) in enumerate({"fairness 0": start, "fairness 1": remaining}.items()):
     for n in sizes:
-        ax.plot([n] * 10, kept[n], ".", color=COLOURS[i], ms=4)
+        ax.plot([n] * 10, draws[n], ".", color=COLOURS[i], ms=4)
     ax.plot(
-        sizes, [np.mean(kept[n]) for n in sizes], color=COLOURS[i], label=f"{label}, mean of 10"
+        sizes, [np.mean(draws[n]) for n in sizes], color=COLOURS[i], label=f"{label}, mean of 10"
     )
 noise = [correlation_noise(len(X_new), n) for n in sizes]
 ax.plot(sizes, noise, "k:", label="1/sqrt(new rows) + 1/sqrt(training rows)")
@@ -88,4 +88,4 @@ ax.legend(frameon=False, fontsize=8, loc="lower left")
 # **Not promised.** Zero on the training rows is not zero on new ones. Some dependence remains, mostly
 # as a bias: little where rows are many for the model, more where groups are small. New rows must come
 # from the same population. The certificate is about means of the score by group: a nonlinear model on top of
-# the representation, or a person who looks at the features, may still find S.
+# the representation, or a person who looks at the features, may still recover S.

@@ -2,10 +2,10 @@
 More rows than memory holds?
 ============================
 
-Mitigation that needs the whole X at once runs out of memory on large data, and minibatches are asked
-for (`fairlearn 923 <https://github.com/fairlearn/fairlearn/issues/923>`__). fairspan fits from sums
-over rows. Sums add up, so rows may come in blocks, files or from workers, and the model does not
-depend on how they were cut.
+Mitigation that needs the whole X at once runs out of memory on large data, and people ask for
+minibatches (`fairlearn 923 <https://github.com/fairlearn/fairlearn/issues/923>`__). fairspan fits from sums
+over rows. Sums can be added, so rows may come in blocks, files or from workers, and the model does
+not depend on the partition.
 
 The files here are small, so that the page builds in seconds; nothing in the code depends on it.
 """
@@ -23,7 +23,7 @@ from fairspan.plotting import COLOURS
 
 
 def table(n, seed):
-    """Risk of a loan; sex shifts the income, and is read by the fit alone."""
+    """Simulate the risk of a loan; sex shifts the income, and only the fit reads it."""
     rng = np.random.default_rng(seed)
     male = rng.random(n) < 0.5
     income = rng.normal(40 + 8 * male, 12)
@@ -41,8 +41,8 @@ for part in range(6):
 new = table(10000, seed=99)
 
 # %%
-# Two passes over the files: a sample for everything that is frozen (categories, landmarks, width of
-# the kernel), then the sums. A killed fit goes on from its checkpoint.
+# Two passes over the files: a sample that fixes categories, landmarks and bandwidth, then the sums.
+# An interrupted fit continues from its checkpoint.
 
 roles = {"target": "risk", "sensitive_features": "sex"}
 model = FairRidge(n_components=300, alpha=1.0, random_state=0).fit_stream(
@@ -67,8 +67,8 @@ difference = np.abs(model.predict(X_new) - other.predict(X_new)).max()
 print(f"largest difference of a prediction: {difference:.1e}")
 
 # %%
-# What do more rows bring? Error and parity on 10,000 new rows, after each file. Only the income tells
-# the sex here, so parity costs all that the income is worth.
+# What do more rows improve? Error and parity on 10,000 new rows, after each file. Only the income
+# depends on sex here, so parity costs all the accuracy that income adds.
 
 seen, rmse, corr = [], {0.0: [], 1.0: []}, {0.0: [], 1.0: []}
 for part in range(6):
@@ -82,8 +82,8 @@ for part in range(6):
 temporary.cleanup()
 noise = [correlation_noise(len(new), n) for n in seen]
 for fairness in (0.0, 1.0):
-    told = f"RMSE {rmse[fairness][-1]:.2f}, |corr| {corr[fairness][-1]:.3f}"
-    print(f"fairness {fairness:g}, all files: {told} (noise {noise[-1]:.3f})")
+    values = f"RMSE {rmse[fairness][-1]:.2f}, |corr| {corr[fairness][-1]:.3f}"
+    print(f"fairness {fairness:g}, all files: {values} (noise {noise[-1]:.3f})")
 
 _, axes = plt.subplots(1, 2, figsize=(7.8, 3.0), layout="constrained")
 for ax, curves in zip(axes, (rmse, corr), strict=True):
@@ -99,5 +99,5 @@ axes[1].legend(frameon=False, fontsize=8)
 
 # %%
 # **Not promised.** Sums weigh all rows alike, so a population that drifts is averaged. A classifier
-# with a likelihood reads the rows once or twice more, and keeps its scores of every row. Sums of
+# with a likelihood reads the rows once or twice more, and keeps the scores of every row. Sums of
 # several workers are added in another order and differ by rounding.

@@ -2,8 +2,8 @@
 How do I get probabilities from a fair model?
 =============================================
 
-A randomised ensemble has no probability of a class to give: what it returns is the chance that it
-decides so (`fairlearn 5 <https://github.com/fairlearn/fairlearn/issues/5>`__,
+A randomised ensemble does not estimate the probability of a class; it returns the probability of its
+own decision (`fairlearn 5 <https://github.com/fairlearn/fairlearn/issues/5>`__,
 `fairlearn 65 <https://github.com/fairlearn/fairlearn/issues/65>`__), it may differ from call to call
 (`fairlearn 1261 <https://github.com/fairlearn/fairlearn/issues/1261>`__), and calibrating it
 afterwards is not obvious (`fairlearn 1318 <https://github.com/fairlearn/fairlearn/issues/1318>`__).
@@ -34,10 +34,10 @@ def draw(n, seed):
     return X, risk, rng.random(n) < expit(risk), risk + rng.normal(size=n), group
 
 
-def calibration_error(label, told, bins=15):
-    """Mean distance of probability told and share found, over bins of equally many rows."""
-    parts = np.array_split(np.argsort(told), bins)
-    return np.mean([abs(label[rows].mean() - told[rows].mean()) for rows in parts])
+def calibration_error(label, predicted, bins=15):
+    """Mean distance of probability and observed share, over bins of equally many rows."""
+    parts = np.array_split(np.argsort(predicted), bins)
+    return np.mean([abs(label[rows].mean() - predicted[rows].mean()) for rows in parts])
 
 
 X, _, label, number, s = draw(4000, seed=0)
@@ -56,17 +56,17 @@ for fairness in (0.0, 1.0):
     score = at.decision_function(X_new)
     corr[fairness] = statistical_parity_correlation(score, sensitive_features=s_new)
     error[fairness] = calibration_error(label_new, chance[fairness])
-    told = f"Brier {brier[fairness]:.3f}, calibration error {error[fairness]:.3f}"
-    print(f"fairness {fairness:g}: {told}, |corr| {corr[fairness]:.3f} (noise {noise:.3f})")
+    values = f"Brier {brier[fairness]:.3f}, calibration error {error[fairness]:.3f}"
+    print(f"fairness {fairness:g}: {values}, |corr| {corr[fairness]:.3f} (noise {noise:.3f})")
 best = calibration_error(label_new, expit(risk_new))
 print(f"calibration error of the true probabilities, which is sampling noise: {best:.3f}")
 same = np.array_equal(model.predict_proba(X_new)[:, 1], chance[1.0])
 print("the same row gets the same probability:", same)
 
 # %%
-# Over all rows the fair probabilities are close to calibrated: of those who are told 70 %, about 70 %
-# have the label. By group they are not, and cannot be: groups of different base rates get scores
-# of the same mean.
+# Over all rows the fair probabilities are close to calibrated: of those with a probability of 70 %,
+# about 70 % have the label. By group they are not, and cannot be: groups of different base rates get
+# scores of the same mean.
 
 _, axes = plt.subplots(1, 2, figsize=(8.0, 3.6), layout="constrained", sharey=True)
 gap = {}
@@ -74,9 +74,9 @@ for ax, fairness in zip(axes, (0.0, 1.0), strict=True):
     ax.plot([0, 1], [0, 1], color="0.6", lw=0.8)
     for i, name in enumerate(("all", "a", "b")):
         rows = np.full(len(s_new), True) if name == "all" else s_new == name
-        told = chance[fairness][rows]
-        share, mean = calibration_curve(label_new[rows], told, n_bins=10, strategy="quantile")
-        gap[fairness, name] = np.mean(label_new[rows]) - np.mean(told)
+        predicted = chance[fairness][rows]
+        share, mean = calibration_curve(label_new[rows], predicted, n_bins=10, strategy="quantile")
+        gap[fairness, name] = np.mean(label_new[rows]) - np.mean(predicted)
         ax.plot(
             mean,
             share,
@@ -85,7 +85,7 @@ for ax, fairness in zip(axes, (0.0, 1.0), strict=True):
             ms=4,
             label=f"{name}: share - mean {gap[fairness, name]:+.3f}",
         )
-    ax.set(xlabel="probability told")
+    ax.set(xlabel="predicted probability")
     ax.set_title(f"fairness {fairness:g}", loc="left", fontsize=9)
     ax.legend(frameon=False, fontsize=8)
     ax.spines[["top", "right"]].set_visible(False)
@@ -99,9 +99,11 @@ coverage = {}
 for fairness in (0.0, 1.0):
     mean, std = gp.at(fairness).predict(X_new, return_std=True)
     coverage[fairness] = np.mean(np.abs(number_new - mean) <= 1.645 * std)
-    print(f"fairness {fairness:g}: 90 % intervals hold {coverage[fairness]:.1%} of the new numbers")
+    print(
+        f"fairness {fairness:g}: 90 % intervals contain {coverage[fairness]:.1%} of the new numbers"
+    )
 
 # %%
 # **Not promised.** Calibration by group: calibrated probabilities have the base rate of a group as
-# their mean, so they cannot have equal means where base rates differ. The intervals hold on average
-# over all rows, not in each group.
+# their mean, so they cannot have equal means where base rates differ. The intervals have their nominal
+# coverage on average over all rows, not in each group.

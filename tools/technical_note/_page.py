@@ -1,7 +1,7 @@
-"""How a number is printed, and where it stands on docs/technical-note.md.
+"""Format numbers, and replace the blocks of docs/technical-note.md.
 
 A block of the page begins with ``<!-- technical_note NAME -->`` and ends with ``<!-- end -->``. Between
-them stands what ``python -m tools.technical_note NAME`` prints.
+them is the output of ``python -m tools.technical_note NAME``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROUNDING = 1e-9  # what is smaller depends on the machine
 
 
 def below(value: float, limit: float = ROUNDING) -> str:
-    """What is rounding says so; anything else is shown."""
+    """Format a number; values at the level of rounding become ``< limit``."""
     return f"< {limit:.0e}" if value < limit else f"{value:.1e}"
 
 
@@ -27,8 +27,8 @@ def zero(value: float) -> str:
 
 
 def claim_rows(claims: Iterable[Measurement]) -> list[str]:
-    """``claim | measured | says | pass``."""
-    return ["| claim | measured | says | |", "|---|---|---|---|"] + [
+    """Rows of ``claim | measured | limit | pass``."""
+    return ["| claim | measured | limit | |", "|---|---|---|---|"] + [
         f"| {claim.name} | {shown(claim)} | {claim.limit} | {'pass' if claim.passed else 'MISS'} |"
         for claim in claims
     ]
@@ -48,7 +48,7 @@ def shown(claim: Measurement) -> str:
 
 
 def block(name: str, page: str) -> str:
-    """What the page says between the marks of a name."""
+    """Return the block of a name on the page."""
     found = re.findall(rf"<!-- technical_note {name} -->\n\n(.*?)\n\n<!-- end -->", page, re.DOTALL)
     if len(found) != 1:
         raise ValueError(f"{PAGE.name} has {len(found)} blocks {name!r}")
@@ -56,7 +56,7 @@ def block(name: str, page: str) -> str:
 
 
 def put(name: str, text: str, page: str) -> str:
-    """The page with that block replaced."""
+    """Return the page with that block replaced."""
     return page.replace(
         f"{name} -->\n\n{block(name, page)}\n\n<!--", f"{name} -->\n\n{text}\n\n<!--"
     )

@@ -98,7 +98,7 @@ def cell_weights(criterion: str, y: Array, a: Array) -> Array:
 
 
 def reads_label(criterion: str) -> bool:
-    """Whether the adversary is told the label besides the representation."""
+    """Return True if the adversary reads the label in addition to the representation."""
     return criterion != "statistical_parity"
 
 

@@ -60,7 +60,7 @@ class LinearFERM(BaselineClassifier):
         ``x_j - u_j x_i/u_i`` without column i, the largest entry of ``|u|``, as the published code
         does: not orthogonal, so its penalty on w is another one.
     pos_label : label, default=None
-        The favourable class, whose rows the constraint speaks of; the second in sorted order if None.
+        The favourable class, whose rows are constrained; the second in sorted order if None.
     tol : float, default=1e-5
         Stopping tolerance of :class:`sklearn.svm.SVC` (whose 1e-3 leaves the objective 1e-4 too large).
 
@@ -181,7 +181,7 @@ class FERM(BaselineClassifier):
         optimum holds a multiple of u, too). As fair in sample, never a smaller objective. For
         tolerance 0 only; needs cvxpy.
     pos_label : label, default=None
-        The favourable class, whose rows the constraint speaks of; the second in sorted order if None.
+        The favourable class, whose rows are constrained; the second in sorted order if None.
     tol : float, default=1e-5
         Stopping tolerance of :class:`sklearn.svm.SVC` (whose 1e-3 leaves the objective 1e-4 too large).
 

@@ -109,7 +109,7 @@ class LAFTR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _ReadsSensitive):
         Default "statistical_parity". The weights w are 1 over the share of the row's group, for the
         other two of its group and label together; they are not normalised (they average 2, 4 and 2),
         so one ``fair_weight`` means different things for different criteria. For the last two the
-        adversary is told the label. Equal opportunity weighs only rows of the favourable class.
+        adversary reads the label. Equal opportunity weighs only rows of the favourable class.
     fair_weight : float, default=1.0
         Weight of the adversary (gamma in the article, whose sweep goes from 0.1 to 4). With 0 the
         adversary is not trained.

@@ -83,7 +83,7 @@ class StandardGP(BaselineRegressor, _GPModel):
     2006, section 2.7); l and sf/sn maximise the marginal likelihood by L-BFGS with its gradient ((5.8)
     and (5.9)), sn has a closed form.
 
-    Limits: it knows nothing of fairness, and leaving S out of X does not make it fair. O(n^3).
+    Limits: there is no fairness constraint, and leaving S out of X does not make the model fair. O(n^3).
     Standardise X first: there is one length scale. The likelihood has several optima.
 
     Parameters

@@ -1,4 +1,4 @@
-"""The page of the frontier benchmark: its tables in Markdown, with a summary of the losses."""
+"""Write the page of the frontier benchmark: tables in Markdown with explanations."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _MEASURES = {
     "dp": "decisions, difference of selection rates (models fitted for statistical parity)",
     "eod": "decisions, difference of true or false positive rates (models fitted for equalized odds)",
 }
-_HOW_TO_READ = (
-    "A method's model is the one of lowest error among the values of its dial that keep the limit in "
-    "every protected attribute, both on validation rows; where none does, the fairest. Error and parity "
-    "are then those of test rows. The price is the error above one number per split, the error of "
-    "fairspan unconstrained, so that differences of prices are differences of errors. "
-    "A cell: price ± standard error over the splits, which share rows (parity on test rows; splits that "
-    "kept the limit on validation rows). The column after it has the price if the model is "
-    "chosen on the test rows: optimistic, for comparison only. A price in italics was paid without "
-    "keeping the limit on at least half of the splits."
-)
-_LAW = (
-    "The next table is apart for a legal reason: a model that reads S at prediction treats two people "
-    "who differ only in S differently, which many laws on lending and hiring forbid."
-)
+_HOW_TO_READ = """\
+*What does parity cost, for each method?* For a method and a limit on the correlation, we take the model
+with the lowest error among the dial values that keep the limit in every protected attribute, both on
+validation rows. If none does, we take the fairest. Error and parity are then measured on test rows.
+
+- *Price*: the error above that of unconstrained fairspan on the same split. Differences of prices are
+  therefore differences of errors.
+- *A cell*: price ± standard error over the splits, which share rows (parity on test rows; splits that
+  kept the limit on validation rows).
+- *On test*: the price if the model is chosen on the test rows; optimistic, for comparison only.
+- *Italics*: the limit was kept on fewer than half of the splits."""
+_LAW = """\
+The next table is separate for a legal reason. A model that reads S at prediction treats two people who
+differ only in S differently, which many laws on lending and hiring forbid."""
 
 
 def markdown(tables: Tables, pictures: Iterable[str], quick: bool) -> str:
@@ -47,7 +47,7 @@ def markdown(tables: Tables, pictures: Iterable[str], quick: bool) -> str:
     for data in tables.sets:
         out += [f"## {data}", ""]
         if free := tables.unconstrained(data):
-            out += [f"Unconstrained error of fairspan: {free[0]:.4f} over {free[1]} splits.", ""]
+            out += [f"Unconstrained error of fairspan: {free[0]:.3f} over {free[1]} splits.", ""]
         else:
             out += ["fairspan was not run, so there are no prices.", ""]
         price = [row for row in tables.price if row["data"] == data]
@@ -57,7 +57,7 @@ def markdown(tables: Tables, pictures: Iterable[str], quick: bool) -> str:
     out += ["## Dominated area", "", *_areas(tables), ""]
     out += ["## Limits not met", "", *_not_met(tables.price), ""]
     for title, lines in (
-        ("Past the noise", _over(tables.ends)),
+        ("Compared with chance", _over(tables.ends)),
         ("Time of a fit", _times(tables.times)),
     ):
         if lines:
@@ -89,7 +89,7 @@ def _price_table(rows: list[Row], methods: list[tuple[str, str]]) -> Iterable[st
     for method, name in methods:
         found = [by_key[method, limit] for limit in limits]
         free = found[0]["error"] - found[0]["own_price"]
-        yield f"| {name} | {free:.4f} | " + " | ".join(map(_price_cell, found)) + " |"
+        yield f"| {name} | {free:.3f} | " + " | ".join(map(_price_cell, found)) + " |"
     yield ""
 
 
@@ -114,13 +114,15 @@ def _signed(mean: float, se: float) -> str:
 def _losses(paired: list[Row]) -> Iterable[str]:
     """Every comparison in which ours has the larger error by more than one standard error."""
     yield (
-        "Error of ours less the rival's, split by split, each rival against ours on the same ground "
-        "(boosting against boosted leaves, decisions against the model for decisions, methods that read S "
-        "against fairspan with S, methods that bind only correlations with an attribute of many values "
-        "against fairspan that does so too). First over the splits on which the rival kept the limit on "
-        "validation rows; a cell with fewer than three of them is not reached. Then at equal parity, over "
-        "all splits: both at the limit, or at what the rival reached if that is larger, on validation rows "
-        "(for decisions both as a draw between two of their models, which meets any limit exactly)."
+        "Error of fairspan minus that of another method, split by split. Each method is compared with the\n"
+        "matching variant: boosting with boosted leaves, decisions with the model for decisions, methods\n"
+        "that read S with fairspan that reads S, and methods that constrain only correlations with\n"
+        "fairspan that does the same.\n\n"
+        "- *At the limit*: over the splits on which the other method kept the limit on validation rows;\n"
+        "  with fewer than three of them, it did not reach the limit.\n"
+        "- *At equal parity*: over all splits, both at the limit, or at the value that the other method\n"
+        "  reached if that is larger, on validation rows. For decisions both are a draw between two of\n"
+        "  their models, which meets any limit exactly."
     )
     yield ""
     for title, rivals in (("From X alone", BLIND), ("Reading S", AWARE)):
@@ -134,11 +136,11 @@ def _loss_list(rows: list[Row]) -> Iterable[str]:
     away = sum(row["verdict"] == "not reached" for row in rows)
     short = sum(row["ours_met"] < row["met"] for row in rows)
     yield (
-        f"- {len(rows)} cells, {away} not reached by the rival; in {short} ours missed the limit on a "
-        "split on which the rival kept it."
+        f"- {len(rows)} comparisons; in {away} the other method did not reach the limit; in {short} ours\n"
+        "  missed it on a split on which the other method kept it"
     )
     if all(row["reached_verdict"] == "too few splits" for row in rows):
-        yield "- with fewer than three splits there is no telling who is worse"
+        yield "- fewer than three splits: too few to compare"
         return
     for start, where in (
         ("", "at the limit"),
@@ -146,7 +148,7 @@ def _loss_list(rows: list[Row]) -> Iterable[str]:
         ("reached_", "at equal parity"),
     ):
         worse = [row for row in rows if row[f"{start}verdict"].startswith("worse")]
-        yield f"- {where}: worse by more than one standard error in {len(worse)} cells"
+        yield f"- {where}: worse by more than one standard error in {len(worse)} comparisons"
         # A rival without a dial gives the same numbers at several limits: one line for them.
         for r, limits in _merged(worse, start):
             gap = _signed(r[f"{start}mean"], r[f"{start}se"])
@@ -169,8 +171,8 @@ def _merged(rows: list[Row], start: str) -> Iterable[tuple[Row, str]]:
 
 def _areas(tables: Tables) -> Iterable[str]:
     yield (
-        "Share of the rectangle of (worst |corr| with S, error) that a method's models dominate on the test "
-        "rows, ± standard error over the splits; larger is better. The rectangle goes from |corr| 0 and "
+        "Share of the rectangle of (largest |corr| with S, error) that a method's models dominate on test\n"
+        "rows, ± standard error over the splits; larger is better. The rectangle extends from |corr| 0 and\n"
         "the lowest error of all to the largest unconstrained |corr| and the largest error chosen."
     )
     yield ""
@@ -188,8 +190,8 @@ def _areas(tables: Tables) -> Iterable[str]:
 
 def _not_met(price: list[Row]) -> Iterable[str]:
     yield (
-        "Splits of all data sets on which no value of the dial kept the limit on |corr(score, S)| on "
-        "validation rows."
+        "Splits of all data sets on which no dial value kept the limit on |corr(score, S)| on validation\n"
+        "rows."
     )
     yield ""
     own = [row for row in price if row["measure"] == "sp"]
@@ -206,15 +208,14 @@ def _not_met(price: list[Row]) -> Iterable[str]:
 
 def _over(ends: list[Row]) -> list[str]:
     head = [
-        "fairspan at fairness 1: |corr(score, S)| on test rows, mean over the splits, against "
-        "2/sqrt(test rows) + 2/sqrt(fit rows). More would be dependence that was left, or put in by "
-        "correcting too much.",
+        "fairspan at fairness 1: |corr(score, S)| on test rows, mean over the splits, compared with twice\n"
+        "the level of chance, 2/sqrt(test rows) + 2/sqrt(fit rows).",
         "",
-        "| data | attribute | mean | allowed | of it |",
+        "| data | attribute | mean | twice chance | ratio |",
         "|---|---|---|---|---|",
     ]
     lines = [
-        f"| {r['data']} | {r['attribute']} | {r['parity']:.4f} | {r['allowed']:.4f} | {r['ratio']:.2f} |"
+        f"| {r['data']} | {r['attribute']} | {r['parity']:.3f} | {r['allowed']:.3f} | {r['ratio']:.2f} |"
         for r in ends
         if r["method"] == "fairspan"
     ]
@@ -228,8 +229,8 @@ def _times(times: list[Row]) -> list[str]:
         for r in times
     ]
     head = (
-        "CPU seconds of fairspan's one fit, which serves all values of the dial, over those of EG: for all "
-        "values, since one is chosen among them, and for one alone."
+        "CPU seconds of fairspan's one fit, which gives all dial values, divided by those of EG: for all\n"
+        "values, since one is chosen among them, and for one value."
     )
     table = ["| data | against | whole dial | one value |", "|---|---|---|---|"]
     return [head, "", *table, *lines] if lines else []
