@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -44,6 +45,24 @@ from fairspan.method.row_sketch import RowSketch
 from fairspan.method.solution import solve
 from fairspan.method.spaces import Position, locate
 from fairspan.streaming.tensor_sample import pilot_rows
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Clean rows with their scores on the basis of the path; predictions accept them in place of X.
+
+    Every model of the path is a blend of the functions of the basis, so its scores need no further
+    pass over the kernel columns.
+    """
+
+    X: Array  # (n, p), as `_read_new` returns it
+    on_basis: Array  # (n, 2d)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, rows: slice) -> Array:
+        return self.X[rows]
 
 
 class FairKernelEstimator(StreamFit, BaseEstimator):
@@ -421,9 +440,11 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
             for cell in self.cells_
         }
 
-    def _scores(self, X: Array) -> Array:
+    def _scores(self, X: Array | ScoredRows) -> Array:
         """``Pi(x) = E'(psi(x) - mu)``."""
         position = self._position
+        if isinstance(X, ScoredRows):
+            return X.on_basis @ position.blend - position.offset
         return self.pilot_.features.scores(X, position.directions) - position.offset
 
     def _outputs(self, X) -> Array:
@@ -444,6 +465,8 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
 
     def _read_new(self, X) -> Array:
         self._check_fitted()
+        if isinstance(X, ScoredRows):
+            return X  # type: ignore[return-value]  # `_scores` reads it in place of an array
         return read_features(self, X, reset=False)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -111,6 +111,18 @@ class FairPredictor(FairKernelEstimator):
             return locate_line(self._solution, self, criterion, self._line_head())
         return locate(self._solution, self, criterion, self._head())
 
+    def _path(self, X, y, *, control_features=None, **options):
+        """``FairnessPath.from_estimator`` of this model, for displays, which cannot import it.
+
+        Control features are ignored unless the criterion needs them.
+        """
+        from fairspan.estimators.path import FairnessPath  # it imports this module
+
+        if canonical_criterion(self.criterion) != "conditional_statistical_parity":
+            control_features = None
+        options["control_features"] = control_features
+        return FairnessPath.from_estimator(self, X, y, **options)
+
     def _head(self) -> Head | None:
         """None is the ridge head."""
         return None

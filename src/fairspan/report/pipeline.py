@@ -14,8 +14,8 @@ from fairspan.auditing import audit
 from fairspan.auditing.attack import ATTACKERS
 from fairspan.auditing.results import check_settings
 from fairspan.encoding import category_label, collect_unseen
-from fairspan.estimators.dial_predictor import read_rows, sampling_noise
-from fairspan.estimators.path_selection import Judge
+from fairspan.estimators.path import read_rows, sampling_noise
+from fairspan.estimators.path_selection import PathEvaluator
 from fairspan.exceptions import each_warning_once
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import canonical_criterion
@@ -285,7 +285,7 @@ def _noise(estimator: Any, held: Any, roles: Roles) -> float:
         estimator, held[list(roles.features)], held[roles.target], held[list(roles.sensitive)],
         control, weight,
     )  # fmt: skip
-    return sampling_noise(estimator, Judge(estimator, rows))
+    return sampling_noise(estimator, PathEvaluator(estimator, rows))
 
 
 def _strange(n: int) -> list[str]:
