@@ -854,8 +854,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "weights ignored in resamples",
         "metrics/groups.py",
-        'each = {"": weight, **',
-        'each = {"": np.ones(n), **',
+        'weighted = {"": weight, **',
+        'weighted = {"": np.ones(len(weight)), **',
         _tests("unit/test_auditing_gaps", "sums_are_those_of_the_rows"),
     ),
     Mutant(

@@ -53,7 +53,7 @@ from fairspan.cli.read import text_columns
 from fairspan.inputs.config import canonical_criterion
 from fairspan.report import explore
 from fairspan.report.pipeline import check_options
-from fairspan.report.snippet import source_lines
+from fairspan.report.training import source_lines
 
 __all__ = ["explore_command", "predict_command"]
 

@@ -7,7 +7,7 @@ is computed from the sums later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
 
-__all__ = ["ALL", "BIN", "DECIDED", "STRATA", "TARGET", "Sums", "count_cells", "resample"]
+__all__ = [
+    *("ALL", "BIN", "DECIDED", "STRATA", "TARGET", "Sums"),
+    *("bootstrap_counts", "count_cells", "group_sums", "resample"),
+]
 
 # Factors beside the attributes, whose names are the users': no name begins like these.
 TARGET, DECIDED, STRATA, BIN, ALL = "\0y", "\0decided", "\0strata", "\0bin", "\0all"
@@ -98,38 +101,65 @@ def combinations(factors: Sequence[Codes]) -> tuple[Codes, Codes]:
     return np.stack(np.unravel_index(keys, sizes), axis=1).astype(np.intp), cell.ravel()
 
 
-def resample(
-    factors: Mapping[str, Codes], columns: Mapping[str, Array], weight: Array, n_boot: int,
-    rng: np.random.Generator,
-) -> Sums:  # fmt: skip
-    """Sums of every column over joint cells, in the rows and in ``n_boot`` draws of n of them.
+def bootstrap_counts(n: int, n_boot: int, rng: np.random.Generator) -> Array:
+    """How often each of n rows is drawn in each of the resamples, (n, n_boot)."""
+    counts = np.empty((n, n_boot))
+    for b in range(n_boot):
+        counts[:, b] = np.bincount(rng.integers(0, n, n), minlength=n)
+    return counts
+
+
+def group_sums(
+    factors: Mapping[str, Codes],
+    columns: Mapping[str, Array],
+    weight: Array,
+    counts: Iterable[Array] = (),
+) -> Sums:
+    """Sum every column over the joint cells of the factors.
 
     Parameters
     ----------
-    factors : codes of every row, by name.
-    columns : numbers of every row, by name.
+    factors : factor name -> (n,) level of each row.
+    columns : column name -> (n,) numbers.
     weight : (n,)
-    n_boot, rng : number of resamples, and their source.
+    counts : resamples to sum over as well, in batches (n, b) as of :func:`bootstrap_counts`.
     """
-    n = len(weight)
     seen, cell = combinations(list(factors.values()))
-    each = {"": weight, **{name: weight * column for name, column in columns.items()}}
-    place, shape = (cell, np.arange(n)), (len(seen), n)
-    onehot = {name: scipy.sparse.csr_array((v, place), shape=shape) for name, v in each.items()}
-    out = {name: np.empty((len(seen), 1 + n_boot)) for name in each}
-    for name, values in each.items():
-        out[name][:, 0] = np.bincount(cell, values, minlength=len(seen))
-    batch = max(1, _BATCH_NUMBERS // n)
-    for start in range(0, n_boot, batch):
-        stop = min(start + batch, n_boot)
-        counts = np.stack(
-            [np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(start, stop)], axis=1
-        ).astype(np.float64)
-        for name, scaled in onehot.items():
-            out[name][:, 1 + start : 1 + stop] = scaled @ counts
+    K = len(seen)
+    weighted = {"": weight, **{name: weight * column for name, column in columns.items()}}
+    # Rows by cell: one sparse matrix for all columns, of which only the numbers change.
+    order = np.argsort(cell, kind="stable")
+    starts = np.searchsorted(cell[order], np.arange(K + 1))
+    sums = {name: [np.bincount(cell, v, minlength=K)[:, None]] for name, v in weighted.items()}
+    for batch in counts:
+        for name, values in weighted.items():
+            scaled = (values[order], order, starts)
+            sums[name].append(scipy.sparse.csr_array(scaled, shape=(K, len(cell))) @ batch)
     return Sums(
         {name: seen[:, j] for j, name in enumerate(factors)},
-        np.bincount(cell, minlength=len(seen)).astype(np.intp),
-        np.bincount(cell, weight**2, minlength=len(seen)).astype(np.float64),
-        out,
+        np.bincount(cell, minlength=K).astype(np.intp),
+        np.bincount(cell, weight**2, minlength=K).astype(np.float64),
+        {name: np.concatenate(sums.pop(name), axis=1) for name in weighted},
     )
+
+
+def resample(
+    factors: Mapping[str, Codes],
+    columns: Mapping[str, Array],
+    weight: Array,
+    n_boot: int,
+    rng: np.random.Generator,
+) -> Sums:
+    """Sum every column over the joint cells, in the rows and in bootstrap resamples of them.
+
+    Parameters
+    ----------
+    factors, columns, weight
+        As in :func:`group_sums`.
+    n_boot : number of resamples, each of n rows drawn with replacement.
+    rng : their source; they are drawn one after the other, in batches of 64 MiB.
+    """
+    n = len(weight)
+    batch = max(1, _BATCH_NUMBERS // n)
+    sizes = (min(batch, n_boot - start) for start in range(0, n_boot, batch))
+    return group_sums(factors, columns, weight, (bootstrap_counts(n, size, rng) for size in sizes))

@@ -170,7 +170,12 @@ class SubspaceAngleDisplay:
         handles = {
             h.get_label(): h for fan in self.axes_ for h in fan.get_legend_handles_labels()[0]
         }
-        look = {"frameon": False, "fontsize": NOTE, "handlelength": 2.4, "columnspacing": 1.2}
+        look: dict[str, Any] = {
+            "frameon": False,
+            "fontsize": NOTE,
+            "handlelength": 2.4,
+            "columnspacing": 1.2,
+        }
         look |= {"loc": "outside lower center", "ncols": 4 if shown > 2 else 2}
         self.figure_.legend(handles=list(handles.values()), **look)
 
