@@ -699,8 +699,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "path trained on the fold it is tested on",
         "estimators/path.py",
-        "(places[fold != k], np.flatnonzero(fold == k))",
-        "(places[fold == k], np.flatnonzero(fold == k))",
+        "(positions[fold != k], np.flatnonzero(fold == k))",
+        "(positions[fold == k], np.flatnonzero(fold == k))",
         _tests("unit/test_covered_paths", "folds_by_number_are_trained_on_all_other_rows"),
     ),
     Mutant(
@@ -713,8 +713,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "positive class of a path is the last one",
         "estimators/path_selection.py",
-        "return int(found[0]) if len(found) else None",
-        "return len(self.classes) - 1 if len(found) else None",
+        "return int(matches[0]) if len(matches) else None",
+        "return len(self.classes) - 1 if len(matches) else None",
         _tests("unit/test_covered_paths", "the_positive_of_several_classes_is_the_one_named"),
     ),
     # ------------------------------------------------------------------ streams

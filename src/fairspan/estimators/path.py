@@ -434,24 +434,24 @@ def split(est: FairKernelEstimator, data: Data, n_rows: int, cv: Any) -> list[tu
 
     A number of folds is balanced over y and S, as the estimator's own folds are.
     """
-    places = np.arange(n_rows) if data.index is None else data.index
+    positions = np.arange(n_rows) if data.index is None else data.index
     if isinstance(cv, int | np.integer):
         if not 2 <= cv <= data.n:
             msg = f"cv={cv} is not allowed for {data.n} rows; give 2 folds or more, at most one per row."
             raise ValueError(msg)
         counter = FoldCounter(int(cv), est.pilot_.fold_offset)
         fold = counter.assign(est.pilot_.encode(data).strata)
-        folds = [(places[fold != k], np.flatnonzero(fold == k)) for k in range(int(cv))]
+        folds = [(positions[fold != k], np.flatnonzero(fold == k)) for k in range(int(cv))]
     else:
         assert data.y is not None
         labels = np.zeros(n_rows, dtype=data.y.values.dtype)
-        labels[places] = data.y.values
+        labels[positions] = data.y.values
         given = list(check_cv(cv).split(np.zeros((n_rows, 1)), labels))
         tested = np.sort(np.concatenate([test for _, test in given]))
         if not np.array_equal(tested, np.arange(n_rows)):
             msg = "cv must put every row into exactly one test fold, as KFold does."
             raise ValueError(msg)
-        folds = [(train, np.flatnonzero(np.isin(places, test))) for train, test in given]
+        folds = [(train, np.flatnonzero(np.isin(positions, test))) for train, test in given]
     return [(train, test) for train, test in folds if len(test)]
 
 
@@ -466,13 +466,13 @@ def _out_of_fold(
     """Fit each fold and predict its test rows; ``evaluator.unseen`` collects classes a fold lacks."""
     square = estimator.kernel == "precomputed" and estimator.feature_map is None
     X, classes = given["X"], evaluator.classes
-    places = np.arange(_num_samples(X)) if data.index is None else data.index
+    positions = np.arange(_num_samples(X)) if data.index is None else data.index
     out = []
     for train, test in track(folds, len(folds), "folds of the path", verbose=estimator.verbose):
         fold = clone(estimator)
         fold.verbose = 0  # one progress bar shows all folds
         fold.fit(**_take(given, train, square=square))
-        held_out = take_rows(X, places[test])
+        held_out = take_rows(X, positions[test])
         checked = fold._read_new(np.asarray(held_out)[:, train] if square else held_out)
         if classes is not None:  # the scores of an unseen class would differ by fold
             evaluator.unseen.update(np.flatnonzero(~np.isin(classes, fold.classes_)).tolist())

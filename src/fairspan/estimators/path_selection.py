@@ -243,8 +243,8 @@ class PathEvaluator:
         if self.classes is None:
             return None
         if pos_label is not None:
-            found = np.flatnonzero(self.classes == pos_label)
-            return int(found[0]) if len(found) else None
+            matches = np.flatnonzero(self.classes == pos_label)
+            return int(matches[0]) if len(matches) else None
         return 1 if len(self.classes) == 2 else None
 
     def _split(self, cells: Codes, n_cells: int) -> list[CellGroups]:

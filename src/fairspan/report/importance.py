@@ -64,9 +64,9 @@ def shuffled_errors(
     ends = [predictor.at(fairness) for fairness in (0.0, 1.0)]
     if n_columns > MOST_COLUMNS:
         correlation = _correlations(predictor.X, ends)
-        strength = {name: correlation[places].max() for name, places in columns.items()}
+        strength = {name: correlation[encoded].max() for name, encoded in columns.items()}
         strongest = set(sorted(columns, key=lambda name: -strength[name])[:MOST_COLUMNS])
-        columns = {name: places for name, places in columns.items() if name in strongest}
+        columns = {name: encoded for name, encoded in columns.items() if name in strongest}
     most = min(MOST_ROWS, max(_MOST_WORK // (N_REPEATS * max(len(columns), 1)), _LEAST_ROWS))
     rows = np.sort(rng.permutation(n)[:most])
     X = predictor.X[rows]

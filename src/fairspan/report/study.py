@@ -87,9 +87,9 @@ def tradeoff(
     errors = [error_of(point, held_out) for point in points]
     parity = {}
     for groups in held_out.data.attributes:
-        found = [own_correlation(p, held_out, groups.name, context.criterion) for p in points]
+        findings = [own_correlation(p, held_out, groups.name, context.criterion) for p in points]
         parity[groups.name] = {
-            key: [float("nan") if f is None else getattr(f, key) for f in found] for key in keys
+            key: [float("nan") if f is None else getattr(f, key) for f in findings] for key in keys
         }
     metric, _ = own_metrics(context.criterion, held_out.task)
     words = metric_words(metric)
@@ -128,17 +128,17 @@ def _r2_or_auc(point: DialPoint, held_out: HeldOut) -> float:
 
 
 def audit_lines(
-    found: Audit, fairness: float, too_few: Collection[tuple[str, str]]
+    audit: Audit, fairness: float, too_few: Collection[tuple[str, str]]
 ) -> dict[str, Any]:
     """A full audit as a table, without numbers about the few people of a small group.
 
     Parameters
     ----------
-    found, fairness : the audit, and its dial value.
+    audit, fairness : the audit, and its dial value.
     too_few : attributes and their groups that are too small.
     """
     lines = []
-    for f in found.findings:
+    for f in audit.findings:
         line = {key: getattr(f, key) for key in _AUDIT_KEYS}
         if f.group and ((f.attribute, f.group) in too_few or (f.where and f.n_rows < FEWEST)):
             line |= dict.fromkeys(("value", "low", "high", "p_adjusted"), float("nan"))
@@ -150,7 +150,7 @@ def audit_lines(
         if not math.isfinite(line["p_adjusted"]):
             del line["p_adjusted"]
         lines.append(line)
-    return {"at": fairness, "lines": lines, "summary": repr(found)}
+    return {"at": fairness, "lines": lines, "summary": repr(audit)}
 
 
 # ------------------------------------------------------------------ size

@@ -62,17 +62,17 @@ _TENTHS, _FIFTHS, _FEWEST_PARTS, _ROWS_PER_PART = 10, 5, 3, 10
 Mask = NDArray[np.bool_]
 
 
-def estimate(found: Finding | None, flip: bool = False) -> dict[str, Any]:
+def estimate(finding: Finding | None, flip: bool = False) -> dict[str, Any]:
     """A number with its interval; ``flip`` turns a share into one minus the share."""
-    found = _UNKNOWN if found is None else found
-    value, low, high = found.value, found.low, found.high
+    finding = _UNKNOWN if finding is None else finding
+    value, low, high = finding.value, finding.low, finding.high
     if flip:
         value, low, high = 1.0 - value, 1.0 - high, 1.0 - low
     out: dict[str, Any] = {"value": value, "low": low, "high": high}
-    if found.small:
+    if finding.small:
         out["small"] = True
-    elif found.note:
-        out["note"] = found.note
+    elif finding.note:
+        out["note"] = finding.note
     return out
 
 
@@ -316,7 +316,7 @@ def calibration_points(
     out: list[list[dict[str, Any]]] = []
     for p, o, n in zip(*means, count, strict=True):
         each = zip(rough(p, 3), rough(o, 3), n.tolist(), strict=True)
-        points = [{"said": said, "came": came, "n": m} for said, came, m in each if m]
+        points = [{"said": x, "came": y, "n": m} for x, y, m in each if m]
         out.append(points if n.sum() >= min_rows else [])
     return out
 

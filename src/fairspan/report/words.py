@@ -166,16 +166,18 @@ def _criterion(
 # ------------------------------------------------------------------ the certificate
 
 
-def certificate_words(found: Certificate, fairness: float, context: ReportContext) -> list[str]:
+def certificate_words(
+    certificate: Certificate, fairness: float, context: ReportContext
+) -> list[str]:
     """Explain a certificate: what is promised, on which rows, and what is not promised."""
     raw = "raw score" if context.latent else "score"
-    used = list(dict.fromkeys(b.attribute for b in found.blocks if b.constrained))
-    who = (_listed(used) or "any protected attribute") + _CELLS[found.criterion]
+    used = list(dict.fromkeys(b.attribute for b in certificate.blocks if b.constrained))
+    who = (_listed(used) or "any protected attribute") + _CELLS[certificate.criterion]
     rows = f"the {context.n_train:,} training rows"
-    out = [_promise(found, fairness, f"On {rows}", raw, who)]
-    if found.n_functions and 0.0 < fairness < 1.0:
+    out = [_promise(certificate, fairness, f"On {rows}", raw, who)]
+    if certificate.n_functions and 0.0 < fairness < 1.0:
         out.append(f"Between the two ends the promise is partial: {_rest(context.end)}.")
-    if fairness > 0.0 and found.n_functions:
+    if fairness > 0.0 and certificate.n_functions:
         out.append(
             "Among new people some dependence remains. Most of it is systematic: the fit removes the "
             "dependence that the training rows show, chance included, and too little of it elsewhere. "
@@ -197,12 +199,12 @@ def certificate_words(found: Certificate, fairness: float, context: ReportContex
         f"scores have the same spread or shape in every group, that decisions at a threshold are equally "
         f"frequent, or that the attribute cannot be guessed from the score. See the other views for those."
     )
-    return [*out, *_exceptions(found, fairness, context)]
+    return [*out, *_exceptions(certificate, fairness, context)]
 
 
-def _promise(found: Certificate, fairness: float, on_rows: str, raw: str, who: str) -> str:
+def _promise(certificate: Certificate, fairness: float, on_rows: str, raw: str, who: str) -> str:
     """The main promise at one dial value."""
-    if found.n_functions == 0:
+    if certificate.n_functions == 0:
         return (
             f"{on_rows}: no function that predicts is left after the protected attributes were removed; "
             f"everybody gets the same score."
@@ -210,9 +212,9 @@ def _promise(found: Certificate, fairness: float, on_rows: str, raw: str, who: s
     if fairness <= 0.0:
         return (
             f"Fairness 0 promises nothing: this model is fitted for accuracy alone. {on_rows} its {raw} "
-            f"correlates with {who} by up to {_rounded(found.supremum)}."
+            f"correlates with {who} by up to {_rounded(certificate.supremum)}."
         )
-    if fairness >= 1.0 and found.supremum < _ZERO:
+    if fairness >= 1.0 and certificate.supremum < _ZERO:
         return (
             f"{on_rows} the mean {raw} is the same for all groups and slices of {who}: the correlation is "
             f"zero up to rounding. This is an exact property of the fit, and holds for every model that "
@@ -220,28 +222,30 @@ def _promise(found: Certificate, fairness: float, on_rows: str, raw: str, who: s
         )
     return (
         f"{on_rows} no model built from the same functions has a {raw} that correlates with {who} by more "
-        f"than {_rounded(found.supremum)}. This is an exact property of the fit."
+        f"than {_rounded(certificate.supremum)}. This is an exact property of the fit."
     )
 
 
-def _exceptions(found: Certificate, fairness: float, context: ReportContext) -> Iterator[str]:
+def _exceptions(certificate: Certificate, fairness: float, context: ReportContext) -> Iterator[str]:
     """Groups, slices and cells that the promise does not cover."""
-    left_out = [f"{b.attribute}: {v}" for b in found.blocks for v in b.left_out]
+    left_out = [f"{b.attribute}: {v}" for b in certificate.blocks for v in b.left_out]
     left_out = list(dict.fromkeys([*left_out, *context.unseen_groups]))
     if left_out:
         yield f"Nothing is promised for groups with too few training rows: {_some(left_out)}."
-    if merged := found.merged_slices():
+    if merged := certificate.merged_slices():
         yield (
             f"Slices with too few training rows were merged with a neighbour: {_some(merged)}. The promise "
             f"covers merged slices together; the mean score may differ between them."
         )
-    free = {(b.cell, b.attribute) for b in found.blocks} - {
-        (b.cell, b.attribute) for b in found.blocks if b.constrained
+    free = {(b.cell, b.attribute) for b in certificate.blocks} - {
+        (b.cell, b.attribute) for b in certificate.blocks if b.constrained
     }
     if free:
         where = sorted(f"{attribute} in {cell}" for cell, attribute in free)
         yield f"Not constrained, for too few rows or no variation: {_some(where)}."
-    if fairness >= 1.0 and any(b.constrained and b.n_removed < b.n_codes for b in found.blocks):
+    if fairness >= 1.0 and any(
+        b.constrained and b.n_removed < b.n_codes for b in certificate.blocks
+    ):
         yield "Not all directions of the attributes were removed, so zero is not reached."
 
 
