@@ -26,6 +26,7 @@ from fairspan.estimators.path_selection import (
     Selection,
     choose,
     one_bound,
+    sampling_noise,
     warn_unless_met,
 )
 from fairspan.exceptions import each_warning_once
@@ -35,10 +36,14 @@ from fairspan.inputs.rows import read_seed, read_training_data
 from fairspan.method.data import Codes, Data
 from fairspan.method.folds import FoldCounter
 from fairspan.method.linalg import Array
-from fairspan.metrics import correlation_noise
 from fairspan.plotting import TradeoffDisplay
 
-__all__ = ["FairnessPath", "Selection", "fairness_path", "read_rows", "sampling_noise"]
+__all__ = [
+    "FairnessPath",
+    "Selection",
+    "fairness_path",
+    "read_rows",
+]
 
 # Predictions held at once while the curves are computed: 8 MiB.
 _BLOCK_NUMBERS = 2**20
@@ -498,20 +503,3 @@ def _take(given: Mapping[str, Any], rows: Codes, *, square: bool) -> dict[str, A
     if square:
         out["X"] = np.asarray(out["X"])[:, rows]
     return out
-
-
-def sampling_noise(
-    est: FairKernelEstimator, evaluator: PathEvaluator, train_share: float = 1.0
-) -> float:
-    """Noise of a held-out correlation in the smallest cell of the criterion (METHOD 10).
-
-    NaN if no cell of the criterion has rows.
-    """
-    noise = []
-    for c, cell in enumerate(evaluator.cell_names):
-        w = evaluator.weight[evaluator.cells == c]
-        if len(w):
-            fitted = [r.n_rows for r in est._solution.reports if r.cell == cell]
-            n_train = max([*fitted, 1]) * train_share
-            noise.append(correlation_noise(w.sum() ** 2 / (w @ w), n_train))
-    return max(noise, default=float("nan"))

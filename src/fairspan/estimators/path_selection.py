@@ -11,11 +11,14 @@ import numpy as np
 import scipy.sparse
 
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.dial_predictor import decide
+from fairspan.estimators.dial_predictor import (
+    decide,
+)
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.codes import Coder, CrossedCoder, infer_kind
 from fairspan.method.data import Codes, Data
 from fairspan.method.linalg import Array
+from fairspan.metrics import correlation_noise
 
 # Slices of a continuous attribute, as many as in `fairspan.metrics`.
 N_BINS = 10
@@ -373,3 +376,20 @@ def warn_unless_met(selection: Selection) -> None:
         f"{selection.fairness:.4g}, has {nearest[selection.bound_on]:.4g}.",
         DataWarning,
     )
+
+
+def sampling_noise(
+    est: FairKernelEstimator, evaluator: PathEvaluator, train_share: float = 1.0
+) -> float:
+    """Noise of a held-out correlation in the smallest cell of the criterion (METHOD 10).
+
+    NaN if no cell of the criterion has rows.
+    """
+    noise = []
+    for c, cell in enumerate(evaluator.cell_names):
+        w = evaluator.weight[evaluator.cells == c]
+        if len(w):
+            fitted = [r.n_rows for r in est._solution.reports if r.cell == cell]
+            n_train = max([*fitted, 1]) * train_share
+            noise.append(correlation_noise(w.sum() ** 2 / (w @ w), n_train))
+    return max(noise, default=float("nan"))

@@ -20,8 +20,8 @@ from fairspan.auditing.attack import ATTACKERS
 from fairspan.auditing.results import check_settings
 from fairspan.encoding import category_label, collect_unseen
 from fairspan.estimators.dial_predictor import DialPredictor
-from fairspan.estimators.path import read_rows, sampling_noise
-from fairspan.estimators.path_selection import PathEvaluator
+from fairspan.estimators.path import read_rows
+from fairspan.estimators.path_selection import PathEvaluator, sampling_noise
 from fairspan.estimators.predictor import FairPredictor
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import as_frame
