@@ -21,7 +21,7 @@ import fairspan
 from fairspan.cli import options, output, tables
 from fairspan.cli.checks import doubtful_columns
 from fairspan.cli.read import read_table
-from fairspan.report.snippet import source_lines
+from fairspan.report.training import source_lines
 
 EXPLORE = (
     "explore", "people.csv", "--target", "repaid", "--protected", "sex", "--model",
@@ -144,7 +144,8 @@ def test_rows_that_are_left_out_are_in_the_report(call, folder):
     )
     assert done.code == 0, done.err
     study = json.loads(done.out)
-    says = "10 of 300 rows were left out, because they miss repaid (1), sex (2), region (4), weight (3)"
+    says = "10 of 300 rows were left out, because values are missing in "
+    says += "repaid (1), sex (2), region (4), weight (3)"
     assert any(says in note for note in study["about"]["notes"])
     assert study["about"]["n_rows"] == 290
     assert "290 rows" in done.err

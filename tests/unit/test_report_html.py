@@ -130,8 +130,8 @@ def test_a_large_study_loses_places_evenly_and_says_so(start):
     assert found["tradeoff"]["error"]["value"] == found["fairness"]  # as in the study given
     assert len(found["positions"]) == len(found["fairness"])
     assert found["tradeoff"]["noise"] == 0.1
-    assert "places instead of 11" in found["about"]["notes"][-1]
+    assert "positions instead of 11" in found["about"]["notes"][-1]
 
 
 def test_the_limit_leaves_room_for_the_script():
-    assert _study.MOST_BYTES <= 1_100_000
+    assert _study._MOST_BYTES <= 1_100_000

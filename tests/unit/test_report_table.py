@@ -152,8 +152,8 @@ def test_notes_on_yes_no_columns_are_those_of_the_encoder():
     assert "median" in found["number_gap"]
     for name in ("text_gap", "flag_gap"):  # a flag with gaps is an object: a category
         assert found[name].endswith("; missing is a category")
-    assert "only its gaps" in found["same_gap"]
-    assert found["same"] == found["word"] == "the same everywhere: it tells nothing"
+    assert "only its missing values" in found["same_gap"]
+    assert found["same"] == found["word"] == "constant: it carries no information"
     encoder = table_encoder(frame[list(roles.features)])
     numbers = {n for branch, _, names in encoder.transformers if branch == "numbers" for n in names}
     assert {n for n, note in found.items() if note.startswith("standardised")} == numbers - {

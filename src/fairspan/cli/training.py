@@ -43,8 +43,8 @@ from fairspan.inputs.config import canonical_criterion
 from fairspan.report import explore, held_out_rows
 from fairspan.report.favourable import Favourable
 from fairspan.report.pipeline import check_options
-from fairspan.report.snippet import source_lines
 from fairspan.report.table import is_continuous
+from fairspan.report.training import source_lines
 
 __all__ = ["explore_command", "fit_command", "make_estimator"]
 

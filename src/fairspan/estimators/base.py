@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -54,6 +54,24 @@ def _directions_by_cell(state: FittedState) -> dict[str, dict[str, int]]:
         cell: {r.attribute: r.n_directions for r in reports if r.cell == cell}
         for cell in state.pilot.cells.names
     }
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Clean rows with their scores on the basis of the path; predictions accept them in place of X.
+
+    Every model of the path is a blend of the functions of the basis, so its scores need no further
+    pass over the kernel columns.
+    """
+
+    X: Array  # (n, p), as `_read_new` returns it
+    on_basis: Array  # (n, 2d)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, rows: slice) -> Array:
+        return self.X[rows]
 
 
 class FairKernelEstimator(StreamFit, BaseEstimator):
@@ -555,9 +573,11 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
             raise AttributeError(msg)
         return list(self._schema.text_features)
 
-    def _scores(self, X: Array) -> Array:
+    def _scores(self, X: Array | ScoredRows) -> Array:
         """``Pi(x) = E'(psi(x) - mu)``."""
         position = self._position
+        if isinstance(X, ScoredRows):
+            return np.asarray(X.on_basis @ position.blend - position.offset)
         return self._pilot.features.scores(X, position.directions) - position.offset
 
     def _outputs(self, X: Any) -> Array:
@@ -578,6 +598,8 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
 
     def _read_new(self, X: Any) -> Array:
         self._check_fitted()
+        if isinstance(X, ScoredRows):
+            return X  # type: ignore[return-value]  # `_scores` reads it in place of an array
         return read_features(self, X, reset=False, config=self._config)
 
     def __sklearn_is_fitted__(self) -> bool:

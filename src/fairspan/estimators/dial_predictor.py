@@ -1,88 +1,146 @@
-"""The models of a path: their predictions from one pass over the rows (METHOD 7); its rows and folds."""
+"""Predictions of one fit at many dial values, from one pass over the rows (METHOD 7).
+
+Every model of a path is a blend of the same few functions. :class:`DialPredictor` computes their
+values on some rows once; the model at any dial value then needs only small products.
+"""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.model_selection import check_cv
-from sklearn.utils.validation import _num_samples
 
-from fairspan._system import track
-from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.path_selection import Judge
+from fairspan.estimators.base import FairKernelEstimator, ScoredRows
+from fairspan.estimators.gp_classifier import FairGPClassifier
+from fairspan.estimators.gp_regressor import FairGPRegressor
+from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
 from fairspan.exceptions import each_warning_once
-from fairspan.inputs.alignment import align_rows
-from fairspan.inputs.columns import as_frame, named_columns_of, take_rows
-from fairspan.inputs.rows import read_training_data
-from fairspan.method.data import Codes, Data
-from fairspan.method.folds import FoldCounter
+from fairspan.method.certificates import Certificate
+from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
-from fairspan.metrics import correlation_noise
 
-# ------------------------------------------------------------------ predictions
+__all__ = [
+    "DialHeads",
+    "DialOutputs",
+    "DialPrediction",
+    "DialPredictor",
+    "Predictor",
+    "decide",
+    "move",
+    "score_rows",
+]
+
+Predictor = FairRidge | FairRidgeClassifier | FairGPRegressor | FairGPClassifier
+Model = TypeVar("Model", bound=FairKernelEstimator)
+
+# Log odds of a class that a fold has never seen: smaller than any of a fitted likelihood.
+_NEVER = -1e3
 
 
-def move(est: Any, fairness: float) -> Any:
-    """The fit at a place on the angle scale, which may lie past 1: ``at`` without its check."""
-    out = copy.copy(est)
+def move(model: Model, fairness: float) -> Model:
+    """Move a fit along the angle scale; unlike ``at``, this accepts values beyond 1."""
+    out = copy.copy(model)
     out.fairness, out.dial = float(fairness), "angle"
     out._locate()
     return out
 
 
-# Log odds below any that a likelihood gives.
-_NEVER = -1e3
+def decide(outputs: Array) -> Codes:
+    """Predicted class numbers of (n, outputs, ...); one output is a log odds, its threshold 0."""
+    if outputs.shape[1] <= 2:
+        threshold = 0.0 if outputs.shape[1] == 1 else outputs[:, 0]
+        return np.asarray(outputs[:, -1] > threshold, dtype=np.intp)
+    return np.asarray(np.argmax(outputs, axis=1))
+
+
+def score_rows(model: FairKernelEstimator, X: Array) -> ScoredRows:
+    """Compute the scores of clean rows on the basis of the path; this reads the kernel columns."""
+    scores = model.pilot_.features.scores(X, model._solution.basis)
+    return ScoredRows(X, np.asarray(scores, dtype=np.float64))
+
+
+# ------------------------------------------------------------------ one dial value
 
 
 @dataclass(frozen=True)
-class Strand:
-    """Predictions of one fit at every dial value, kept as scores (2d numbers a row) and heads."""
+class DialPrediction:
+    """A model at one dial value, and its predictions for the rows of a :class:`DialPredictor`.
 
-    rows: Codes  # places of these rows among all that are judged
-    scores: Array  # (n, m)
-    coef: Array  # (points, m, outputs)
-    intercept: Array  # (points, outputs)
+    Attributes
+    ----------
+    model : the fit at this dial value.
+    rows : rows with their scores on the basis of the path.
+    """
 
-    def outputs(self, points: slice) -> Array:
-        """Fitted scores at some dial values, (n, outputs, points)."""
-        coef = np.moveaxis(self.coef[points], 0, 2)
-        flat = self.scores @ coef.reshape(coef.shape[0], -1)
-        return np.asarray(flat.reshape(-1, *coef.shape[1:]) + self.intercept[points].T)
+    model: Predictor
+    rows: ScoredRows
+
+    @property
+    def certificate(self) -> Certificate:
+        """Certificate of the model."""
+        return self.model.certificate_
+
+    @property
+    def scores(self) -> Array:
+        """Scores on the functions of the model space, (n, d)."""
+        return self.model._scores(self.rows)
+
+    @property
+    def predictions(self) -> np.ndarray:
+        """Predicted numbers or labels, (n,)."""
+        return self.model.predict(self.rows)
+
+    @property
+    def class_numbers(self) -> Codes:
+        """Predicted classes as positions in ``model.classes_``, (n,)."""
+        return decide(self.model._outputs(self.rows))
+
+    @property
+    def decision_function(self) -> Array:
+        """Decision function of a classifier, always with columns: (n, 1) for two classes."""
+        assert isinstance(self.model, FairRidgeClassifier | FairGPClassifier)
+        out = self.model.decision_function(self.rows)
+        return out[:, None] if out.ndim == 1 else out
+
+    @property
+    def probabilities(self) -> Array | None:
+        """Class probabilities, (n, classes); None if the model has none."""
+        if not isinstance(self.model, FairGPClassifier):
+            return None
+        return self.model.predict_proba(self.rows)
 
 
-def gather(strands: list[Strand], points: slice) -> Array:
-    """Fitted scores of all rows, whichever fit predicts them: (n, outputs, points)."""
-    if len(strands) == 1:
-        return strands[0].outputs(points)
-    parts = [strand.outputs(points) for strand in strands]
-    out = np.empty((sum(map(len, parts)), *parts[0].shape[1:]))
-    for strand, part in zip(strands, parts, strict=True):
-        out[strand.rows] = part
-    return out
+# ------------------------------------------------------------------ many dial values
 
 
-@dataclass(frozen=True)
-class Heads:
-    """The model at every dial value as coefficients on one basis; needs no rows."""
+@dataclass(frozen=True, kw_only=True)
+class DialHeads:
+    """The fitted functions at several dial values, as coefficients on one basis; no rows needed.
 
-    basis: Array  # (D, m), in psi coordinates
+    Attributes
+    ----------
+    basis : (D, m) functions in psi coordinates.
+    coef : (points, m, outputs) coefficients on the basis.
+    intercept : (points, outputs)
+    supremum : (points,) in-sample supremum of the certificates.
+    """
+
+    basis: Array
     coef: Array
     intercept: Array
-    supremum: Array  # the certificate's, (points,)
+    supremum: Array
 
     @classmethod
-    def of(cls, est: FairKernelEstimator, grid: Array) -> Heads:
-        """Move along the dial; a warning that every place repeats is given once."""
-        solution = est._solution
+    def along(cls, model: FairKernelEstimator, grid: Array) -> DialHeads:
+        """Solve for the head at every dial value; a warning that repeats is given once."""
         coef, weights, intercept, supremum = [], [], [], []
         earlier: list[Any] = []
         with each_warning_once():
             for fairness in grid:
-                at = copy.copy(est)
+                at = copy.copy(model)
                 at.fairness, at.dial = float(fairness), "angle"
                 at._follow(earlier)
                 earlier = [*earlier[-1:], at]
@@ -90,156 +148,98 @@ class Heads:
                 coef.append(position.blend @ head)
                 intercept.append(np.broadcast_to(shift, head.shape[1]))
                 supremum.append(position.certificate.supremum)
-                if hasattr(at, "_fair_space"):  # components of all of F: no blend of the basis
+                if position.fair_space is not None:  # components of all of F: no blend of the basis
                     weights.append(position.directions @ head)
-        basis, heads = solution.basis, coef
+        basis = model._solution.basis
         if weights:
             basis = np.concatenate(weights, axis=1)
-            eye = np.eye(basis.shape[1])
-            heads = np.split(eye, np.cumsum([w.shape[1] for w in weights])[:-1], axis=1)
-        return cls(basis, np.array(heads), np.array(intercept), np.array(supremum))
+            ends = np.cumsum([w.shape[1] for w in weights])
+            coef = np.split(np.eye(basis.shape[1]), ends[:-1], axis=1)
+        return cls(
+            basis=basis,
+            coef=np.array(coef),
+            intercept=np.array(intercept),
+            supremum=np.array(supremum),
+        )
 
-    def strand(self, est: Any, X: Array, rows: Codes, classes: np.ndarray | None) -> Strand:
-        """One pass over the kernel columns of clean rows X."""
-        scores = est.pilot_.features.scores(X, self.basis) - self.basis.T @ est._solution.mean
+    def for_classes(self, model: FairKernelEstimator, classes: np.ndarray | None) -> DialHeads:
+        """One output per class, also for classes that the model has not seen in training."""
+        known = model._fit_state.classes
+        if classes is None or known is None or len(known) == len(classes):
+            return self
         coef, intercept = self.coef, self.intercept
-        if classes is not None and len(est.classes_) < len(classes):
-            if coef.shape[2] == 1:  # log odds of two classes
-                coef, intercept = (
-                    np.concatenate([-v, v], axis=-1) / 2.0 for v in (coef, intercept)
-                )
-            # A fold that never saw a class gives it the share 0, or a latent of "never".
-            never = _NEVER if getattr(est, "likelihood", None) == "logistic" else 0.0
-            known = np.searchsorted(classes, est.classes_)
-            seen, shift = coef, intercept
-            coef = np.zeros((*seen.shape[:2], len(classes)))
-            intercept = np.full((len(seen), len(classes)), never)
-            coef[:, :, known], intercept[:, known] = seen, shift
-        return Strand(rows, scores, coef, intercept)
+        if coef.shape[2] == 1:  # log odds of two classes
+            coef, intercept = (np.concatenate([-v, v], axis=-1) / 2.0 for v in (coef, intercept))
+        # The share of an unseen class is 0; its log odds are below all others.
+        logistic = isinstance(model, FairGPClassifier) and model.likelihood == "logistic"
+        known = np.searchsorted(classes, known)
+        all_coef = np.zeros((*coef.shape[:2], len(classes)))
+        all_intercept = np.full((len(coef), len(classes)), _NEVER if logistic else 0.0)
+        all_coef[:, :, known], all_intercept[:, known] = coef, intercept
+        return replace(self, coef=all_coef, intercept=all_intercept)
 
 
-# ------------------------------------------------------------------ rows and folds
+@dataclass(frozen=True, kw_only=True)
+class DialOutputs:
+    """Fitted scores of some rows at every dial value, kept as scores (2d numbers per row) and heads.
 
-
-def read_grid(est: Any, n_points: Any, max_fairness: Any) -> Array:
-    """Dial values from 0, after checking what cannot be."""
-    if not isinstance(est, FairKernelEstimator):
-        msg = (
-            f"A path is made of a fairspan estimator; got {type(est).__name__}. For a pipeline, pass its "
-            f"last step and the rows as the steps before transform them."
-        )
-        raise TypeError(msg)
-    if not isinstance(n_points, int | np.integer) or n_points < 2:
-        msg = f"n_points={n_points!r} is not allowed; give an integer of at least 2."
-        raise ValueError(msg)
-    if not isinstance(max_fairness, int | float | np.number) or not 0.0 < max_fairness <= 2.0:
-        msg = f"max_fairness={max_fairness!r} is not allowed; give a number above 0, at most 2."
-        raise ValueError(msg)
-    if max_fairness > 1.0 and est.subspace == "fair":
-        msg = "subspace='fair' ends at fairness 1, where its prior is on F alone; use subspace='model'."
-        raise ValueError(msg)
-    return np.linspace(0.0, float(max_fairness), int(n_points))
-
-
-def read_rows(est: Any, X: Any, y: Any, sensitive: Any, control: Any, weight: Any) -> Data:
-    """Clean rows to evaluate on, without those of weight zero."""
-    if y is None or est.pilot_.target is None:
-        msg = "A path needs y, both when the estimator is fitted and on the rows to evaluate on."
-        raise ValueError(msg)
-    config = est._config
-    if est.kernel == "precomputed":  # only training rows make a square matrix
-        config = replace(config, kernel="linear")
-    data = read_training_data(est, config, X, y, sensitive, control, weight, reset=False)
-    if data.n == 0:
-        msg = "sample_weight is zero for every row; nothing is left to evaluate on."
-        raise ValueError(msg)
-    return data.on_host()
-
-
-def split(est: Any, data: Data, n_rows: int, cv: Any) -> list[tuple[Codes, Codes]]:
-    """Training rows (of those given) and test rows (of those of positive weight), fold by fold.
-
-    A number of folds is balanced over y and S, as the estimator's own folds are.
+    Attributes
+    ----------
+    rows : (n,) positions of these rows among all rows of a path.
+    scores : (n, m) centred scores on the basis of the heads.
+    heads : the fitted functions.
     """
-    places = np.arange(n_rows) if data.index is None else data.index
-    if isinstance(cv, int | np.integer):
-        if not 2 <= cv <= data.n:
-            msg = f"cv={cv} is not allowed for {data.n} rows; give 2 folds or more, at most one per row."
-            raise ValueError(msg)
-        counter = FoldCounter(int(cv), est.pilot_.fold_offset)
-        fold = counter.assign(est.pilot_.encode(data).strata)
-        found = [(places[fold != k], np.flatnonzero(fold == k)) for k in range(int(cv))]
-    else:
-        assert data.y is not None
-        labels = np.zeros(n_rows, dtype=data.y.values.dtype)
-        labels[places] = data.y.values
-        given = list(check_cv(cv).split(np.zeros((n_rows, 1)), labels))
-        tested = np.sort(np.concatenate([test for _, test in given]))
-        if not np.array_equal(tested, np.arange(n_rows)):
-            msg = "cv must put every row into exactly one test fold, as KFold does."
-            raise ValueError(msg)
-        found = [(train, np.flatnonzero(np.isin(places, test))) for train, test in given]
-    return [(train, test) for train, test in found if len(test)]
+
+    rows: Codes
+    scores: Array
+    heads: DialHeads
+
+    def at(self, points: slice) -> Array:
+        """Fitted scores at some of the dial values, (n, outputs, points)."""
+        coef = np.moveaxis(self.heads.coef[points], 0, 2)
+        flat = self.scores @ coef.reshape(coef.shape[0], -1)
+        return np.asarray(flat.reshape(-1, *coef.shape[1:]) + self.heads.intercept[points].T)
 
 
-def out_of_fold(
-    estimator: Any, grid: Array, cv: Any, X: Any, y: Any, sensitive: Any, control: Any, weight: Any
-) -> tuple[FairKernelEstimator, Judge, list[Strand], float]:
-    """The refit on all rows, its judge, each fold's predictions, and the share of rows trained on."""
-    square = estimator.kernel == "precomputed" and estimator.feature_map is None
-    # Before the folds: they take rows by position.
-    X, y, sensitive, control, weight = align_rows(
-        X=X, y=y, sensitive_features=sensitive, control_features=control, sample_weight=weight
-    ).values()
-    n_rows, frame = _num_samples(X), as_frame(X, "X")
+class DialPredictor:
+    """Predictions of a fitted model for some rows at all dial values, from one pass over the rows.
 
-    def fit(rows: Codes | None) -> Any:
-        some = [X, y, sensitive, control, weight]
-        if rows is not None:
-            named = [named_columns_of(frame, raw, "sensitive_features") for raw in some[2:4]]
-            some[:2] = take_rows(X, rows), take_rows(y, rows)
-            some[2:4] = [
-                r if k else take_rows(r, rows) for r, k in zip(some[2:4], named, strict=True)
-            ]
-            some[4] = take_rows(weight, rows)
-            if square:
-                some[0] = np.asarray(some[0])[:, rows]
-        roles = ("X", "y", "sensitive_features", "control_features", "sample_weight")
-        one = clone(estimator)
-        if rows is not None:
-            one.verbose = 0  # the folds have a bar of their own
-        return one.fit(**dict(zip(roles, some, strict=True)))
+    Parameters
+    ----------
+    model : fitted fairspan estimator
+    X : (n, p) clean rows, as ``model._read_new(table)`` returns them.
+    """
 
-    final = fit(None)
-    data = read_rows(final, X, y, sensitive, control, weight)
-    judge = Judge(final, data)
-    places = np.arange(n_rows) if data.index is None else data.index
-    folds = split(final, data, n_rows, cv)
-    strands = []
-    for train, test in track(folds, len(folds), "folds of the path", verbose=estimator.verbose):
-        fold = fit(train)
-        held_out = take_rows(X, places[test])
-        checked = fold._read_new(np.asarray(held_out)[:, train] if square else held_out)
-        if judge.classes is not None:  # such a class's scores would tell folds apart
-            judge.unseen.update(np.flatnonzero(~np.isin(judge.classes, fold.classes_)).tolist())
-        strands.append(Heads.of(fold, grid).strand(fold, checked, test, judge.classes))
-    if judge.classes is not None and len(judge.unseen) == len(judge.classes):
-        msg = (
-            f"None of the {len(judge.classes)} classes of y is in the training rows of every fold, so "
-            f"no score can be compared across folds. Merge rare classes, or give fewer folds."
+    def __init__(self, model: Any, X: Array) -> None:
+        self.model, self.X = model, X
+
+    @cached_property
+    def rows(self) -> ScoredRows:
+        """The rows with their scores, computed on first use."""
+        return score_rows(self.model, self.X)
+
+    def at(self, fairness: float) -> DialPrediction:
+        """Predict with ``model.at(fairness, dial="angle")``."""
+        model = self.model
+        if model.dial != "angle" or model.fairness != fairness:
+            model = model.at(float(fairness), dial="angle")
+        return DialPrediction(model, self.rows)
+
+    def along(
+        self, heads: DialHeads, *, rows: Codes | None = None, classes: np.ndarray | None = None
+    ) -> DialOutputs:
+        """Fitted scores at all dial values of ``heads``; the result does not keep X.
+
+        Parameters
+        ----------
+        heads : of the same model.
+        rows : positions of the rows among all rows of a path; all rows if not given.
+        classes : labels of the outputs; those of the model if not given.
+        """
+        basis = heads.basis
+        return DialOutputs(
+            rows=np.arange(len(self.X)) if rows is None else rows,
+            scores=self.model.pilot_.features.scores(self.X, basis)
+            - basis.T @ self.model._solution.mean,
+            heads=heads.for_classes(self.model, classes),
         )
-        raise ValueError(msg)
-    share = float(np.mean([len(train) for train, _ in folds])) / n_rows
-    return final, judge, strands, share
-
-
-def sampling_noise(est: Any, judge: Judge, train_share: float = 1.0) -> float:
-    """Noise of a held-out correlation in the smallest cell of the criterion (METHOD 10)."""
-    worst = 0.0
-    for c, cell in enumerate(judge.cell_names):
-        w = judge.weight[judge.cells == c]
-        train = [r.n_rows for r in est._solution.reports if r.cell == cell]
-        if len(w):
-            n_train = max([*train, 1]) * train_share
-            worst = max(worst, correlation_noise(w.sum() ** 2 / (w @ w), n_train))
-    return worst

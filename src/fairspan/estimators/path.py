@@ -1,34 +1,51 @@
-"""The whole path at once: what every dial value predicts and costs, and which one to take."""
+"""Error and parity along the whole dial, in and out of fold, and the choice of a dial value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import _num_samples
 
 from fairspan._html import path_html
 from fairspan._system import track
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.dial_predictor import (
-    Heads,
-    Strand,
-    gather,
+    DialHeads,
+    DialOutputs,
+    DialPredictor,
+    decide,
     move,
-    out_of_fold,
-    read_grid,
-    read_rows,
-    sampling_noise,
 )
-from fairspan.estimators.path_selection import Judge, Selection, choose, one_bound, warn_unless_met
+from fairspan.estimators.path_selection import (
+    PathEvaluator,
+    Selection,
+    choose,
+    one_bound,
+    sampling_noise,
+    warn_unless_met,
+)
 from fairspan.exceptions import each_warning_once
-from fairspan.inputs.rows import read_seed
+from fairspan.inputs.alignment import align_rows
+from fairspan.inputs.columns import as_frame, named_columns_of, take_rows
+from fairspan.inputs.rows import read_seed, read_training_data
+from fairspan.method.data import Codes, Data
+from fairspan.method.folds import FoldCounter
 from fairspan.method.linalg import Array
 from fairspan.plotting import TradeoffDisplay
 
-__all__ = ["FairnessPath", "Selection", "fairness_path"]
+__all__ = [
+    "FairnessPath",
+    "Selection",
+    "fairness_path",
+    "read_rows",
+]
 
-# Predictions held at once while curves are drawn: 8 MiB.
+# Predictions held at once while the curves are computed: 8 MiB.
 _BLOCK_NUMBERS = 2**20
 
 Metric = str | Callable[..., float]
@@ -37,17 +54,19 @@ Metric = str | Callable[..., float]
 class FairnessPath:
     """Predictions, error and parity of one fit along the whole dial.
 
-    Made by :meth:`from_estimator` (any rows) or :func:`fairness_path` (out of fold). All dial values
-    share one pass over the rows: 2d scores each, then a small product per value.
+    Create one with :meth:`from_estimator` (any rows) or :func:`fairness_path` (out of fold). All dial
+    values share one pass over the rows: 2d scores per row, then a small product per dial value.
 
     Parameters
     ----------
     estimator : fitted estimator
-        What :meth:`select` moves along the dial.
+        The model that :meth:`select` moves along the dial.
     fairness : ndarray
-        Dial values on the angle scale; past 1 the correlation changes sign.
-    strands, judge
-        Predictions of the rows, and what judges them.
+        Dial values on the angle scale; beyond 1 the correlation changes sign.
+    predictions : list of DialOutputs
+        Fitted scores of the rows, one entry per fold.
+    evaluator : PathEvaluator
+        Error and parity of predictions on these rows.
     certificate : ndarray
         In-sample supremum of the estimator at each dial value.
     noise : float
@@ -64,29 +83,44 @@ class FairnessPath:
     """
 
     def __init__(
-        self, estimator: FairKernelEstimator, fairness: Array, strands: list[Strand], judge: Judge,
-        certificate: Array, noise: float,
-    ) -> None:  # fmt: skip
+        self,
+        estimator: FairKernelEstimator,
+        fairness: Array,
+        predictions: list[DialOutputs],
+        evaluator: PathEvaluator,
+        certificate: Array,
+        noise: float,
+    ) -> None:
         self.estimator, self.fairness = estimator, fairness
         self.certificate, self.noise = certificate, noise
-        self.attributes, self.cells = judge.attributes, judge.cell_names
-        self._strands, self._judge = strands, judge
-        self.error_name = "RMSE" if judge.classes is None else "misclassification"
-        step = max(1, _BLOCK_NUMBERS // (judge.n * strands[0].coef.shape[2]))
-        blocks = (gather(strands, slice(i, i + step)) for i in range(0, len(fairness), step))
-        found = [judge.measure(judge.curves, block, judge.weight[:, None]) for block in blocks]
+        self.attributes, self.cells = evaluator.attributes, evaluator.cell_names
+        self._predictions, self._evaluator = predictions, evaluator
+        self.error_name = "RMSE" if evaluator.classes is None else "misclassification"
+        step = max(1, _BLOCK_NUMBERS // (evaluator.n * predictions[0].heads.coef.shape[2]))
+        weight, names = evaluator.weight[:, None], evaluator.curves
+        blocks = [
+            evaluator.measure(names, self._outputs(slice(i, i + step)), weight)
+            for i in range(0, len(fairness), step)
+        ]
         self._curves = {  # (points, attributes, cells)
-            what: np.moveaxis(np.concatenate([f[what] for f in found], axis=2), 2, 0)
-            for what in judge.curves
+            name: np.moveaxis(np.concatenate([block[name] for block in blocks], axis=2), 2, 0)
+            for name in names
         }
         self.error = self._curves["error"][:, 0, 0]
 
     @classmethod
     def from_estimator(
-        cls, fitted: FairKernelEstimator, X: Any, y: Any, *, sensitive_features: Any,
-        control_features: Any = None, sample_weight: Any = None, n_points: int = 101,
+        cls,
+        fitted: FairKernelEstimator,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        control_features: Any = None,
+        sample_weight: Any = None,
+        n_points: int = 101,
         max_fairness: float = 1.0,
-    ) -> FairnessPath:  # fmt: skip
+    ) -> FairnessPath:
         """Evaluate a fitted estimator on any rows, at ``n_points`` dial values.
 
         Parameters
@@ -105,20 +139,21 @@ class FairnessPath:
         grid = read_grid(fitted, n_points, max_fairness)
         fitted._check_fitted()
         data = read_rows(fitted, X, y, sensitive_features, control_features, sample_weight)
-        judge, heads = Judge(fitted, data), Heads.of(fitted, grid)
-        strand = heads.strand(fitted, data.X, np.arange(data.n), judge.classes)
-        return cls(fitted, grid, [strand], judge, heads.supremum, sampling_noise(fitted, judge))
+        evaluator, heads = PathEvaluator(fitted, data), DialHeads.along(fitted, grid)
+        outputs = DialPredictor(fitted, data.X).along(heads, classes=evaluator.classes)
+        noise = sampling_noise(fitted, evaluator)
+        return cls(fitted, grid, [outputs], evaluator, heads.supremum, noise)
 
     # ------------------------------------------------------------------ numbers
 
     def outputs(self, i: int) -> Array:
         """Fitted scores at the i-th dial value: (n, 1), or one column per class."""
-        return gather(self._strands, slice(i, i + 1))[:, :, 0]
+        return self._outputs(slice(i, i + 1))[:, :, 0]
 
     def predictions(self, i: int) -> np.ndarray:
         """Predictions at the i-th dial value: numbers, or labels."""
-        outputs, classes = gather(self._strands, slice(i, i + 1)), self._judge.classes
-        return outputs[:, 0, 0] if classes is None else classes[self._judge.decide(outputs)[:, 0]]
+        outputs, classes = self.outputs(i), self._evaluator.classes
+        return outputs[:, 0] if classes is None else classes[decide(outputs)]
 
     def curve(self, metric: Metric = "correlation", attribute: str | None = None) -> Array:
         """A metric at every dial value.
@@ -134,16 +169,21 @@ class FairnessPath:
             One protected attribute; the worst of all if not given.
         """
         if callable(metric):
-            rows = np.arange(self._judge.n)
-            call, points = self._judge.call, range(len(self))
+            rows = np.arange(self._evaluator.n)
+            call, points = self._evaluator.call, range(len(self))
             return np.array([call(metric, attribute, self.predictions(i), rows) for i in points])
-        what = self._judge.check_curve(metric)
-        return self._judge.worst(what, self._curves[what], attribute)
+        name = self._evaluator.check_curve(metric)
+        return self._evaluator.worst(name, self._curves[name], attribute)
 
     def interval(
-        self, metric: Metric = "error", level: float = 0.9, n_boot: int = 200, random_state: Any = None,
-        *, attribute: str | None = None,
-    ) -> tuple[Array, Array]:  # fmt: skip
+        self,
+        metric: Metric = "error",
+        level: float = 0.9,
+        n_boot: int = 200,
+        random_state: Any = None,
+        *,
+        attribute: str | None = None,
+    ) -> tuple[Array, Array]:
         """Percentile bootstrap over the rows: the sampling of the evaluation, not of the fit.
 
         Parameters
@@ -164,21 +204,27 @@ class FairnessPath:
         if not 0.0 < level < 1.0 or n_boot < 1:
             msg = f"level={level!r} must lie between 0 and 1, and n_boot={n_boot!r} be at least 1."
             raise ValueError(msg)
-        judge = self._judge
-        what = None if callable(metric) else judge.check_curve(metric)
-        draws = np.empty((len(self), n_boot))
-        for batch, rows, W in judge.resamples(n_boot, read_seed(random_state)):
-            points = range(len(self))
-            for i in track(points, len(self), "resamples", verbose=self.estimator.verbose):
-                if what is None:
-                    p = self.predictions(i)
-                    draws[i, batch] = [judge.call(metric, attribute, p, r) for r in rows]
-                else:
-                    each = judge.measure([what], gather(self._strands, slice(i, i + 1)), W)[what]
-                    draws[i, batch] = judge.worst(what, np.moveaxis(each, 2, 0), attribute)
+        draws = self._resampled(metric, n_boot, random_state, attribute)
         tail = (1.0 - level) / 2.0
         low, high = np.nanquantile(draws, (tail, 1.0 - tail), axis=1)
         return low, high
+
+    def _resampled(
+        self, metric: Metric, n_boot: int, random_state: Any, attribute: str | None = None
+    ) -> Array:
+        """The metric in resamples of the rows, (points, n_boot); all dial values share a resample."""
+        evaluator, points = self._evaluator, range(len(self))
+        name = None if callable(metric) else evaluator.check_curve(metric)
+        draws = np.empty((len(self), n_boot))
+        for batch, rows, W in evaluator.resamples(n_boot, read_seed(random_state)):
+            for i in track(points, len(self), "resamples", verbose=self.estimator.verbose):
+                if name is None:
+                    p = self.predictions(i)
+                    draws[i, batch] = [evaluator.call(metric, attribute, p, r) for r in rows]
+                else:
+                    each = evaluator.measure([name], self._outputs(slice(i, i + 1)), W)[name]
+                    draws[i, batch] = evaluator.worst(name, np.moveaxis(each, 2, 0), attribute)
+        return draws
 
     def table(self, n: int | None = None) -> Any:
         """One row per dial value: a pandas DataFrame, or a list of dicts where pandas is absent.
@@ -192,13 +238,13 @@ class FairnessPath:
         if n is not None:
             rows = np.unique(np.linspace(0, len(self) - 1, n).round().astype(np.intp))
         columns = {"fairness": self.fairness, "error": self.error, "correlation": self.curve()}
-        for what, values in self._curves.items():
-            known = what == "error" or (what.startswith("stat") and self._judge.one_cell)
-            for j, name in enumerate([] if known else self.attributes):
-                columns[f"{what}[{name}]"] = self.curve(what, name)
-                if what == "correlation" and len(self.cells) > 1:
+        for metric, values in self._curves.items():
+            repeated = metric.startswith("stat") and self._evaluator.one_cell
+            for j, name in enumerate([] if repeated or metric == "error" else self.attributes):
+                columns[f"{metric}[{name}]"] = self.curve(metric, name)
+                if metric == "correlation" and len(self.cells) > 1:
                     for c, cell in enumerate(self.cells):
-                        columns[f"{what}[{name} | {cell}]"] = values[:, j, c]
+                        columns[f"{metric}[{name} | {cell}]"] = values[:, j, c]
         columns |= {"certificate": self.certificate, "noise": np.full(len(self), self.noise)}
         try:
             import pandas as pd
@@ -209,21 +255,28 @@ class FairnessPath:
     def plot(self, ax: Any = None, *, metric: str = "correlation") -> TradeoffDisplay:
         """Error against a parity metric, one curve per attribute (extra: matplotlib)."""
         parity = {name: self.curve(metric, name) for name in self.attributes}
-        noise = self.noise if metric.endswith("correlation") else None
         display = TradeoffDisplay(
-            self.fairness.tolist(), self.error.tolist(), {k: v.tolist() for k, v in parity.items()},
-            noise=noise, error_name=self.error_name, parity_name=metric.replace("_", " "),
-        )  # fmt: skip
+            self.fairness.tolist(),
+            self.error.tolist(),
+            {name: values.tolist() for name, values in parity.items()},
+            noise=self.noise if metric.endswith("correlation") else None,
+            error_name=self.error_name,
+            parity_name=metric.replace("_", " "),
+        )
         return display.plot(ax)
 
     # ------------------------------------------------------------------ choosing
 
     def select(
-        self, metric: Metric = "correlation", *, at_most: float | None = None,
-        attribute: str | None = None, min_accuracy: float | None = None,
+        self,
+        metric: Metric = "correlation",
+        *,
+        at_most: float | None = None,
+        attribute: str | None = None,
+        min_accuracy: float | None = None,
         max_error: float | None = None,
-    ) -> Any:  # fmt: skip
-        """The estimator at the cheapest dial value that is fair enough, or the fairest cheap enough.
+    ) -> Any:
+        """Take the most accurate dial value that is fair enough, or the fairest accurate enough.
 
         Parameters
         ----------
@@ -237,24 +290,43 @@ class FairnessPath:
         Returns
         -------
         estimator
-            Fitted, with ``selection_``: a :class:`Selection`. Where no dial value keeps the bound, it
-            warns and returns the nearest (the fairest, or the most accurate). Past 1, ``get_params``
-            shows the fairness above 1; such a model predicts and moves by ``at``, but refuses to be
-            fitted again, as no constructor takes that value.
+            Fitted, with ``selection_``: a :class:`Selection`. If no dial value keeps the bound, a
+            warning is given and the nearest is returned (the fairest, or the most accurate). Beyond 1,
+            ``get_params`` shows the fairness above 1; such a model predicts and moves by ``at``, but
+            cannot be fitted again, because no constructor accepts that value.
         """
         name = metric if isinstance(metric, str) else getattr(metric, "__name__", repr(metric))
-        classes = self._judge.classes is not None
+        classes = self._evaluator.classes is not None
         on, bound = one_bound(at_most, min_accuracy, max_error, classes=classes)
         value = self.curve(metric, attribute)
         i, met = choose(name, value, self.error, on, bound)
-        found = float(self.fairness[i]), float(self.error[i]), name, float(value[i]), attribute
-        selection = Selection(*found, bound, on, met, self.noise)
+        selection = Selection(
+            fairness=float(self.fairness[i]),
+            error=float(self.error[i]),
+            metric=name,
+            value=float(value[i]),
+            attribute=attribute,
+            bound=bound,
+            bound_on=on,
+            met=met,
+            noise=self.noise,
+        )
         warn_unless_met(selection)
         out = move(self.estimator, selection.fairness)
         out.selection_ = selection
         return out
 
     # ------------------------------------------------------------------ inside
+
+    def _outputs(self, points: slice) -> Array:
+        """Fitted scores of all rows at some dial values, (n, outputs, points)."""
+        parts = [fold.at(points) for fold in self._predictions]
+        if len(parts) == 1:
+            return parts[0]
+        out = np.empty((self._evaluator.n, *parts[0].shape[1:]))
+        for fold, part in zip(self._predictions, parts, strict=True):
+            out[fold.rows] = part
+        return out
 
     def __len__(self) -> int:
         return len(self.fairness)
@@ -270,14 +342,21 @@ class FairnessPath:
 
 
 def fairness_path(
-    estimator: FairKernelEstimator, X: Any, y: Any, *, sensitive_features: Any,
-    control_features: Any = None, sample_weight: Any = None, cv: Any = 5, n_points: int = 101,
+    estimator: FairKernelEstimator,
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    cv: Any = 5,
+    n_points: int = 101,
     max_fairness: float = 1.0,
-) -> FairnessPath:  # fmt: skip
+) -> FairnessPath:
     """Fit and evaluate out of fold along the whole dial, then refit on all rows.
 
-    Every row is predicted by the fold that did not see it; error and parity are taken on all rows
-    together. The path's certificate is of the refit, which :meth:`FairnessPath.select` returns.
+    Every row is predicted by a model that was not fitted on it; error and parity are computed on all
+    rows together. The certificate is that of the refit, which :meth:`FairnessPath.select` returns.
 
     Parameters
     ----------
@@ -295,9 +374,132 @@ def fairness_path(
     FairnessPath
     """
     grid = read_grid(estimator, n_points, max_fairness)
-    given = X, y, sensitive_features, control_features, sample_weight
+    # Aligned before the folds, which take rows by position.
+    given = align_rows(
+        X=X,
+        y=y,
+        sensitive_features=sensitive_features,
+        control_features=control_features,
+        sample_weight=sample_weight,
+    )
     with each_warning_once():
-        final, judge, strands, share = out_of_fold(estimator, grid, cv, *given)
-        supremum = Heads.of(final, grid).supremum
-    noise = sampling_noise(final, judge, share)
-    return FairnessPath(final, grid, strands, judge, supremum, noise)
+        refit = clone(estimator).fit(**given)
+        data = read_rows(refit, *given.values())
+        evaluator = PathEvaluator(refit, data)
+        folds = split(refit, data, _num_samples(given["X"]), cv)
+        predictions = _out_of_fold(estimator, given, data, folds, grid, evaluator)
+        supremum = DialHeads.along(refit, grid).supremum
+    share = float(np.mean([len(train) for train, _ in folds])) / _num_samples(given["X"])
+    noise = sampling_noise(refit, evaluator, share)
+    return FairnessPath(refit, grid, predictions, evaluator, supremum, noise)
+
+
+# ------------------------------------------------------------------ rows and folds
+
+
+def read_grid(est: object, n_points: Any, max_fairness: Any) -> Array:
+    """Check the options and return the dial values, from 0 to ``max_fairness``."""
+    if not isinstance(est, FairKernelEstimator):
+        msg = (
+            f"A path is made of a fairspan estimator; got {type(est).__name__}. For a pipeline, pass its "
+            f"last step and the rows as the steps before transform them."
+        )
+        raise TypeError(msg)
+    if not isinstance(n_points, int | np.integer) or n_points < 2:
+        msg = f"n_points={n_points!r} is not allowed; give an integer of at least 2."
+        raise ValueError(msg)
+    if not isinstance(max_fairness, int | float | np.number) or not 0.0 < max_fairness <= 2.0:
+        msg = f"max_fairness={max_fairness!r} is not allowed; give a number above 0, at most 2."
+        raise ValueError(msg)
+    if max_fairness > 1.0 and est.subspace == "fair":
+        msg = "subspace='fair' ends at fairness 1, where its prior is on F alone; use subspace='model'."
+        raise ValueError(msg)
+    return np.linspace(0.0, float(max_fairness), int(n_points))
+
+
+def read_rows(
+    est: FairKernelEstimator, X: Any, y: Any, sensitive: Any, control: Any, weight: Any
+) -> Data:
+    """Read the rows to evaluate on, without those of weight zero."""
+    if y is None or est.pilot_.target is None:
+        msg = "A path needs y, both when the estimator is fitted and on the rows to evaluate on."
+        raise ValueError(msg)
+    config = est._config
+    if config.kernel == "precomputed":  # only the matrix of the training rows is square
+        config = replace(config, kernel="linear")
+    data = read_training_data(est, config, X, y, sensitive, control, weight, reset=False)
+    if data.n == 0:
+        msg = "sample_weight is zero for every row; nothing is left to evaluate on."
+        raise ValueError(msg)
+    return data.on_host()
+
+
+def split(est: FairKernelEstimator, data: Data, n_rows: int, cv: Any) -> list[tuple[Codes, Codes]]:
+    """Training rows (of those given) and test rows (of those with positive weight) of each fold.
+
+    A number of folds is balanced over y and S, as the estimator's own folds are.
+    """
+    positions = np.arange(n_rows) if data.index is None else data.index
+    if isinstance(cv, int | np.integer):
+        if not 2 <= cv <= data.n:
+            msg = f"cv={cv} is not allowed for {data.n} rows; give 2 folds or more, at most one per row."
+            raise ValueError(msg)
+        counter = FoldCounter(int(cv), est.pilot_.fold_offset)
+        fold = counter.assign(est.pilot_.encode(data).strata)
+        folds = [(positions[fold != k], np.flatnonzero(fold == k)) for k in range(int(cv))]
+    else:
+        assert data.y is not None
+        labels = np.zeros(n_rows, dtype=data.y.values.dtype)
+        labels[positions] = data.y.values
+        given = list(check_cv(cv).split(np.zeros((n_rows, 1)), labels))
+        tested = np.sort(np.concatenate([test for _, test in given]))
+        if not np.array_equal(tested, np.arange(n_rows)):
+            msg = "cv must put every row into exactly one test fold, as KFold does."
+            raise ValueError(msg)
+        folds = [(train, np.flatnonzero(np.isin(positions, test))) for train, test in given]
+    return [(train, test) for train, test in folds if len(test)]
+
+
+def _out_of_fold(
+    estimator: FairKernelEstimator,
+    given: Mapping[str, Any],
+    data: Data,
+    folds: list[tuple[Codes, Codes]],
+    grid: Array,
+    evaluator: PathEvaluator,
+) -> list[DialOutputs]:
+    """Fit each fold and predict its test rows; ``evaluator.unseen`` collects classes a fold lacks."""
+    square = estimator.kernel == "precomputed" and estimator.feature_map is None
+    X, classes = given["X"], evaluator.classes
+    positions = np.arange(_num_samples(X)) if data.index is None else data.index
+    out = []
+    for train, test in track(folds, len(folds), "folds of the path", verbose=estimator.verbose):
+        fold = clone(estimator)
+        fold.verbose = 0  # one progress bar shows all folds
+        fold.fit(**_take(given, train, square=square))
+        held_out = take_rows(X, positions[test])
+        checked = fold._read_new(np.asarray(held_out)[:, train] if square else held_out)
+        if classes is not None:  # the scores of an unseen class would differ by fold
+            evaluator.unseen.update(np.flatnonzero(~np.isin(classes, fold.classes_)).tolist())
+        heads = DialHeads.along(fold, grid)
+        out.append(DialPredictor(fold, checked).along(heads, rows=test, classes=classes))
+    if classes is not None and len(evaluator.unseen) == len(classes):
+        msg = (
+            f"None of the {len(classes)} classes of y is in the training rows of every fold, so "
+            f"no score can be compared across folds. Merge rare classes, or give fewer folds."
+        )
+        raise ValueError(msg)
+    return out
+
+
+def _take(given: Mapping[str, Any], rows: Codes, *, square: bool) -> dict[str, Any]:
+    """Some rows of the arguments of ``fit``; names of columns of X stay as they are."""
+    frame, out = as_frame(given["X"], "X"), {}
+    for role, values in given.items():
+        named = role in ("sensitive_features", "control_features") and named_columns_of(
+            frame, values, "sensitive_features"
+        )
+        out[role] = values if named else take_rows(values, rows)
+    if square:
+        out["X"] = np.asarray(out["X"])[:, rows]
+    return out

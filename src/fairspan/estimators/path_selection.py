@@ -1,4 +1,4 @@
-"""Judge the models of a path on held-out rows, and select one of them."""
+"""Error and parity of the models of a path on some rows, and the selection of one of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from fairspan.estimators.base import FairKernelEstimator
+from fairspan.estimators.dial_predictor import (
+    decide,
+)
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.codes import Coder, CrossedCoder, infer_kind
 from fairspan.method.data import Codes, Data
 from fairspan.method.linalg import Array
+from fairspan.metrics import correlation_noise
 
-# Slices of a continuous attribute: what the functions of `fairspan.metrics` use.
+# Slices of a continuous attribute, as many as in `fairspan.metrics`.
 N_BINS = 10
 DECISION_CURVES = ("demographic_parity_difference", "equalized_odds_difference")
 CURVES = (
@@ -28,8 +33,17 @@ _BATCH_NUMBERS = 4 * 2**20
 
 
 @dataclass(frozen=True)
-class Groups:
-    """One attribute in the cells of a criterion: sums over groups are one sparse product."""
+class Levels:
+    """Levels of one attribute on the rows of a path."""
+
+    codes: Codes  # (n,), negative where unknown
+    n_levels: int
+    values: Array | None  # standardised numbers of a continuous attribute
+
+
+@dataclass(frozen=True)
+class CellGroups:
+    """One attribute within the cells of a criterion; a sum over its groups is one sparse product."""
 
     onehot: Any  # (cells * levels, n)
     n_cells: int
@@ -37,13 +51,14 @@ class Groups:
     values: Array | None  # standardised, for a continuous attribute
 
     @classmethod
-    def of(cls, cells: Codes, n_cells: int, levels: Codes, n_levels: int, values: Any) -> Groups:
-        """Rows in no cell, or of unknown level, belong to no group."""
+    def of(cls, cells: Codes, n_cells: int, attribute: Levels) -> CellGroups:
+        """Group the rows; rows without a cell or a known level belong to no group."""
+        levels, n_levels = attribute.codes, attribute.n_levels
         known = np.flatnonzero((cells >= 0) & (cells < n_cells) & (levels >= 0))
         where = (cells[known] * n_levels + levels[known], known)
         shape = (n_cells * n_levels, len(cells))
         onehot = scipy.sparse.csr_array((np.ones(len(known)), where), shape=shape)
-        return cls(onehot, n_cells, n_levels, values)
+        return cls(onehot, n_cells, n_levels, attribute.values)
 
     def sums(self, columns: Array) -> Array:
         """Sums of (n, B) columns, (cells, levels, B)."""
@@ -52,8 +67,8 @@ class Groups:
     def dependence(self, F: Array, W: Array) -> tuple[Array, Array]:
         """``|corr(f, S)|``, the largest over levels, and the correlation ratio: (cells, columns).
 
-        For the columns of F under one weight, or one F under the weights in the columns of W. NaN where
-        the attribute is constant in the cell; 0 where f is. F has mean 0 and variance 1.
+        Either F has several columns and W one, or the other way round. The result is NaN where the
+        attribute is constant in the cell, and 0 where f is. F has mean 0 and variance 1.
         """
         WF = W * F
         mass, first = self.sums(W), self.sums(WF)
@@ -78,8 +93,8 @@ class Groups:
                 joint = self.sums(WF * s).sum(axis=1) / total - mean * centre
                 squared = np.where(scale > 1e-20, joint**2 / (scale * variance), np.nan)
             undefined = ~alive.any(axis=1) | ~(total > 0.0)
-        found = (np.where(undefined, np.nan, np.where(flat, 0.0, v)) for v in (squared, ratio))
-        correlation, ratio = (np.sqrt(np.clip(v, 0.0, 1.0)) for v in found)
+        known = (np.where(undefined, np.nan, np.where(flat, 0.0, v)) for v in (squared, ratio))
+        correlation, ratio = (np.sqrt(np.clip(v, 0.0, 1.0)) for v in known)
         return correlation, ratio
 
     def gap(self, decided: Array, W: Array) -> Array:
@@ -90,12 +105,13 @@ class Groups:
         return np.asarray(rate.max(axis=1) - rate.min(axis=1))
 
 
-class Judge:
-    """Error and parity of predictions on given rows, for any weights (bootstrap counts too)."""
+class PathEvaluator:
+    """Error and parity of predictions on given rows, under any weights (bootstrap counts included)."""
 
-    def __init__(self, est: Any, data: Data) -> None:
+    def __init__(self, est: FairKernelEstimator, data: Data) -> None:
         pilot = est.pilot_
         assert data.y is not None
+        assert pilot.target is not None
         self.n = data.n
         self.weight = np.ones(self.n) if data.weights is None else data.weights
         self.weighted = data.weights is not None
@@ -105,7 +121,7 @@ class Judge:
             raise ValueError(msg)
         codes = pilot.target.codes({"y": data.y})
         self.target = data.y.values.astype(np.float64) if self.classes is None else codes
-        self.unseen: set[int] = set()  # classes that some fold could not know
+        self.unseen: set[int] = set()  # classes that the training rows of some fold lack
         self.cell_names = list(pilot.cells.names)
         self.one_cell = pilot.cells.rule == "all"
         self.cells = pilot.cells.assign(codes, data.control, self.n)
@@ -123,37 +139,30 @@ class Judge:
 
     @property
     def curves(self) -> list[str]:
-        """What can be measured on these rows."""
+        """Names of the metrics that are defined on these rows."""
         return [c for c in CURVES if self.positive is not None or c not in DECISION_CURVES]
 
-    def decide(self, outputs: Array) -> np.ndarray:
-        """Class numbers for (n, outputs, points); one output is a latent score, its threshold at 0."""
-        if outputs.shape[1] <= 2:
-            threshold = 0.0 if outputs.shape[1] == 1 else outputs[:, 0]
-            return np.asarray(outputs[:, -1] > threshold, dtype=np.intp)
-        return np.asarray(np.argmax(outputs, axis=1))
-
     def measure(self, wanted: Sequence[str], outputs: Array, W: Array) -> dict[str, Array]:
-        """Curves at several points under one weight, or at one point under several weights.
+        """Compute metrics at several points under one weight, or at one point under several weights.
 
         ``outputs`` is (n, outputs, points) and W (n, weights), one of the two with a single column;
-        each curve comes back as (attributes, cells, columns).
+        each metric is returned as (attributes, cells, columns).
         """
         out: dict[str, Array] = {}
-        decided = None if self.classes is None else self.decide(outputs)
+        decided = None if self.classes is None else decide(outputs)
         if "error" in wanted:
             if decided is None:
                 out["error"] = np.sqrt(self._mean((outputs[:, 0] - self.target[:, None]) ** 2, W))
             else:
                 out["error"] = self._mean(decided != self.target[:, None], W)
             out["error"] = out["error"].reshape(1, 1, -1)
-        for what, part in zip(DECISION_CURVES, ("all", "label"), strict=True):
-            if what in wanted:
+        for metric, part in zip(DECISION_CURVES, ("all", "label"), strict=True):
+            if metric in wanted:
                 chosen = np.asarray(decided == self.positive, dtype=np.float64)
-                out[what] = np.array([groups.gap(chosen, W) for groups in self._groups[part]])
+                out[metric] = np.array([groups.gap(chosen, W) for groups in self._groups[part]])
         if not {"correlation", "correlation_ratio", "statistical_parity_correlation"} & {*wanted}:
             return out
-        # Two classes mirror each other.
+        # The scores of two classes mirror each other, so one of them is enough.
         first = 1 if self.classes is not None and outputs.shape[1] == 2 else 0
         columns = [k for k in range(first, outputs.shape[1]) if k not in self.unseen]
         standard = [_standardize(outputs[:, k], self.weight) for k in columns]
@@ -166,24 +175,25 @@ class Judge:
 
     def _dependence(self, part: str, standard: list[Array], W: Array) -> Array:
         """Correlation and correlation ratio, the largest over outputs."""
-        found = [[groups.dependence(F, W) for groups in self._groups[part]] for F in standard]
-        return np.asarray(np.moveaxis(np.fmax.reduce(np.array(found)), 1, 0))
+        each = [[groups.dependence(F, W) for groups in self._groups[part]] for F in standard]
+        return np.asarray(np.moveaxis(np.fmax.reduce(np.array(each)), 1, 0))
 
     @staticmethod
     def _mean(columns: np.ndarray, W: Array) -> Array:
         return np.asarray((W.T @ columns if W.shape[1] == 1 else columns.T @ W) / W.sum(axis=0))
 
-    def worst(self, what: str, values: Array, attribute: str | None) -> Array:
-        """The largest over cells, and over attributes unless one is named: (..., attributes, cells)."""
-        if attribute is not None and what != "error":
+    def worst(self, metric: str, values: Array, attribute: str | None) -> Array:
+        """The largest of (..., attributes, cells), over one attribute if it is named."""
+        if attribute is not None and metric != "error":
             self.check_attribute(attribute, self.attributes)
             values = values[..., [self.attributes.index(attribute)], :]
-        # No correlation where S is constant in a cell; but a rate of nobody leaves a gap unknown.
-        largest = np.maximum if what in DECISION_CURVES else np.fmax
+        # A cell where S is constant has no correlation and is left out of the maximum; a group
+        # without rows makes a gap of rates unknown.
+        largest = np.maximum if metric in DECISION_CURVES else np.fmax
         return np.asarray(largest.reduce(largest.reduce(values, axis=-1), axis=-1))
 
     def call(self, metric: Any, attribute: str | None, predicted: np.ndarray, rows: Codes) -> float:
-        """A user's ``metric(y_true, predictions, sensitive_features)`` on some of the rows."""
+        """Call a user's ``metric(y_true, predictions, sensitive_features)`` on some of the rows."""
         actual = self.target if self.classes is None else self.classes[self.target]
         sensitive: Any = {name: values[rows] for name, values in self.sensitive.items()}
         if attribute is not None:
@@ -200,7 +210,10 @@ class Judge:
         return float(metric(actual[rows], predicted[rows], sensitive, **options))
 
     def resamples(self, n_boot: int, rng: Any) -> Iterator[tuple[slice, Codes, Array]]:
-        """Resampled rows (B, n) and their weights (n, B), in batches."""
+        """Yield batches of resampled rows (B, n) and their weights (n, B).
+
+        The draws are those of numpy's ``RandomState``, so a seed gives the same intervals as ever.
+        """
         step = max(1, _BATCH_NUMBERS // self.n)
         for start in range(0, n_boot, step):
             batch = slice(start, min(start + step, n_boot))
@@ -210,13 +223,13 @@ class Judge:
 
     @staticmethod
     def check_attribute(attribute: str, known: list[str]) -> None:
-        """Refuse a name that is not an attribute's."""
+        """Raise if no attribute has this name."""
         if attribute not in known:
             msg = f"attribute={attribute!r} is unknown. Known: {', '.join(map(repr, known))}."
             raise ValueError(msg)
 
     def check_curve(self, metric: Any) -> str:
-        """Refuse a name that is not a curve's, or not one on these rows."""
+        """Raise if no metric has this name, or if it is not defined on these rows."""
         if metric not in CURVES:
             msg = f"metric={metric!r} is unknown. Known: {', '.join(CURVES)}; or give a callable."
             raise ValueError(msg)
@@ -233,20 +246,20 @@ class Judge:
         if self.classes is None:
             return None
         if pos_label is not None:
-            found = np.flatnonzero(self.classes == pos_label)
-            return int(found[0]) if len(found) else None
+            matches = np.flatnonzero(self.classes == pos_label)
+            return int(matches[0]) if len(matches) else None
         return 1 if len(self.classes) == 2 else None
 
-    def _split(self, cells: Codes, n_cells: int) -> list[Groups]:
-        return [Groups.of(cells, n_cells, *level) for level in self._levels.values()]
+    def _split(self, cells: Codes, n_cells: int) -> list[CellGroups]:
+        return [CellGroups.of(cells, n_cells, levels) for levels in self._levels.values()]
 
 
-def _read_levels(est: Any, data: Data, weight: Array) -> dict[str, tuple[Codes, int, Any]]:
-    """Per attribute: level of each row, number of levels, and the numbers of a continuous one."""
-    out: dict[str, tuple[Codes, int, Any]] = {}
+def _read_levels(est: FairKernelEstimator, data: Data, weight: Array) -> dict[str, Levels]:
+    """Levels of every attribute; with ``intersectional``, of their combinations as well."""
+    out: dict[str, Levels] = {}
     parts = []
     for name, attribute in data.sensitive.items():
-        kind = getattr(est, "sensitive_kinds_", {}).get(name)
+        kind = est.sensitive_kinds_.get(name)
         if kind is None or (kind == "continuous" and attribute.values.dtype.kind != "f"):
             kind = infer_kind(attribute)
         coder = Coder.learn(attribute, kind, N_BINS, weight)
@@ -257,15 +270,15 @@ def _read_levels(est: Any, data: Data, weight: Array) -> dict[str, tuple[Codes, 
             values = np.zeros(data.n)
             column = attribute.values[known, None].astype(np.float64)
             values[known] = _standardize(column, weight[known])[:, 0]
-        out[name] = coder.codes(data.sensitive), coder.n_levels, values
+        out[name] = Levels(coder.codes(data.sensitive), coder.n_levels, values)
     if est.intersectional and len(parts) > 1:
         crossed = CrossedCoder.learn(parts, data.sensitive)
-        out[crossed.name] = crossed.codes(data.sensitive), crossed.n_levels, None
+        out[crossed.name] = Levels(crossed.codes(data.sensitive), crossed.n_levels, None)
     return out
 
 
 def _standardize(columns: Array, weight: Array) -> Array:
-    """Weighted mean 0 and variance 1; what is constant to rounding becomes 0."""
+    """Scale to weighted mean 0 and variance 1; columns constant to rounding become 0."""
     low, high = columns.min(axis=0), columns.max(axis=0)
     constant = high / 2.0 - low / 2.0 <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
     share = weight / weight.sum()
@@ -277,24 +290,26 @@ def _standardize(columns: Array, weight: Array) -> Array:
 
 @dataclass(frozen=True)
 class Selection:
-    """The numbers a dial value was chosen by, on the rows of the path.
+    """The dial value that :meth:`FairnessPath.select` has chosen, and the numbers behind the choice.
+
+    All numbers are measured on the rows of the path.
 
     Attributes
     ----------
     fairness : float
-        Place on the angle scale.
+        Dial value on the angle scale.
     error : float
         RMSE, or share of wrong classes.
     metric : str
         Name of the parity metric.
     value : float
-        Its value there.
+        Value of the metric at this dial value.
     attribute : str or None
-        The attribute it was taken for; None is the worst of all.
+        The protected attribute of the metric; None is the worst of all.
     bound : float
-        What was asked for.
+        The bound that was given.
     bound_on : {"metric", "error", "accuracy"}
-        What the bound is on.
+        The quantity that the bound is on.
     met : bool
         Whether any dial value keeps the bound. If not, this is the nearest one.
     noise : float
@@ -315,7 +330,7 @@ class Selection:
 def one_bound(
     at_most: float | None, min_accuracy: float | None, max_error: float | None, *, classes: bool
 ) -> tuple[str, float]:
-    """What the bound is on, and the bound; an error unless exactly one was given."""
+    """Return the bounded quantity and the bound; raise unless exactly one was given."""
     bounds = {"metric": at_most, "accuracy": min_accuracy, "error": max_error}
     given = [(on, float(bound)) for on, bound in bounds.items() if bound is not None]
     if len(given) != 1:
@@ -331,32 +346,50 @@ def one_bound(
 
 
 def choose(metric: str, value: Array, error: Array, on: str, bound: float) -> tuple[int, bool]:
-    """The cheapest place within the bound and True; or the nearest to it and False.
+    """Index of the best dial value within the bound and True; or of the nearest to it and False.
 
-    Under a bound on the metric the price is the error, and the other way round; ties go to the better
-    of the other number, then to the smaller dial value.
+    Under a bound on the metric the smallest error is best, and the other way round. Ties go to the
+    smaller bounded quantity, then to the smaller dial value.
     """
     if not np.isfinite(value).all():
         msg = f"{metric} is not defined on these rows: a group has no rows, or the attribute is constant."
         raise ValueError(msg)
-    kept, price = (value, error) if on == "metric" else (error, value)
-    # An accuracy of 0.9 is an error of 0.1 whatever the rounding.
-    inside = kept <= (1.0 - bound + 1e-12 if on == "accuracy" else bound)
+    bounded, price = (value, error) if on == "metric" else (error, value)
+    # The tolerance makes an accuracy of 0.9 the same bound as an error of 0.1.
+    inside = bounded <= (1.0 - bound + 1e-12 if on == "accuracy" else bound)
     if not inside.any():
-        return int(np.lexsort((price, kept))[0]), False
-    places = np.flatnonzero(inside)
-    return int(places[np.lexsort((kept[inside], price[inside]))[0]]), True
+        return int(np.lexsort((price, bounded))[0]), False
+    allowed = np.flatnonzero(inside)
+    return int(allowed[np.lexsort((bounded[inside], price[inside]))[0]]), True
 
 
-def warn_unless_met(found: Selection) -> None:
-    """Say that no place keeps the bound, and which one comes nearest."""
-    if found.met:
+def warn_unless_met(selection: Selection) -> None:
+    """Warn if no dial value keeps the bound, and name the nearest one."""
+    if selection.met:
         return
-    what = found.metric if found.bound_on == "metric" else found.bound_on
-    sign = ">=" if what == "accuracy" else "<="
-    nearest = {"metric": found.value, "error": found.error, "accuracy": 1.0 - found.error}
+    on = selection.metric if selection.bound_on == "metric" else selection.bound_on
+    sign = ">=" if on == "accuracy" else "<="
+    error = selection.error
+    nearest = {"metric": selection.value, "error": error, "accuracy": 1.0 - error}
     warn_user(
-        f"No dial value has {what} {sign} {found.bound:.4g}; the nearest, fairness "
-        f"{found.fairness:.4g}, has {nearest[found.bound_on]:.4g}.",
+        f"No dial value has {on} {sign} {selection.bound:.4g}; the nearest, fairness "
+        f"{selection.fairness:.4g}, has {nearest[selection.bound_on]:.4g}.",
         DataWarning,
     )
+
+
+def sampling_noise(
+    est: FairKernelEstimator, evaluator: PathEvaluator, train_share: float = 1.0
+) -> float:
+    """Noise of a held-out correlation in the smallest cell of the criterion (METHOD 10).
+
+    NaN if no cell of the criterion has rows.
+    """
+    noise = []
+    for c, cell in enumerate(evaluator.cell_names):
+        w = evaluator.weight[evaluator.cells == c]
+        if len(w):
+            fitted = [r.n_rows for r in est._solution.reports if r.cell == cell]
+            n_train = max([*fitted, 1]) * train_share
+            noise.append(correlation_noise(w.sum() ** 2 / (w @ w), n_train))
+    return max(noise, default=float("nan"))

@@ -16,6 +16,18 @@ from fairspan.method.spaces import FairLine, Head, LineHead, ModelSpace, Separat
 class FairPredictor(FairKernelEstimator):
     """An estimator that predicts from the scores of the model space."""
 
+    def _path(self, X: Any, y: Any, *, control_features: Any = None, **options: Any) -> Any:
+        """``FairnessPath.from_estimator`` of this model, for displays, which cannot import it.
+
+        Control features are ignored unless the criterion needs them.
+        """
+        from fairspan.estimators.path import FairnessPath  # it imports this module
+
+        if self._config.criterion_name != "conditional_statistical_parity":
+            control_features = None
+        options["control_features"] = control_features
+        return FairnessPath.from_estimator(self, X, y, **options)
+
     def _space(
         self, state: FittedState, head: Head | None = None, line_head: LineHead | None = None
     ) -> Space:

@@ -1,9 +1,9 @@
 """Plots for papers and notebooks (extra: matplotlib).
 
 Displays in scikit-learn's style: ``from_estimator``, ``from_path`` and the like compute and draw,
-the constructor takes plain numbers, ``plot`` draws again. Sizes and fonts are those of a column of
-a paper, colours are told apart by every kind of vision, and dashes and markers differ too. The
-display of an audit is ``fairspan.auditing.AuditDisplay``.
+the constructor takes plain numbers, ``plot`` draws again. Sizes and fonts fit a column of a paper.
+Colours are distinct for every kind of colour vision, and dashes and markers differ too. The display
+of an audit is ``fairspan.auditing.AuditDisplay``.
 """
 
 from fairspan.plotting.angles import SubspaceAngleDisplay

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from fairspan.plotting.style import (
     NOTE,
     PAGE,
     TICK,
+    Numbers,
     dress,
     new_axes,
     number,
@@ -25,16 +25,16 @@ __all__ = ["SubspaceAngleDisplay"]
 
 # Vermilion, blue and green: apart for every kind of colour vision; dashes and widths differ too.
 _G, _M, _F = COLOURS[1], COLOURS[0], COLOURS[2]
-# Names at the tips of arrows stand at least this far apart, in degrees.
+# Smallest distance between the names at the tips of the arrows, in degrees.
 _APART = 11.0
 
 
 class SubspaceAngleDisplay:
-    """Principal angles of F, G and M: what the dial moves, one fan for each principal pair.
+    """Principal angles between the fair, predictive and model spaces, one fan per principal pair.
 
-    F is the fair subspace, G the predictive subspace, M the model space. Each pair spans a plane
-    with one direction of F; there the direction of G stands at the angle theta to it, and that of M
-    at the angle a, which the dial moves from theta (fairness 0) to 0 (fairness 1).
+    F is the fair subspace, G the predictive subspace, M the model space. Each principal pair spans a
+    plane. In it, theta is the angle of the direction of G to that of F, and a is the angle of M to F.
+    The dial moves a from theta (fairness 0) to 0 (fairness 1).
 
     Parameters
     ----------
@@ -45,13 +45,13 @@ class SubspaceAngleDisplay:
     model_angles : sequence of float, of shape (d,)
         Angles a of M to F, radians; NaN for a direction that the model has lost.
     containment_gap, accuracy_gap : float
-        How far M reaches out of F, and how much of G it lost (of the certificate).
+        Largest distance of M from F and from G, as in the certificate.
     fairness : float
-        Place on the angle scale.
+        Dial value on the angle scale.
     geometry : str, default=""
-        What angles are measured in, for the line above the fans.
+        Geometry of the angles, for the line above the fans.
     note : str, default=""
-        What a reader must know.
+        Remark for the line above the fans.
 
     Attributes
     ----------
@@ -62,10 +62,17 @@ class SubspaceAngleDisplay:
     """
 
     def __init__(
-        self, cosines: Sequence[float], predictive_angles: Sequence[float],
-        model_angles: Sequence[float], *, containment_gap: float, accuracy_gap: float,
-        fairness: float, geometry: str = "", note: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        cosines: Numbers,
+        predictive_angles: Numbers,
+        model_angles: Numbers,
+        *,
+        containment_gap: float,
+        accuracy_gap: float,
+        fairness: float,
+        geometry: str = "",
+        note: str = "",
+    ) -> None:
         self.cosines = np.asarray(cosines, dtype=np.float64)
         self.predictive_angles = np.asarray(predictive_angles, dtype=np.float64)
         self.model_angles = np.asarray(model_angles, dtype=np.float64)
@@ -80,7 +87,7 @@ class SubspaceAngleDisplay:
     def from_estimator(
         cls, model: Any, *, max_pairs: int = 4, ax: Any = None, **kwargs: Any
     ) -> Self:
-        """Draw the geometry of a fitted fairspan model, in the numbers of its certificate.
+        """Draw the geometry of a fitted fairspan model, with the numbers of its certificate.
 
         Parameters
         ----------
@@ -100,11 +107,15 @@ class SubspaceAngleDisplay:
             raise ValueError("The model has no predictive direction: y is constant, or not given.")
         angles = _with_lost(certificate.cosines, certificate.angles)
         display = cls(
-            certificate.cosines, theta.tolist(), angles.tolist(), containment_gap=certificate.containment_gap,
-            accuracy_gap=certificate.accuracy_gap, fairness=float(model.fairness_),
+            certificate.cosines,
+            theta,
+            angles,
+            containment_gap=certificate.containment_gap,
+            accuracy_gap=certificate.accuracy_gap,
+            fairness=float(model.fairness_),
             geometry="RKHS" if model._config.method in ("rkhs", "paper") else "correlation",
             note=_off_the_planes(certificate, theta, angles),
-        )  # fmt: skip
+        )
         return display.plot(ax, max_pairs=max_pairs, **kwargs)
 
     def plot(
@@ -115,9 +126,9 @@ class SubspaceAngleDisplay:
         Parameters
         ----------
         ax : matplotlib axes, or sequence of them, optional
-            As many pairs are drawn as there are axes; a new figure if None.
+            One pair is drawn on each of them; a new figure if None.
         max_pairs : int, default=4
-            On a new figure.
+            Largest number of pairs on a new figure.
         title : str, optional
         **kwargs
             Properties of the arrow of M, as in ``matplotlib.axes.Axes.plot``.
@@ -126,16 +137,16 @@ class SubspaceAngleDisplay:
         if ax is None:
             shown = max(1, min(max_pairs, len(self.order_)))
             width = min(PAGE, 1.2 + 2.2 * shown)
-            # A fan is a square; the words above and below take the rest.
+            # A fan is a square; the text above and below needs the rest of the height.
             words = 1.3 + 0.15 * ((title is not None) + (self.note != ""))
             axes = new_axes(width, words + 0.95 * (width - 0.7) / shown, shown)
         else:
             axes = tuple(np.ravel(np.asarray(ax, dtype=object)))
         drawn = self.order_[: len(axes)]
-        # Past the fair end M is below F; all fans have one scale.
+        # Beyond fairness 1 M is below F. All fans share the lowest angle, and so one scale.
         lowest = min(0.0, float(np.nanmin(self.model_angles[drawn], initial=0.0)))
-        for place, (one, pair) in enumerate(zip(axes, drawn, strict=False)):
-            self._fan(one, int(pair), lowest, kwargs, first=place == 0)
+        for i, (fan, pair) in enumerate(zip(axes, drawn, strict=False)):
+            self._fan(fan, int(pair), lowest, kwargs, first=i == 0)
         self.axes_ = axes
         self.ax_, self.figure_ = axes[0], axes[0].figure
         if not given:
@@ -145,49 +156,52 @@ class SubspaceAngleDisplay:
         return self
 
     def _words(self, title: str | None, shown: int) -> None:
-        """Legend below, gaps above."""
+        """Write the gaps above the fans, and the legend below."""
         lines = [title] if title else []
         where = f"training rows, {self.geometry} geometry" if self.geometry else "training rows"
-        gaps = (
-            f"containment gap {number(self.containment_gap)}",
-            f"accuracy gap {number(self.accuracy_gap)}",
-        )
-        if shown > 1:
-            lines.append(f"{gaps[0]}, {gaps[1]} ({where})")
-        else:
-            lines += [f"{gaps[0]}, {gaps[1]}", f"({where})"]
+        gaps = f"containment gap {number(self.containment_gap)}, "
+        gaps += f"accuracy gap {number(self.accuracy_gap)}"
+        lines += [f"{gaps} ({where})"] if shown > 1 else [gaps, f"({where})"]
         if shown < len(self.order_):
             lines.append(f"{len(self.order_) - shown} pairs of smaller angles not drawn")
         if self.note:
             lines.append(self.note)
         self.figure_.suptitle("\n".join(lines), x=0.02, ha="left", fontsize=NOTE)
         handles = {
-            h.get_label(): h for one in self.axes_ for h in one.get_legend_handles_labels()[0]
+            h.get_label(): h for fan in self.axes_ for h in fan.get_legend_handles_labels()[0]
         }
-        self.figure_.legend(
-            handles=list(handles.values()), loc="outside lower center", ncols=4 if shown > 2 else 2,
-            frameon=False, fontsize=NOTE, handlelength=2.4, columnspacing=1.2,
-        )  # fmt: skip
+        look: dict[str, Any] = {
+            "frameon": False,
+            "fontsize": NOTE,
+            "handlelength": 2.4,
+            "columnspacing": 1.2,
+        }
+        look |= {"loc": "outside lower center", "ncols": 4 if shown > 2 else 2}
+        self.figure_.legend(handles=list(handles.values()), **look)
 
     def _fan(self, ax: Any, pair: int, low: float, theirs: dict[str, Any], *, first: bool) -> None:
         theta, a = float(self.predictive_angles[pair]), float(self.model_angles[pair])
         lost = bool(np.isnan(a))
         _arc(ax, low, np.pi / 2, 1.0, color="0.85", lw=0.8, zorder=1)
-        _arc(
-            ax, 0.0, theta, 1.0, color=_M, lw=5.0, alpha=0.22, zorder=1, solid_capstyle="butt",
-            label="range of the dial",
-        )  # fmt: skip
+        dial: dict[str, Any] = {
+            "color": _M,
+            "lw": 5.0,
+            "alpha": 0.22,
+            "zorder": 1,
+            "solid_capstyle": "butt",
+        }
+        _arc(ax, 0.0, theta, 1.0, label="range of the dial", **dial)
         _arrow(ax, 0.0, color=_F, ls=(0, (1.2, 1.2)), lw=2.0, zorder=4, label="F: fair")
         _arrow(ax, theta, color=_G, ls=(0, (5, 1.6)), lw=1.6, zorder=4, label="G: predictive")
         if not lost:
-            said = f"M: model, fairness {self.fairness:.3g}"
-            look = {"color": _M, "ls": "-", "lw": 3.0, "zorder": 3, "label": said}
+            label = f"M: model, fairness {self.fairness:.3g}"
+            look = {"color": _M, "ls": "-", "lw": 3.0, "zorder": 3, "label": label}
             _arrow(ax, a, **styled(look, theirs))
             _arc(ax, 0.0, a, 0.52, color=_M, lw=1.2)
             _letter(ax, "a", 0.0, a, 0.58, _M)
             _foot(ax, a, _M)
         _arc(ax, 0.0, theta, 0.36, color=_G, lw=1.0)
-        # Above the arrow of M where that is below G.
+        # The letter is above the arrow of M where M is below G.
         _letter(ax, "$\\theta$", 0.0 if lost else min(max(a, 0.0), theta), theta, 0.43, _G)
         _foot(ax, theta, _G)
         _tips(ax, theta, a)
@@ -213,25 +227,21 @@ def _degrees(angle: float) -> str:
 
 
 def _with_lost(cosines: Array, angles: Array) -> Array:
-    """Angles of M by pair: a certificate leaves out directions that have no fair part."""
+    """Angles of M for all pairs, NaN for directions without a fair part, which M has lost."""
     out = np.full(len(cosines), np.nan)
-    if len(angles) == len(cosines):
-        return np.asarray(angles, dtype=np.float64)
-    # Ordered by cosine, descending, so what is lost stands at the end.
-    out[: len(angles)] = angles
+    out[: len(angles)] = angles  # pairs are ordered by cosine, so lost directions come last
     return out
 
 
 def _off_the_planes(certificate: Any, theta: Array, angles: Array) -> str:
-    """Why gaps are not those of the directions drawn, where they are not."""
+    """Explain gaps that differ from those of the directions drawn; "" if they agree."""
     if certificate.limits is not None:
         return "a limit for each attribute: M may lie outside the plane drawn"
-    kept = ~np.isnan(angles)
-    if not kept.all():
+    if np.isnan(angles).any():
         return ""
     drawn = np.abs(np.sin(angles)).max(), np.abs(np.sin(theta - angles)).max()
-    told = certificate.containment_gap, certificate.accuracy_gap
-    if np.allclose(drawn, told, rtol=0.0, atol=1e-6):
+    certified = certificate.containment_gap, certificate.accuracy_gap
+    if np.allclose(drawn, certified, rtol=0.0, atol=1e-6):
         return ""
     return f"M has {certificate.n_functions} functions: the gaps are of all of them"
 
@@ -242,33 +252,30 @@ def _arc(ax: Any, start: float, end: float, radius: float, **look: Any) -> None:
 
 
 def _letter(ax: Any, name: str, start: float, end: float, radius: float, colour: str) -> None:
-    """The name of an angle inside it, where there is room."""
+    """Write the name of an angle inside it, if there is room."""
     if abs(end - start) > np.radians(10.0):
         at = (start + end) / 2.0
-        ax.text(
-            radius * np.cos(at), radius * np.sin(at), name, color=colour, fontsize=NOTE, ha="center",
-            va="center",
-        )  # fmt: skip
+        look = {"color": colour, "fontsize": NOTE, "ha": "center", "va": "center"}
+        ax.text(radius * np.cos(at), radius * np.sin(at), name, **look)
 
 
 def _arrow(ax: Any, angle: float, **look: Any) -> None:
-    """A direction from the origin; its last point is the direction itself, of length 1."""
-    ax.plot([0.0, np.cos(angle)], [0.0, np.sin(angle)], **look)
-    ax.plot(
-        [np.cos(angle)], [np.sin(angle)], marker=(3, 0, np.degrees(angle) - 90.0), ms=6.5,
-        color=look["color"], zorder=look["zorder"], ls="none",
-    )  # fmt: skip
+    """Draw a direction from the origin; the last point of its line is the unit vector."""
+    x, y = np.cos(angle), np.sin(angle)
+    ax.plot([0.0, x], [0.0, y], **look)
+    tip = {"marker": (3, 0, np.degrees(angle) - 90.0), "ms": 6.5, "ls": "none"}
+    ax.plot([x], [y], color=look["color"], zorder=look["zorder"], **tip)
 
 
 def _foot(ax: Any, angle: float, colour: str) -> None:
-    """From the tip down to the axis of cosines."""
+    """Draw the perpendicular from the tip to the axis of cosines."""
     x = np.cos(angle)
     ax.plot([x, x], [np.sin(angle), 0.0], color=colour, lw=0.7, ls=(0, (1, 1.5)), zorder=2)
     ax.plot([x], [0.0], marker="|", color=colour, ms=7, mew=1.4, ls="none", zorder=5, clip_on=False)
 
 
 def _tips(ax: Any, theta: float, a: float) -> None:
-    """Names at the tips; directions that coincide share one."""
+    """Write the names at the tips; directions that coincide share one name."""
     names: dict[float, str] = {0.0: "F"}
     colours = {"F": _F, "G": _G, "M": _M}
     for name, angle in (("G", np.degrees(theta)), ("M", np.degrees(a))):
@@ -279,20 +286,18 @@ def _tips(ax: Any, theta: float, a: float) -> None:
             names[float(angle)] = name
         else:
             names[same] += f" = {name}"
-    at = _spread(sorted(names))
-    for angle, place in zip(sorted(names), at, strict=True):
-        name, here = names[angle], np.radians(place)
-        ax.annotate(
-            name, (np.cos(np.radians(angle)), np.sin(np.radians(angle))),
-            xytext=(1.1 * np.cos(here), 1.1 * np.sin(here)), ha="left", va="center",
-            color=colours.get(name, "0.15"), fontsize=LABEL, fontweight="bold",
-            arrowprops={"arrowstyle": "-", "color": "0.6", "lw": 0.5, "shrinkA": 0, "shrinkB": 3},
-        )  # fmt: skip
+    line = {"arrowstyle": "-", "color": "0.6", "lw": 0.5, "shrinkA": 0, "shrinkB": 3}
+    look: dict[str, Any] = {"ha": "left", "va": "center", "fontsize": LABEL, "fontweight": "bold"}
+    for angle, shown in zip(sorted(names), _spread(sorted(names)), strict=True):
+        name, at, to = names[angle], np.radians(shown), np.radians(angle)
+        text = 1.1 * np.cos(at), 1.1 * np.sin(at)
+        look["color"] = colours.get(name, "0.15")
+        ax.annotate(name, (np.cos(to), np.sin(to)), xytext=text, arrowprops=line, **look)
 
 
-def _spread(places: list[float]) -> list[float]:
-    """The same order, each at least ``_APART`` above the one before."""
+def _spread(angles: list[float]) -> list[float]:
+    """Move sorted angles up until neighbours are at least ``_APART`` from each other."""
     out: list[float] = []
-    for place in places:
-        out.append(place if not out else max(place, out[-1] + _APART))
+    for angle in angles:
+        out.append(angle if not out else max(angle, out[-1] + _APART))
     return out

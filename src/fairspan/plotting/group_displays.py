@@ -1,4 +1,4 @@
-"""Scores by group: distributions, or means along a continuous attribute."""
+"""Distributions of scores by group, or means along a continuous attribute."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import scipy.stats
 from sklearn.base import is_classifier
 
 from fairspan.inputs.alignment import align_rows
+from fairspan.inputs.columns import as_frame, named_columns_of
+from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
 from fairspan.metrics import correlation_ratio, ks_distance, statistical_parity_correlation
 from fairspan.metrics.inputs import Rows, SensitiveKind, read
-from fairspan.plotting.dialled import values_of
 from fairspan.plotting.style import (
     COLOURS,
     LABEL,
     NOTE,
     TICK,
+    Numbers,
     dress,
     line_look,
     new_axes,
@@ -29,32 +31,32 @@ from fairspan.plotting.style import (
 
 __all__ = ["GroupDistributionDisplay"]
 
-# A curve of more points than this has several in each dot of a printer.
+# Points of a curve; more of them would coincide in print.
 _MOST_POINTS = 2000
 _KINDS = ("ecdf", "histogram")
 
 
 class GroupDistributionDisplay:
-    """How a score is distributed in each group; along a continuous attribute, its mean.
+    """Distribution of a score in each group; for a continuous attribute, means along it.
 
     Parameters
     ----------
     scores : sequence of float, of shape (n,)
         One score per row.
     groups : sequence of int, of shape (n,)
-        Group of each row, a place in ``labels``.
+        Group of each row, as an index into ``labels``.
     labels : sequence of str
         Names of the groups.
     weight : sequence of float, optional
         Weights of the rows.
     values : sequence of float, optional
-        Numbers of a continuous attribute, of which the groups are slices: means are drawn over them.
+        Values of a continuous attribute whose slices are the groups; means are drawn along them.
     attribute : str, default="group"
         Name of the attribute.
     score_name : str, default="score"
-        What the score is, with its unit.
+        Name of the score, with its unit.
     rows : str, default="held-out"
-        What the rows are, for the axis label; "in-sample" for those of the fit.
+        Name of the rows in the axis label; "in-sample" for those of the fit.
 
     Attributes
     ----------
@@ -64,10 +66,17 @@ class GroupDistributionDisplay:
     """
 
     def __init__(
-        self, scores: Sequence[float], groups: Sequence[int], labels: Sequence[str], *,
-        weight: Sequence[float] | None = None, values: Sequence[float] | None = None,
-        attribute: str = "group", score_name: str = "score", rows: str = "held-out",
-    ) -> None:  # fmt: skip
+        self,
+        scores: Numbers,
+        groups: Sequence[int] | Codes,
+        labels: Sequence[str],
+        *,
+        weight: Numbers | None = None,
+        values: Numbers | None = None,
+        attribute: str = "group",
+        score_name: str = "score",
+        rows: str = "held-out",
+    ) -> None:
         self.scores = np.asarray(scores, dtype=np.float64)
         self.groups = np.asarray(groups, dtype=np.intp)
         self.labels = [str(label) for label in labels]
@@ -75,18 +84,24 @@ class GroupDistributionDisplay:
         self.weight = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
         self.values = None if values is None else np.asarray(values, dtype=np.float64)
         self.attribute, self.score_name, self.rows = attribute, score_name, rows
-        self.ks_ = ks_distance(
-            self.scores, sensitive_features=self.groups, sensitive_kind="categorical",
-            sample_weight=self.weight,
-        )  # fmt: skip
+        self.ks_ = ks_distance(self.scores, **self._by_group)
 
     @classmethod
     def from_predictions(
-        cls, scores: Any, *, sensitive_features: Any, attribute: str | None = None,
-        sample_weight: Any = None, sensitive_kind: SensitiveKind = "auto", n_bins: int = 10,
-        score_name: str = "score", rows: str = "held-out", kind: str = "ecdf", ax: Any = None,
+        cls,
+        scores: Any,
+        *,
+        sensitive_features: Any,
+        attribute: str | None = None,
+        sample_weight: Any = None,
+        sensitive_kind: SensitiveKind = "auto",
+        n_bins: int = 10,
+        score_name: str = "score",
+        rows: str = "held-out",
+        kind: str = "ecdf",
+        ax: Any = None,
         **kwargs: Any,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Draw scores by the groups of one attribute.
 
         Parameters
@@ -103,9 +118,9 @@ class GroupDistributionDisplay:
         n_bins : int, default=10
             Slices of a continuous attribute.
         score_name : str, default="score"
-            What the score is, with its unit.
+            Name of the score, with its unit.
         rows : str, default="held-out"
-            What the rows are, for the axis label; "in-sample" for those of the fit.
+            Name of the rows in the axis label; "in-sample" for those of the fit.
         kind : {"ecdf", "histogram"}, default="ecdf"
             As in :meth:`plot`.
         ax : matplotlib axes, optional
@@ -116,23 +131,40 @@ class GroupDistributionDisplay:
         if f.shape[1] != 1:
             msg = f"scores has {f.shape[1]} columns; give one of them."
             raise ValueError(msg)
-        one = _one_attribute(read_in, attribute)
-        ((name, codes, labels),) = one.groups(n_bins)
-        values = one.attributes[name].values if one.kinds[name] == "continuous" else None
+        chosen = _one_attribute(read_in, attribute)
+        ((name, codes, labels),) = chosen.groups(n_bins)
+        values = None
+        if chosen.kinds[name] == "continuous":
+            values = chosen.attributes[name].values.astype(np.float64)
         display = cls(
-            f[:, 0].tolist(), codes.tolist(), labels, weight=one.weight.tolist(),
-            values=None if values is None else values.astype(np.float64).tolist(),
-            attribute=name, score_name=score_name, rows=rows,
-        )  # fmt: skip
+            f[:, 0],
+            codes,
+            labels,
+            weight=chosen.weight,
+            values=values,
+            attribute=name,
+            score_name=score_name,
+            rows=rows,
+        )
         return display.plot(ax, kind=kind, **kwargs)
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, *, sensitive_features: Any, attribute: str | None = None,
-        sample_weight: Any = None, sensitive_kind: SensitiveKind = "auto", n_bins: int = 10,
-        pos_label: Any = None, rows: str = "held-out", kind: str = "ecdf", ax: Any = None,
+        cls,
+        model: Any,
+        X: Any,
+        *,
+        sensitive_features: Any,
+        attribute: str | None = None,
+        sample_weight: Any = None,
+        sensitive_kind: SensitiveKind = "auto",
+        n_bins: int = 10,
+        pos_label: Any = None,
+        rows: str = "held-out",
+        kind: str = "ecdf",
+        ax: Any = None,
         **kwargs: Any,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Draw the scores of a fitted model: its decision function, probability or prediction.
 
         Parameters
@@ -149,22 +181,30 @@ class GroupDistributionDisplay:
             As in :meth:`from_predictions`.
         """
         scores, name = _response(model, X, pos_label)
+        frame = as_frame(X, "X")
+        columns = named_columns_of(frame, sensitive_features, "sensitive_features")
+        if columns is not None and frame is not None:
+            sensitive_features = frame.select(columns).to_native()
         _, sensitive_features, sample_weight = align_rows(
-            X=X, sensitive_features=values_of(X, sensitive_features), sample_weight=sample_weight
+            X=X, sensitive_features=sensitive_features, sample_weight=sample_weight
         ).values()
+        kwargs |= {"attribute": attribute, "sensitive_kind": sensitive_kind, "n_bins": n_bins}
+        kwargs |= {"rows": rows, "kind": kind, "ax": ax}
         return cls.from_predictions(
-            scores, sensitive_features=sensitive_features, attribute=attribute,
-            sample_weight=sample_weight, sensitive_kind=sensitive_kind, n_bins=n_bins,
-            score_name=name, rows=rows, kind=kind, ax=ax, **kwargs,
-        )  # fmt: skip
+            scores,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            score_name=name,
+            **kwargs,
+        )
 
     # ------------------------------------------------------------------ numbers
 
     def ecdf(self, group: int) -> tuple[Array, Array]:
-        """Distinct scores of a group, and the weighted share of it at or below each."""
-        mine = self.groups == group
-        values, at = np.unique(self.scores[mine], return_inverse=True)
-        below = np.cumsum(np.bincount(at, self.weight[mine], minlength=len(values)))
+        """Distinct scores of a group, and the weighted share of the group at or below each."""
+        rows = self.groups == group
+        values, at = np.unique(self.scores[rows], return_inverse=True)
+        below = np.cumsum(np.bincount(at, self.weight[rows], minlength=len(values)))
         return values, below / below[-1]
 
     def slice_means(self, level: float = 0.95) -> tuple[Array, Array, Array]:
@@ -173,11 +213,11 @@ class GroupDistributionDisplay:
         The interval is normal, from the weighted variance and Kish's size; NaN for a single row.
         """
         if self.values is None:
-            raise ValueError("slice_means is of a continuous attribute.")
+            raise ValueError("slice_means needs a continuous attribute.")
         reach = float(scipy.stats.norm.ppf(0.5 + level / 2.0))
         k = len(self.labels)
         mass = np.bincount(self.groups, self.weight, k)
-        place = np.bincount(self.groups, self.weight * self.values, k) / mass
+        centre = np.bincount(self.groups, self.weight * self.values, k) / mass
         mean = np.bincount(self.groups, self.weight * self.scores, k) / mass
         away = self.scores - mean[self.groups]
         size = mass**2 / np.bincount(self.groups, self.weight**2, k)
@@ -185,30 +225,37 @@ class GroupDistributionDisplay:
         many = size > 1.0 + 1e-9
         half = np.full(k, np.nan)
         half[many] = reach * np.sqrt(spread[many] / (size[many] - 1.0))
-        return place, mean, half
+        return centre, mean, half
 
     # ------------------------------------------------------------------ picture
 
     def plot(
-        self, ax: Any = None, *, kind: str = "ecdf", bins: int = 30, max_groups: int = 8,
-        level: float = 0.95, title: str | None = None, **kwargs: Any,
-    ) -> Self:  # fmt: skip
+        self,
+        ax: Any = None,
+        *,
+        kind: str = "ecdf",
+        bins: int = 30,
+        max_groups: int = 8,
+        level: float = 0.95,
+        title: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw on ``ax`` (a new figure if None).
 
         Parameters
         ----------
         ax : matplotlib axes, optional
         kind : {"ecdf", "histogram"}, default="ecdf"
-            Distribution functions, or densities. A continuous attribute has means instead.
+            Distribution functions, or densities. Ignored for a continuous attribute.
         bins : int, default=30
-            Of a histogram.
+            Number of bins of a histogram.
         max_groups : int, default=8
-            The largest groups are drawn; the distance is that of all.
+            Largest number of groups drawn, by size; the distance is that of all groups.
         level : float, default=0.95
-            Of the intervals of means.
+            Confidence level of the intervals of means.
         title : str, optional
         **kwargs
-            Properties of the lines, as in ``matplotlib.axes.Axes.plot``; of a continuous attribute,
+            Properties of the lines, as in ``matplotlib.axes.Axes.plot``; for a continuous attribute,
             as in ``errorbar``.
         """
         if kind not in _KINDS:
@@ -221,9 +268,14 @@ class GroupDistributionDisplay:
             self._distributions(ax, kind, bins, max_groups, kwargs)
         if title:
             ax.set_title(title, loc="left", fontsize=LABEL)
-        self.ax_ = ax
-        self.figure_ = ax.figure
+        self.ax_, self.figure_ = ax, ax.figure
         return self
+
+    @property
+    def _by_group(self) -> dict[str, Any]:
+        """The groups, as the functions of `metrics` take them."""
+        options = {"sensitive_kind": "categorical", "sample_weight": self.weight}
+        return {"sensitive_features": self.groups, **options}
 
     def _distributions(
         self, ax: Any, kind: str, bins: int, max_groups: int, theirs: dict[str, Any]
@@ -239,75 +291,60 @@ class GroupDistributionDisplay:
             if kind == "ecdf":
                 ax.step(*_thinned(*self.ecdf(group)), where="post", **look)
             else:
-                mine = self.groups == group
-                height, _ = np.histogram(
-                    self.scores[mine], edges, weights=self.weight[mine], density=True
-                )
+                rows = self.groups == group
+                weights = self.weight[rows]
+                height, _ = np.histogram(self.scores[rows], edges, weights=weights, density=True)
                 ax.stairs(height, edges, **look)
-        said = f"KS = {number(self.ks_)}"
+        left_out = len(self.labels) - len(largest)
+        name = plain_label(self.score_name)
         if kind == "ecdf":
             self._bar(ax)
             ax.set_ylim(0.0, 1.02)
-            dress(
-                ax,
-                plain_label(self.score_name),
-                f"share of the group at or below\n({self.rows} rows)",
-            )
+            dress(ax, name, f"share of the group at or below\n({self.rows} rows)")
         else:
-            lines = 1 + len(largest) + (len(largest) < len(self.labels))
+            lines = 1 + len(largest) + (left_out > 0)
             ax.set_ylim(0.0, _headroom(0.0, ax.get_ylim()[1], lines))
-            dress(ax, plain_label(self.score_name), f"density in the group\n({self.rows} rows)")
-        left_out = len(self.labels) - len(largest)
-        more = f"\n{left_out} smaller groups not drawn" if left_out else ""
-        legend = ax.legend(
-            frameon=False, fontsize=TICK, title=f"{plain_label(self.attribute)}: {said}{more}",
-            title_fontsize=TICK, loc="best" if kind == "ecdf" else "upper left", alignment="left",
-        )  # fmt: skip
+            dress(ax, name, f"density in the group\n({self.rows} rows)")
+        title = f"{plain_label(self.attribute)}: KS = {number(self.ks_)}"
+        if left_out:
+            title += f"\n{left_out} smaller groups not drawn"
+        where = {"loc": "best" if kind == "ecdf" else "upper left", "alignment": "left"}
+        legend = ax.legend(frameon=False, fontsize=TICK, title=title, title_fontsize=TICK, **where)
         legend.set_zorder(5)
 
     def _bar(self, ax: Any) -> None:
-        """Where two groups are farthest apart, and how far."""
+        """Draw a bar between the two groups that differ most, where they differ most."""
         at = np.unique(self.scores)
         shares = np.zeros((len(self.labels), len(at)))
         for group in range(len(self.labels)):
             values, share = self.ecdf(group)
-            place = np.searchsorted(values, at, side="right")
-            shares[group] = np.concatenate(([0.0], share))[place]
+            below = np.searchsorted(values, at, side="right")
+            shares[group] = np.concatenate(([0.0], share))[below]
         low, high = shares.min(axis=0), shares.max(axis=0)
         i = int(np.argmax(high - low))
         ax.plot([at[i], at[i]], [low[i], high[i]], "-", color="0.25", lw=1.0, marker="_", ms=6)
 
     def _means(self, ax: Any, level: float, theirs: dict[str, Any]) -> None:
-        place, mean, half = self.slice_means(level)
+        centre, mean, half = self.slice_means(level)
         overall = float(self.weight @ self.scores / self.weight.sum())
         ax.axhline(overall, color="0.5", lw=0.8, ls=(0, (1, 2)), label="mean of all rows")
-        look = {
-            "marker": "o", "ls": "-", "color": COLOURS[0], "ms": 4, "lw": 1.2, "capsize": 2,
-            "label": f"mean of a slice, {level:.0%} interval",
-        }  # fmt: skip
-        ax.errorbar(place, mean, yerr=np.nan_to_num(half), **styled(look, theirs))
-        options: dict[str, Any] = {"sample_weight": self.weight}
-        ratio = correlation_ratio(
-            self.scores, sensitive_features=self.groups, sensitive_kind="categorical", **options
-        )
-        linear = statistical_parity_correlation(
-            self.scores, sensitive_features=self.values, sensitive_kind="continuous", **options
-        )
-        dress(
-            ax,
-            plain_label(self.attribute),
-            f"mean {plain_label(self.score_name)}\n({self.rows} rows)",
-        )
+        look = {"marker": "o", "ls": "-", "color": COLOURS[0], "ms": 4, "lw": 1.2, "capsize": 2}
+        look["label"] = f"mean of a slice, {level:.0%} interval"
+        ax.errorbar(centre, mean, yerr=np.nan_to_num(half), **styled(look, theirs))
+        ratio = correlation_ratio(self.scores, **self._by_group)
+        numbers = {"sensitive_features": self.values, "sensitive_kind": "continuous"}
+        linear = statistical_parity_correlation(self.scores, **self._by_group | numbers)
+        name = f"mean {plain_label(self.score_name)}\n({self.rows} rows)"
+        dress(ax, plain_label(self.attribute), name)
         low, high = ax.get_ylim()
         ax.set_ylim(top=_headroom(low, high, 3))
-        ax.legend(
-            frameon=False, fontsize=NOTE, loc="upper left", alignment="left", title_fontsize=NOTE,
-            title=f"|corr| = {number(linear)}, correlation ratio = {number(ratio)}",
-        )  # fmt: skip
+        title = f"|corr| = {number(linear)}, correlation ratio = {number(ratio)}"
+        where = {"loc": "upper left", "alignment": "left"}
+        ax.legend(frameon=False, fontsize=NOTE, title=title, title_fontsize=NOTE, **where)
 
 
 def _headroom(low: float, high: float, lines: int) -> float:
-    """Room for a legend above what is drawn, whatever is drawn."""
+    """Upper limit of an axis that leaves room for a legend of so many lines."""
     return high + 0.11 * lines * (high - low)
 
 
@@ -325,20 +362,20 @@ def _one_attribute(rows: Rows, attribute: str | None) -> Rows:
 
 
 def _response(model: Any, X: Any, pos_label: Any) -> tuple[Array, str]:
-    """The real-valued output a model has, one column, and what it is."""
-    asked = ("decision_function", "predict_proba") if is_classifier(model) else ("predict",)
-    method = next((name for name in asked if hasattr(model, name)), None)
+    """One column of real-valued output of any model, and its name."""
+    methods = ("decision_function", "predict_proba") if is_classifier(model) else ("predict",)
+    method = next((name for name in methods if hasattr(model, name)), None)
     if method is None:
         msg = (
-            f"{type(model).__name__} has none of {', '.join(asked)}. Use `from_predictions` with the "
-            f"scores you mean."
+            f"{type(model).__name__} has none of {', '.join(methods)}. Use `from_predictions` with "
+            f"scores of your own."
         )
         raise TypeError(msg)
     out = np.asarray(getattr(model, method)(X), dtype=np.float64)
-    name = {"decision_function": "score (decision function)", "predict_proba": "probability"}
-    said = name.get(method, "prediction")
+    names = {"decision_function": "score (decision function)", "predict_proba": "probability"}
+    name = names.get(method, "prediction")
     if out.ndim == 1 or out.shape[1] == 1:
-        return out.reshape(-1), said
+        return out.reshape(-1), name
     classes = list(getattr(model, "classes_", range(out.shape[1])))
     if pos_label is None and len(classes) > 2:
         msg = f"The model has {len(classes)} classes; give pos_label, the one whose score to draw."
@@ -346,11 +383,11 @@ def _response(model: Any, X: Any, pos_label: Any) -> tuple[Array, str]:
     label = classes[-1] if pos_label is None else pos_label
     if label not in classes:
         raise ValueError(f"pos_label={pos_label!r} is not among the classes {classes!r}.")
-    return out[:, classes.index(label)], f"{said} of {label}"
+    return out[:, classes.index(label)], f"{name} of {label}"
 
 
 def _thinned(values: Array, share: Array) -> tuple[Array, Array]:
-    """A step function from 0, with no more points than can be seen; each kept one is exact."""
+    """Thin out a step function that starts at 0; the points that stay are exact."""
     if len(values) > _MOST_POINTS:
         keep = np.unique(np.linspace(0, len(values) - 1, _MOST_POINTS).round().astype(np.intp))
         values, share = values[keep], share[keep]

@@ -1,33 +1,32 @@
-"""What all displays share: colours, sizes for print, and names from data made plain."""
+"""Colours, sizes for print, and helpers that all displays share."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fairspan._system import inert
+from fairspan.method.linalg import Array
+
+Numbers = Sequence[float] | Array
 
 # Okabe-Ito: readable with any kind of colour vision, and in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
-# Five dashes and six colours: thirty pairs before one comes twice, and grey print tells five apart.
-DASHES: tuple[Any, ...] = (
-    "-",
-    (0, (5, 1.6)),
-    (0, (1.2, 1.2)),
-    (0, (6, 1.5, 1.2, 1.5)),
-    (0, (3, 1)),
-)
+# Five dashes and six colours give thirty different pairs; in grey print five lines stay distinct.
+_DASHED, _DOTTED, _DASH_DOT, _DENSE = (5, 1.6), (1.2, 1.2), (6, 1.5, 1.2, 1.5), (3, 1)
+DASHES: tuple[Any, ...] = ("-", (0, _DASHED), (0, _DOTTED), (0, _DASH_DOT), (0, _DENSE))
 
-# Inches: one column of a paper, and both.
-COLUMN, PAGE = 3.4, 7.0
-# Points, at those sizes.
+# Width in inches of a page of two columns.
+PAGE = 7.0
+# Font sizes in points, at that width.
 LABEL, TICK, NOTE = 9.0, 8.0, 7.5
 
 _LONGEST_LABEL = 60
 
 
 def require_pyplot() -> Any:
-    """Matplotlib, or how to install it."""
+    """Import pyplot; without matplotlib the error names the extra to install."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -37,13 +36,13 @@ def require_pyplot() -> Any:
 
 
 def plain_label(text: str) -> str:
-    """A name from data as matplotlib shows it: no formula, no line of its own, never left out."""
+    """Escape a name from data: matplotlib then shows it on one line, without formulas."""
     flat = inert(text, _LONGEST_LABEL).replace("$", r"\$")
     return f" {flat}" if flat.startswith("_") else flat
 
 
 def new_axes(width: float, height: float, columns: int = 1) -> tuple[Any, ...]:
-    """Axes side by side on a new figure; inches."""
+    """Make axes side by side on a new figure, whose size is in inches."""
     _, axes = require_pyplot().subplots(
         1, columns, figsize=(width, height), layout="constrained", squeeze=False
     )
@@ -51,7 +50,7 @@ def new_axes(width: float, height: float, columns: int = 1) -> tuple[Any, ...]:
 
 
 def dress(ax: Any, x: str, y: str) -> None:
-    """Labels and frame in the sizes of a paper."""
+    """Set labels and frame in the sizes of a paper."""
     ax.set_xlabel(x, fontsize=LABEL)
     ax.set_ylabel(y, fontsize=LABEL)
     ax.tick_params(labelsize=TICK)
@@ -64,7 +63,7 @@ def line_look(i: int) -> dict[str, Any]:
 
 
 def styled(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
-    """The user's properties of lines over ours; ``lw`` and ``linewidth`` are one property."""
+    """Merge properties of lines, the user's first; ``lw`` and ``linewidth`` are one property."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
@@ -72,7 +71,7 @@ def styled(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
 
 
 def number(value: float) -> str:
-    """Three digits after the point; what they would hide, in powers of ten, and rounding as 0."""
+    """Format with three decimals; smaller numbers as powers of ten, and rounding errors as 0."""
     if abs(value) < 1e-10:
         return "0"
     if abs(value) < 5e-4:

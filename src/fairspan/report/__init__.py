@@ -1,4 +1,4 @@
-"""Reports: a table goes in, one page with a fairness slider comes out."""
+"""Reports: one page with a fairness slider for a table."""
 
 from fairspan.report.page import Report
 from fairspan.report.pipeline import explore

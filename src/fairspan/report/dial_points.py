@@ -1,21 +1,29 @@
-"""The audit's resamples of the held-out rows, drawn once for all places of the slider."""
+"""The model at each dial value on the held-out rows, with what an audit finds there.
+
+:class:`HeldOut` has everything that the dial does not change: rows, groups, target, and the audit's
+resamples, drawn once. :class:`DialPoint` has predictions and findings at one dial value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from fairspan.auditing import Finding, HeldOutBound, Protected
 from fairspan.auditing import parts as _parts
-from fairspan.auditing.bound import HeldOutBound
-from fairspan.auditing.decisions import decision_columns, decision_findings, performance_findings
-from fairspan.auditing.findings import Finding
+from fairspan.auditing.decisions import (
+    decision_columns,
+    decision_findings,
+    performance_findings,
+    probability_bins,
+)
 from fairspan.auditing.outputs import Outputs
-from fairspan.auditing.parts import Case, Evidence, Settings, resample_source
-from fairspan.auditing.reading import Audited, Protected, find_representation, read_audit
+from fairspan.auditing.parts import Case, Evidence, Settings, draw_resamples
+from fairspan.auditing.reading import Audited, read_audit
 from fairspan.auditing.scores import score_columns, score_findings
+from fairspan.estimators.dial_predictor import DialPrediction, DialPredictor
 from fairspan.method.certificates import Certificate
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
@@ -24,84 +32,59 @@ from fairspan.metrics.groups import (
     DECIDED,
     STRATA,
     TARGET,
-    GroupSums,
     bootstrap_counts,
+    count_cells,
     group_sums,
     resample,
 )
-from fairspan.report.met import Met
 
 __all__ = [
     "FEWEST",
-    "MOST_COMBINATIONS",
-    "MOST_GROUPS",
-    "Draws",
-    "Ground",
-    "Place",
+    "DialPoint",
+    "HeldOut",
     "count_groups",
+    "dial_point",
     "drawn_class",
     "merge_small",
-    "place_at",
-    "read_ground",
+    "read_held_out",
 ]
 
-# How often each row is drawn, kept for every resample: 256 MiB.
+# Groups of an attribute that are shown, and combinations; the smallest beyond are shown as one.
+_MOST_GROUPS, _MOST_COMBINATIONS = 12, 8
+# For smaller groups only the number of rows is shown: other numbers would be about single people.
+FEWEST = 5
+# How often each row is drawn, kept for all resamples: 256 MiB.
 _MOST_COUNTS = 2**25
-
-
-class Draws:
-    """Resamples of n rows, the same as those of ``audit(..., random_state)``.
-
-    Parameters
-    ----------
-    weight : (n,)
-    n_boot : number of resamples.
-    seed : of the audit.
-    """
-
-    def __init__(self, weight: Array, n_boot: int, seed: int) -> None:
-        self._weight, self._n_boot, self._seed = weight, n_boot, seed
-        self._counts: Array | None = None
-        n = len(weight)
-        if n * n_boot <= _MOST_COUNTS:
-            self._counts = bootstrap_counts(n, n_boot, self.source())
-
-    def source(self) -> np.random.Generator:
-        """Where the audit draws from for scores and decisions."""
-        return resample_source(self._weight, self._seed)
-
-    def sums(self, factors: Mapping[str, Codes], columns: Mapping[str, Array]) -> GroupSums:
-        """Sums over joint cells, in the rows and in every resample, as the audit takes them."""
-        if self._counts is None:
-            return resample(factors, columns, self._weight, self._n_boot, self.source())
-        return group_sums(factors, columns, self._weight, [self._counts])
-
+# Sums of all columns over all cells in all resamples: half a GiB, as in an audit.
+_MOST_SUMS = 2**26
 
 Key = tuple[str, str, str, str]
 
 
-@dataclass(frozen=True)
-class Ground:
-    """What is the same everywhere: rows, groups, truth.
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Held-out rows: everything that is the same at all dial values.
 
     Attributes
     ----------
     data : the rows as an audit reads them.
-    shown : attribute -> its groups as they are shown, the smallest together where there are many.
-    known : places of the model's classes among all that occur.
-    settings : of the audit.
-    draws : its resamples.
+    shown : attribute -> groups as they are shown; of many groups the smallest are merged.
+    known_classes : positions of the model's classes among all classes.
+    settings : options of the audit.
+    seed : of the audit.
+    counts : (n, n_boot) how often the audit draws each row; None if they do not fit in memory.
     """
 
     data: Audited
     shown: dict[str, Protected]
-    known: Any
+    known_classes: Codes | None
     settings: Settings
-    draws: Draws
+    seed: int
+    counts: Array | None
 
     @property
     def task(self) -> str:
-        """What is predicted."""
+        """The kind of target: "regression", "binary" or "multiclass"."""
         if self.data.classes is None:
             return "regression"
         return "binary" if len(self.data.classes) == 2 else "multiclass"
@@ -112,204 +95,225 @@ class Ground:
         return None if self.data.crossed is None else self.data.crossed.name
 
     @property
-    def few(self) -> set[tuple[str, str]]:
-        """Attributes and their groups of so few rows that only their number is told."""
+    def merged(self) -> tuple[Protected, ...]:
+        """Attributes of which the smallest groups are shown as one."""
+        return tuple(groups for name, groups in self.shown.items() if groups.name != name)
+
+    @property
+    def too_few(self) -> set[tuple[str, str]]:
+        """Attributes and their groups of which only the number of rows is shown."""
         return {
-            (one.name, label)
-            for one in (*self.data.groupings, *self.shown.values())
-            for label, n in zip(one.labels, count_groups(one), strict=True)
+            (groups.name, label)
+            for groups in (*self.data.groupings, *self.shown.values())
+            for label, n in zip(groups.labels, count_groups(groups), strict=True)
             if n < FEWEST
         }
 
     @property
     def compared(self) -> set[str]:
-        """Attributes whose gaps are looked at; combinations only where all of them are shown."""
+        """Attributes whose gaps are computed; combinations only if all of them are shown."""
         return {
-            name for name, one in self.shown.items() if one.name == name or name != self.crossed
+            name
+            for name, groups in self.shown.items()
+            if groups.name == name or name != self.crossed
         }
 
+    @property
+    def factors(self) -> dict[str, Codes]:
+        """Groups, true classes and strata of the rows, by name."""
+        out = {groups.name: groups.codes for groups in (*self.data.groupings, *self.merged)}
+        if self.data.target is not None:
+            out[TARGET] = self.data.target.codes
+        if self.data.strata is not None:
+            out[STRATA] = self.data.strata.codes
+        return out
 
-@dataclass(frozen=True)
-class Place:
-    """The model at one place of the slider, on the held-out rows.
+    def rng(self) -> np.random.Generator:
+        """Generator of the resamples that ``audit(..., random_state)`` draws for scores."""
+        return _audit_rng(self.data.weight, self.seed)
+
+
+def _audit_rng(weight: Array, seed: int) -> np.random.Generator:
+    rng = np.random.default_rng(seed)
+    draw_resamples(weight, rng)  # an audit draws the rows of its tests first
+    return np.random.default_rng(rng.integers(2**63))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialPoint:
+    """The model at one dial value, on the held-out rows.
 
     Attributes
     ----------
-    said : (n, k) probabilities or scores of all classes; (n, 1) of two, or of a number.
-    probable : they are probabilities.
-    decided : (n,) class decided on.
-    loss : (n,) wrong or not; squared errors of a number.
-    findings : (metric, attribute, group, where) -> what the audit finds.
+    outputs : (n, k) probabilities or scores of all classes; (n, 1) for two classes or a number.
+    has_probabilities : whether the outputs are probabilities.
+    decided : (n,) predicted class; None for a number.
+    loss : (n,) 1 for a wrong class; squared errors of a number.
+    findings : (metric, attribute, group, where) -> finding of the audit.
+    bounds : the certificate on these rows.
     """
 
     fairness: float
     certificate: Certificate
-    said: Array
-    probable: bool
-    decided: Any
+    outputs: Array
+    has_probabilities: bool
+    decided: Codes | None
     loss: Array
     findings: dict[Key, Finding]
     bounds: tuple[HeldOutBound, ...]
 
 
-def read_ground(met: Met, settings: Settings, seed: int, **given: Any) -> Ground:
-    """The rows, read once as :func:`fairspan.audit` reads them."""
+def read_held_out(predictor: DialPredictor, settings: Settings, seed: int, **given: Any) -> HeldOut:
+    """Read the rows once, as :func:`fairspan.audit` reads them."""
+    model = predictor.model
     data = read_audit(
-        met.at(1.0), **given, decisions=None, representation=None, n_bins=10,
-        intersectional=True, with_features=False,
-    )  # fmt: skip
+        model,
+        **given,
+        decisions=None,
+        representation=None,
+        n_bins=10,
+        intersectional=True,
+        with_features=False,
+    )
     shown = {}
-    for i, one in enumerate(data.groupings):
-        most = MOST_GROUPS if one is not data.crossed else MOST_COMBINATIONS
-        many = len(one.labels) > most
-        shown[one.name] = merge_small(one, f"\0shown {i}", most) if many else one
-    known = None
+    for i, groups in enumerate(data.groupings):
+        most = _MOST_GROUPS if groups is not data.crossed else _MOST_COMBINATIONS
+        many = len(groups.labels) > most
+        shown[groups.name] = merge_small(groups, f"\0shown {i}", most) if many else groups
+    known, counts = None, None
     if data.classes is not None:
-        known = np.searchsorted(data.classes, np.asarray(met.model.classes_))
-    return Ground(data, shown, known, settings, Draws(data.weight, settings.n_boot, seed))
+        known = np.searchsorted(data.classes, np.asarray(model.classes_))
+    if data.n * settings.n_boot <= _MOST_COUNTS:
+        counts = bootstrap_counts(data.n, settings.n_boot, _audit_rng(data.weight, seed))
+    return HeldOut(
+        data=data, shown=shown, known_classes=known, settings=settings, seed=seed, counts=counts
+    )
 
 
-def place_at(met: Met, ground: Ground, fairness: float) -> Place:
-    """Everything about one place."""
-    model = met.at(fairness)
-    data, said, probable = _asked(model, ground)
+def dial_point(predictor: DialPredictor, held_out: HeldOut, fairness: float) -> DialPoint:
+    """Predict and audit at one dial value."""
+    prediction = predictor.at(fairness)
+    data, outputs, has_probabilities = _audited(prediction, held_out)
     target = data.target
     assert target is not None
     if data.decided is not None:
         loss = np.asarray(data.decided != target.codes, dtype=np.float64)
     else:
         assert target.values is not None
-        loss = (said[:, 0] - target.values) ** 2
-    evidence = Evidence()
-    case = Case(data, ground.settings, evidence, None)
-    _sums(case, ground)
-    if data.representation is not None:
-        _parts.bounds(case, np.random.default_rng(0))
-    found = {(f.metric, f.attribute, f.group, f.where): f for f in evidence.findings}
-    return Place(
-        fairness, model.certificate_, said, probable, data.decided, loss, found,
-        tuple(evidence.bounds),
-    )  # fmt: skip
+        loss = (outputs[:, 0] - target.values) ** 2
+    evidence = Evidence(findings=[], proxies=[], bounds=[])
+    case = Case(data=data, settings=held_out.settings, out=evidence, tested=None)
+    _find_gaps(case, held_out)
+    _parts.bounds(case, np.random.default_rng(0))
+    return DialPoint(
+        fairness=fairness,
+        certificate=prediction.certificate,
+        outputs=outputs,
+        has_probabilities=has_probabilities,
+        decided=data.decided,
+        loss=loss,
+        findings={(f.metric, f.attribute, f.group, f.where): f for f in evidence.findings},
+        bounds=tuple(evidence.bounds),
+    )
 
 
-def _asked(model: Any, ground: Ground) -> tuple[Audited, Array, bool]:
-    """What the model says of the rows: as an audit takes it, and as it is drawn."""
-    before = ground.data
-    found = find_representation(model, None, None)
-    if before.classes is None:
-        said = model.predict(None)[:, None]
-        return replace(before, scores=said, representation=found), said, False
-    # Numbers for labels: text would be compared again at every place.
-    model.classes_ = ground.known
-    outputs = Outputs(
-        "", _columns(model.decision_function(None)), model.predict(None),
-        model.predict_proba(None) if hasattr(model, "predict_proba") else None, ground.known,
-    )  # fmt: skip
+def _audited(prediction: DialPrediction, held_out: HeldOut) -> tuple[Audited, Array, bool]:
+    """The rows with the model's outputs as an audit takes them, and as they are drawn."""
+    before, known = held_out.data, held_out.known_classes
+    assert before.representation is not None
+    space = replace(before.representation, Z=prediction.scores)
+    if before.classes is None or known is None:
+        predicted = prediction.predictions[:, None]
+        return replace(before, scores=predicted, representation=space), predicted, False
+    # Class numbers in place of labels: comparing texts at every dial value would be slow.
     classes = np.arange(len(before.classes))
+    outputs = Outputs(
+        name="",
+        scores=prediction.decision_function,
+        decisions=known[prediction.class_numbers],
+        probabilities=prediction.probabilities,
+        classes=known,
+    )
     data = replace(
-        before, scores=outputs.oriented(classes, before.positive), decided=outputs.decisions,
-        probability=outputs.probability(classes, before.positive), representation=found,
-    )  # fmt: skip
+        before,
+        scores=outputs.oriented(classes, before.positive),
+        decided=outputs.decisions,
+        probability=outputs.probability(classes, before.positive),
+        representation=space,
+    )
     if data.probability is not None:
         return data, data.probability[:, None], True
     if outputs.probabilities is not None:
-        said = np.zeros((data.n, len(classes)))
-        said[:, ground.known] = outputs.probabilities
-        return data, said, True
+        drawn = np.zeros((data.n, len(classes)))
+        drawn[:, known] = outputs.probabilities
+        return data, drawn, True
     assert data.scores is not None
     return data, data.scores, False
 
 
-def _columns(scores: Array) -> Array:
-    return scores[:, None] if scores.ndim == 1 else scores
-
-
-# ------------------------------------------------------------------ the audit's sums
-
-
-def _sums(case: Case, ground: Ground) -> None:
-    """What ``audit(model, ..., random_state)`` finds in scores and decisions, from the same draws."""
-    data, settings = case.data, case.settings
-    factors = _parts.cell_factors(data)
+def _find_gaps(case: Case, held_out: HeldOut) -> None:
+    """Findings of ``audit(model, ..., random_state)`` in scores and decisions, from the same draws."""
+    data, settings, out = case.data, case.settings, case.out.findings
     scores, decisions = score_columns(data), decision_columns(data)
-    merged = tuple(one for name, one in ground.shown.items() if one.name != name)
-    groupings = (*(one for one in data.groupings if one.name in ground.compared), *merged)
-    if _parts.too_many_sums(factors, len(scores | decisions), settings.n_boot):
-        # One attribute at a time, those that only are shown after all others.
-        wide = replace(data, attributes=(*data.groupings, *merged), crossed=None)
-        _parts.sums(replace(case, data=wide), ground.draws.source())
+    columns, factors = scores | decisions, held_out.factors
+    if data.decided is not None:
+        factors[DECIDED] = data.decided
+    if data.probability is not None:
+        factors[BIN] = probability_bins(data.probability, data.weight)
+    if count_cells(factors) * settings.n_boot * (1 + len(columns)) > _MOST_SUMS:
+        # One attribute at a time, as in an audit; merged groups come after all others.
+        wide = replace(data, attributes=(*data.groupings, *held_out.merged), crossed=None)
+        _parts.sums(replace(case, data=wide), held_out.rng())
         return
-    factors |= {one.name: one.codes for one in merged}
-    found = ground.draws.sums(factors, scores | decisions)
-    names = [one.name for one in groupings]
-    out, level, min_rows = case.out.findings, settings.level, settings.min_rows
-    # Fewer sums to begin with: scores ask for no decisions, rates for no scores.
-    some = _only(found, scores).over(*names, TARGET, STRATA)
-    out += score_findings(data, groupings, some, level, min_rows)
-    some = _only(found, decisions).over(*names, TARGET, DECIDED, BIN, STRATA)
-    out += performance_findings(data, some, level)
-    out += decision_findings(data, groupings, some, level, min_rows)
+    if held_out.counts is None:
+        sums = resample(factors, columns, data.weight, settings.n_boot, held_out.rng())
+    else:
+        sums = group_sums(factors, columns, data.weight, [held_out.counts])
+    compared = [groups for groups in data.groupings if groups.name in held_out.compared]
+    groupings = (*compared, *held_out.merged)
+    names = [groups.name for groups in groupings]
+    # Summed over the factors that scores do not use, and then over those that decisions do not use.
+    part = replace(sums, columns={name: sums.columns[name] for name in ("", *scores)})
+    part = part.over(*names, TARGET, STRATA)
+    out += score_findings(data, groupings, part, settings.level, settings.min_rows)
+    part = replace(sums, columns={name: sums.columns[name] for name in ("", *decisions)})
+    part = part.over(*names, TARGET, DECIDED, BIN, STRATA)
+    out += performance_findings(data, part, settings.level)
+    out += decision_findings(data, groupings, part, settings.level, settings.min_rows)
 
 
-def _only(found: GroupSums, names: Iterable[str]) -> GroupSums:
-    return replace(found, columns={name: found.columns[name] for name in ("", *names)})
+def drawn_class(first: DialPoint, held_out: HeldOut) -> int | None:
+    """The class whose scores are drawn: the one whose means differ most between groups.
 
-
-# ------------------------------------------------------------------ which class is drawn
-
-
-def drawn_class(first: Place, ground: Ground) -> int | None:
-    """Of several classes without a favourable one: that whose scores differ most between groups.
-
-    Chosen where fairness is 0, and kept, so that the slider moves one and the same picture.
+    It is chosen at fairness 0 and kept, so that the slider moves one picture. None if the model has
+    one score.
     """
-    k = first.said.shape[1]
-    if k == 1:
+    columns, weight = first.outputs.T, held_out.data.weight
+    if len(columns) == 1:
         return None
-    spread = np.zeros(k)
-    weight = ground.data.weight
-    for one in ground.data.attributes:
-        n_levels = len(one.labels)
-        mass = np.bincount(one.codes, weight, minlength=n_levels)
-        sums = np.stack(
-            [
-                np.bincount(one.codes, weight * first.said[:, j], minlength=n_levels)
-                for j in range(k)
-            ]
-        )
+    spread = np.zeros(len(columns))
+    for groups in held_out.data.attributes:
+        size = len(groups.labels)
+        mass = np.bincount(groups.codes, weight, minlength=size)
+        sums = np.stack([np.bincount(groups.codes, weight * v, minlength=size) for v in columns])
         means = sums[:, mass > 0.0] / mass[mass > 0.0]
-        spread = np.maximum(spread, means.max(axis=1) - means.min(axis=1))
+        spread = np.maximum(spread, np.ptp(means, axis=1))
     return int(np.argmax(spread))
 
 
-# ------------------------------------------------------------------ rates by group
-
-
-# ------------------------------------------------------------------ all of it
-
-
-# Groups of an attribute that are shown, and combinations; beyond, the smallest are shown together.
-MOST_GROUPS, MOST_COMBINATIONS = 12, 8
-
-
-# Of groups with fewer rows only their number is told: anything else would be about single people.
-FEWEST = 5
-
-
-def count_groups(one: Protected) -> list[int]:
-    """Rows of each group."""
-    counts: list[int] = np.bincount(one.codes, minlength=len(one.labels)).tolist()
+def count_groups(groups: Protected) -> list[int]:
+    """Number of rows of each group."""
+    counts: list[int] = np.bincount(groups.codes, minlength=len(groups.labels)).tolist()
     return counts
 
 
-def merge_small(one: Protected, name: str, most: int) -> Protected:
-    """The largest groups under a name of their own, and the rest of them as one group."""
-    count = np.bincount(one.codes, minlength=len(one.labels))
-    largest = np.sort(np.argsort(-count, kind="stable")[: most - 1])
-    place = np.full(len(one.labels), most - 1)
-    place[largest] = np.arange(most - 1)
-    rest = f"all {len(one.labels) - most + 1} others"
-    while rest in one.labels:
+def merge_small(groups: Protected, name: str, most: int) -> Protected:
+    """Keep the largest groups and merge the others into one, under another attribute name."""
+    largest = np.sort(np.argsort(-np.array(count_groups(groups)), kind="stable")[: most - 1])
+    code = np.full(len(groups.labels), most - 1)
+    code[largest] = np.arange(most - 1)
+    rest = f"all {len(groups.labels) - most + 1} others"
+    while rest in groups.labels:
         rest += " "
-    labels = (*(one.labels[h] for h in largest), rest)
-    return Protected(name, "categorical", place[one.codes].astype(np.intp), labels)
+    labels = (*(groups.labels[h] for h in largest), rest)
+    return Protected(name, "categorical", code[groups.codes].astype(np.intp), labels)

@@ -1,4 +1,4 @@
-"""The favourable class of a target: named by the user, or guessed from the labels' words."""
+"""Choice of the favourable class: named by the user, or guessed from the words of the labels."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Favourable", "choose_favourable"]
 
 
 def _listed(text: str) -> frozenset[str]:
-    return frozenset(" ".join(one.split()) for one in text.split(","))
+    return frozenset(" ".join(label.split()) for label in text.split(","))
 
 
-# Whole labels as `_words` writes them.
+# Whole labels, in the form that `_words` returns.
 _UNFAVOURABLE = _listed(
     """arrested, at risk, bad, bad loan, bad risk, bankrupt, canceled, cancelled, charge off, charged off,
     chargeoff, churn, churned, convicted, dead, deceased, decline, declined, default, defaulted,
@@ -47,13 +47,13 @@ _BAD_PAIRS = ("at risk", "charged off", "dropped out", "high risk", "past due", 
 
 @dataclass(frozen=True)
 class Favourable:
-    """The class taken as the favourable outcome.
+    """The favourable class.
 
     Attributes
     ----------
     label : the class, of the target's type.
     named : whether the user has named it.
-    reason : why it was taken.
+    reason : reason for the choice.
     """
 
     label: Any
@@ -69,20 +69,20 @@ class Favourable:
 def choose_favourable(
     labels: Sequence[Any], target: str, given: Any = None, criterion: str = ""
 ) -> Favourable | None:
-    """The class that the user names, or a guess from the words of the labels and of the target.
+    """Take the class that the user names, or guess from the words of the labels and of the target.
 
     Known words of the labels decide first: of "approved" and "denied", "approved" is favourable. If
-    the labels only say yes or no, or are numbers, the larger one (or yes) is favourable, unless the
-    name of the target is that of an unfavourable outcome: of ``default``, "no" and 0 are favourable.
-    If no word is known, the larger label is favourable, as in scikit-learn.
+    the labels are yes and no, or numbers, yes or the larger number is favourable, unless the name of
+    the target is that of an unfavourable outcome: for ``default``, "no" and 0 are favourable. If no
+    word is known, the larger label is favourable, as in scikit-learn.
 
     Parameters
     ----------
     labels : classes of the target, each once.
     target : name of the column.
     given : the class that the user has named.
-    criterion : full name of the criterion of a fit. Equal opportunity is not fitted for a class that only
-        the order of two texts would choose.
+    criterion : full name of the criterion of a fit. Equal opportunity is refused if only the
+        alphabetical order could decide.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def choose_favourable(
     Raises
     ------
     ValueError
-        Equal opportunity, and no word says which class is favourable.
+        For equal opportunity, if no known word decides which class is favourable.
     """
     if given is not None:
         return Favourable(given, True, "as you asked")
@@ -124,7 +124,7 @@ def choose_favourable(
 
 
 def _answer(no: Any, yes: Any, target: str, reason: str) -> Favourable:
-    """The favourable answer to a question that is named by the target."""
+    """Choose between yes and no by the name of the target."""
     if _is_bad_outcome(target):
         return Favourable(no, False, f"the target's name, {target!r}, reads as unfavourable")
     return Favourable(yes, False, reason)
@@ -156,7 +156,7 @@ def _sense(words: str, other: str) -> int:
 
 
 def _is_bad_outcome(target: str) -> bool:
-    """Whether a column names an unfavourable outcome, as "loan_default" or "isFraud" do."""
+    """Whether the name of a column is that of an unfavourable outcome, such as "loan_default"."""
     words = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", target))
     tokens = set(words.split())
     if tokens & {"no", "not", "non", "never", "without"}:

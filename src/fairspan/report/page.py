@@ -1,4 +1,4 @@
-"""The page: a template, its style and scripts, Plotly and the study in one file."""
+"""The result of ``explore``, and its page: template, style, scripts, Plotly and study in one file."""
 
 from __future__ import annotations
 
@@ -14,24 +14,21 @@ from fairspan._system import atomic_write, printable_json
 from fairspan.auditing import Audit
 from fairspan.report.study import for_page, to_text
 
-__all__ = [
-    "Report",
-    "page",
-    "script_json",
-]
+__all__ = ["Report", "fill", "page", "script_json"]
 
-_PLACES = ("TITLE", "STYLE", "PLOTLY", "STUDY", "SCRIPT")
-# In a script element the HTML reader looks for these; JavaScript took the last two for line ends.
+_SLOTS = ("TITLE", "STYLE", "PLOTLY", "STUDY", "SCRIPT")
+# HTML parsers interpret the first three in a script element; old JavaScript took the last two for
+# line ends.
 _ESCAPES = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 def script_json(study: dict[str, Any]) -> str:
-    """JSON that no name in it can end or leave, inside a script element."""
-    return re.sub("[<>&\u2028\u2029]", lambda found: _ESCAPES[found[0]], to_text(study))
+    """JSON for a script element, escaped so that no name in it can end the element."""
+    return re.sub("[<>&\u2028\u2029]", lambda match: _ESCAPES[match[0]], to_text(study))
 
 
 def page(study: dict[str, Any]) -> str:
-    """The whole file.
+    """The HTML of the whole page.
 
     Raises
     ------
@@ -39,9 +36,7 @@ def page(study: dict[str, Any]) -> str:
         The extra ``report`` is not installed.
     """
     folder = resources.files("fairspan.report") / "page"
-    scripts = sorted(
-        (one for one in folder.iterdir() if one.name.endswith(".js")), key=lambda one: one.name
-    )
+    scripts = sorted(file.name for file in folder.iterdir() if file.name.endswith(".js"))
     title = f"{study['about']['data']}: fairness explorer"
     return fill(
         (folder / "page.html").read_text(encoding="utf-8"),
@@ -50,18 +45,18 @@ def page(study: dict[str, Any]) -> str:
             "STYLE": (folder / "style.css").read_text(encoding="utf-8"),
             "PLOTLY": _plotly(),
             "STUDY": script_json(for_page(study)),
-            "SCRIPT": "\n".join(one.read_text(encoding="utf-8") for one in scripts),
+            "SCRIPT": "\n".join((folder / name).read_text(encoding="utf-8") for name in scripts),
         },
     )
 
 
 def fill(template: str, parts: dict[str, str]) -> str:
-    """The template with a text for each of its places; a text that looks like a place is none."""
-    for name in _PLACES:
+    """Fill the slots of the template in one pass: texts that look like slots stay as they are."""
+    for name in _SLOTS:
         if template.count(f"<!--{name}-->") != 1:
-            raise ValueError(f"The template has no place, or several, for {name}.")
-    pattern = "<!--({})-->".format("|".join(_PLACES))
-    return re.sub(pattern, lambda found: parts[found[1]], template)
+            raise ValueError(f"The template must have exactly one slot for {name}.")
+    pattern = "<!--({})-->".format("|".join(_SLOTS))
+    return re.sub(pattern, lambda match: parts[match[1]], template)
 
 
 def _plotly() -> str:
@@ -75,15 +70,15 @@ def _plotly() -> str:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """A fitted path of models, and held-out numbers about every place on it.
+    """A fitted model, and held-out numbers about it at every position of the slider.
 
     Attributes
     ----------
     study : dict
-        All numbers and texts, plain: what the page shows.
+        All numbers and texts of the page, as plain values.
     model : estimator
-        Fitted on the rows that were not held out, where the slider starts; ``model.at(f)`` is any
-        other place.
+        Fitted on the rows that were not held out, at the start of the slider; ``model.at(f)`` is the
+        model at any other position.
     audit : Audit
         The full audit of ``model`` on the held-out rows.
     seconds : dict
@@ -96,7 +91,7 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dicts; None for what is not known."""
+        """The study: plain numbers, strings, lists and dicts; None for unknown numbers."""
         return self.study
 
     def to_json(self, path: Any = None, *, indent: int | None = None) -> str:
@@ -105,7 +100,7 @@ class Report:
         return _written(printable_json(text) + "\n", path)
 
     def to_html(self, path: Any = None) -> str:
-        """One page that needs nothing else and asks for nothing; written to ``path`` too if given.
+        """One self-contained page that loads nothing else; written to ``path`` too if given.
 
         Raises
         ------
@@ -126,10 +121,10 @@ class Report:
         target = self.study["target"]
         if target["positive"] is not None:
             out.append(f"Favourable class: {target['positive']} ({target['reason']}).")
-        for words, place in (("without fairness", first), ("fairest", last)):
-            head = place["headline"]
+        for words, position in (("without fairness", first), ("fairest", last)):
+            head = position["headline"]
             out.append(
-                f"{words}: {name} {_shown(head['error'])}; {head['gap_name']} {_shown(head['gap'])}"
+                f"{words}: {name} {_rounded(head['error'])}; {head['gap_name']} {_rounded(head['gap'])}"
                 + (f" ({head['gap_attribute']})" if head["gap_attribute"] else "")
             )
         return [*out, *(f"! {text}" for text in about["warnings"])]
@@ -143,12 +138,12 @@ class Report:
         return f"<div><strong>Report of held-out numbers</strong><ul>{rows}</ul><p>{tail}</p></div>"
 
 
-def _shown(found: dict[str, Any]) -> str:
-    if found["value"] is None:
+def _rounded(number: dict[str, Any]) -> str:
+    if number["value"] is None:
         return "not known"
-    if found["low"] is None:
-        return f"{found['value']:.3g}"
-    return f"{found['value']:.3g} [{found['low']:.3g}, {found['high']:.3g}]"
+    if number["low"] is None:
+        return f"{number['value']:.3g}"
+    return f"{number['value']:.3g} [{number['low']:.3g}, {number['high']:.3g}]"
 
 
 def _written(text: str, path: Any) -> str:

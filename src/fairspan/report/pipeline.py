@@ -1,12 +1,17 @@
-"""``explore``: a table becomes a path of models, and numbers for one page that shows all of it."""
+"""``explore``: fit a fair model on a table, and report on every dial value of it.
+
+The steps are: read the table and the roles of its columns, hold out rows, fit once, predict and audit
+the held-out rows at every dial value, and collect the numbers and sentences of the page.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from fairspan._system import track
@@ -14,30 +19,44 @@ from fairspan.auditing import audit
 from fairspan.auditing.attack import ATTACKERS
 from fairspan.auditing.results import check_settings
 from fairspan.encoding import category_label, collect_unseen
-from fairspan.estimators.dial_predictor import read_rows, sampling_noise
-from fairspan.estimators.path_selection import Judge
-from fairspan.exceptions import each_warning_once
+from fairspan.estimators.dial_predictor import DialPredictor
+from fairspan.estimators.path import read_rows
+from fairspan.estimators.path_selection import PathEvaluator, sampling_noise
+from fairspan.estimators.predictor import FairPredictor
+from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import canonical_criterion
 from fairspan.inputs.rows import read_seed
 from fairspan.report import study as _study
-from fairspan.report.about import about, notes
-from fairspan.report.dial_points import Ground, Place, drawn_class, place_at, read_ground
+from fairspan.report.dial_points import (
+    DialPoint,
+    HeldOut,
+    dial_point,
+    drawn_class,
+    read_held_out,
+)
 from fairspan.report.favourable import Favourable, choose_favourable
-from fairspan.report.fit import Told, by_stratum, choose_model, fit_model, known_rows, read_kinds
 from fairspan.report.importance import shuffled_errors
-from fairspan.report.met import Met
 from fairspan.report.page import Report
-from fairspan.report.roles import Roles, describe_columns, find_roles, give_aways, warn_of
-from fairspan.report.snippet import Recipe, source_lines
+from fairspan.report.roles import Roles, describe_columns, find_roles, give_aways
 from fairspan.report.table import check_share, complete_rows, held_out_rows, is_continuous
-from fairspan.report.views import Scene, paired, position
-from fairspan.report.words import Setting
+from fairspan.report.training import (
+    Recipe,
+    WarningLog,
+    by_stratum,
+    choose_model,
+    fit_model,
+    known_rows,
+    read_kinds,
+    source_lines,
+)
+from fairspan.report.views import extra_errors, position
+from fairspan.report.words import ReportContext, about, notes
 
-__all__ = ["explore"]
+__all__ = ["check_options", "explore"]
 
 _MIN_ROWS = 30
-# Rows of scatter plots, of all continuous attributes together.
+# Rows in the scatter plots of all continuous attributes together.
 _MOST_DISPLAYED = 400
 
 
@@ -65,15 +84,15 @@ def explore(
     source: str | None = None,
     command: str = "",
 ) -> Report:
-    """Fit a fair model on a table, and find out what every place on its dial does to people.
+    """Fit a fair model on a table, and report what every dial value means for groups of people.
 
-    One fit on some of the rows; all numbers are about the rest of them.
+    The model is fitted once on some of the rows; all numbers are about the rows held out.
 
     Parameters
     ----------
     frame : pandas DataFrame, or another that narwhals turns into one
-        One row per person. Rows that miss the target, a protected attribute, a control feature or the
-        weight are left out, and the report says how many.
+        One row per person. Rows with a missing target, protected attribute, control feature or weight
+        are left out; the report states how many.
     target : str
         Column to predict: classes or a number, by the rule for protected attributes.
     sensitive_features : str or list of str
@@ -86,24 +105,24 @@ def explore(
     sample_weight : str, optional
         Column of weights; weight k is k copies of the row.
     criterion : str, default="statistical_parity"
-        What the model is made fair by; with a ``model`` of your own it is the model's.
+        Fairness criterion of the model; a ``model`` of your own has its own criterion.
     pos_label : label, optional
         The favourable class. If not given, one of two classes is guessed from the words of the labels
-        and the target ("approved" rather than "denied"); the report says which one, and why.
+        and the target ("approved" rather than "denied"); the report names it, with the reason.
     sensitive_kind : str or dict, default="auto"
         "categorical" or "continuous", for all protected attributes or by name.
     model : "auto" or unfitted predictor of fairspan, default="auto"
         "auto" is :class:`FairGPClassifier` or :class:`FairGPRegressor`.
     fairness : float, default=1.0
-        Where the slider starts, from 0 to 1: the model that is returned, and audited in full.
+        Start of the slider, from 0 to 1: the model that is returned, and audited in full.
     n_points : int, default=41
-        Places of the slider, equally spaced; ``fairness`` is one more where it is none of them.
+        Number of equally spaced dial values; ``fairness`` is added if it is not among them.
     test_share : float, default=0.25
         Share of the rows that is held out.
     level : float, default=0.95
-        Of intervals.
+        Confidence level of the intervals.
     n_boot : int, default=200
-        Resamples of the held-out rows.
+        Number of bootstrap resamples of the held-out rows.
     audit_parts : sequence of str, optional
         Parts of the full audit, as in :func:`fairspan.audit`; all if not given.
     random_state : int, default=0
@@ -111,12 +130,12 @@ def explore(
     verbose : int, default=0
         1 shows progress.
     name : str, default="table"
-        What the data are called in the report. Its Python code reads the file of this name, or the
-        data set of :mod:`fairspan.datasets`.
+        Name of the data in the report. Its Python code reads the file of this name, or the data set
+        of :mod:`fairspan.datasets`.
     source : str, optional
-        Python code that makes ``table``, for the report; guessed from ``name`` if not given.
+        Python code that creates ``table``, for the report; guessed from ``name`` if not given.
     command : str, optional
-        Command line that asked for this, for the report.
+        Command line of this run, for the report.
 
     Returns
     -------
@@ -130,31 +149,41 @@ def explore(
     >>> rng = np.random.default_rng(0)
     >>> people = pd.DataFrame({"sex": rng.choice(["f", "m"], 300), "pay": rng.normal(size=300)})
     >>> people["repaid"] = np.where(people["pay"] + rng.normal(size=300) > 0, "yes", "no")
-    >>> report = explore(
-    ...     people, target="repaid", sensitive_features="sex", n_points=3,
-    ...     audit_parts=["scores", "decisions"],
-    ... )  # fmt: skip
+    >>> options = {"n_points": 3, "audit_parts": ["scores", "decisions"]}
+    >>> report = explore(people, target="repaid", sensitive_features="sex", **options)
     >>> report.study["fairness"]
     [0, 0.5, 1]
     """
     began = time.perf_counter()
     check_options(n_points, random_state, fairness, test_share)
     settings = check_settings(level, n_boot, 499, _MIN_ROWS, 10_000, 5, ATTACKERS, audit_parts)
-    told = Told()
-    # Rare values of a column may be among the held-out rows alone; that is nothing to warn about.
-    with told.kept(), each_warning_once(), collect_unseen():
+    log = WarningLog()
+    # Rare values of a column may occur only among the held-out rows; that needs no warning.
+    with log.record(), each_warning_once(), collect_unseen():
         whole = _as_pandas(frame)
         roles, refused = find_roles(
-            whole, target=target, sensitive_features=sensitive_features,
-            control_features=control_features, features=features, sample_weight=sample_weight,
-        )  # fmt: skip
+            whole,
+            target=target,
+            sensitive_features=sensitive_features,
+            control_features=control_features,
+            features=features,
+            sample_weight=sample_weight,
+        )
         table = complete_rows(whole, roles.needed)
         _check_rows(table, roles)
-        leaks = warn_of(give_aways(table, roles))
+        leaks = list(give_aways(table, roles))
+        for text in leaks:
+            warn_user(text, DataWarning)
         estimator = choose_model(
-            model, table, roles, criterion=criterion, pos_label=pos_label,
-            sensitive_kind=sensitive_kind, random_state=random_state, verbose=verbose,
-        )  # fmt: skip
+            model,
+            table,
+            roles,
+            criterion=criterion,
+            pos_label=pos_label,
+            sensitive_kind=sensitive_kind,
+            random_state=random_state,
+        )
+        estimator.set_params(verbose=max(verbose, estimator.verbose))
         criterion, favourable = canonical_criterion(estimator.criterion), None
         if is_classifier(estimator):
             labels = table[roles.target].unique().tolist()
@@ -162,10 +191,10 @@ def explore(
         if favourable is not None:
             estimator.set_params(pos_label=favourable.label)
         kinds = read_kinds(estimator.sensitive_kind, roles.sensitive)
+        columns, share = [roles.target, *roles.sensitive], test_share
         out = held_out_rows(
-            table, [roles.target, *roles.sensitive], kinds=kinds, share=test_share,
-            seed=random_state, says="test_share=",
-        )  # fmt: skip
+            table, columns, kinds=kinds, share=share, seed=random_state, says="test_share="
+        )
         train, held = table[~out], table[out]
         fitted = train
         if roles.weight is not None:
@@ -173,62 +202,73 @@ def explore(
         start = time.perf_counter()
         fit_model(estimator, train, roles, name)
         seconds = {"fit": time.perf_counter() - start}
-        given = _given(held, roles, kinds, estimator.pos_label)
-        met = Met(estimator, estimator._read_new(held[list(roles.features)]))
+        given = _audit_arguments(held, roles, kinds, estimator.pos_label)
+        predictor = DialPredictor(estimator, estimator._read_new(held[list(roles.features)]))
         seed = int(read_seed(random_state).randint(2**31 - 1))
-        ground = read_ground(met, settings, seed, **given)
+        held_out = read_held_out(predictor, settings, seed, **given)
         grid = sorted({float(f"{f:.6g}") for f in (*np.linspace(0.0, 1.0, n_points), fairness)})
-        shown = track(grid, len(grid), "places of the slider", verbose=verbose)
-        places = [place_at(met, ground, one) for one in shown]
+        dial = track(grid, len(grid), "positions of the slider", verbose=verbose)
+        points = [dial_point(predictor, held_out, f) for f in dial]
         rng = np.random.default_rng([seed, 1])
         familiar = known_rows(estimator, fitted, held, roles)
-        setting = Setting(
-            len(fitted), ground.data.n, _noise(estimator, held[familiar], roles), places[-1].certificate,
-            places[0].probable, tuple(_unmet(ground, fitted, held, roles, criterion)),
-        )  # fmt: skip
-        scene = Scene(
-            criterion, setting, drawn_class(places[0], ground),
-            _displayed(ground, rng),
-        )  # fmt: skip
-        strange = _strange(int(np.count_nonzero(~familiar)))
-        recipe = Recipe(source or source_lines(name), roles, estimator, test_share, random_state)
-        positions = _positions(places, ground, scene, recipe, rng)
-        importance = shuffled_errors(met, ground, rng, verbose=verbose)
+        context = ReportContext(
+            criterion=criterion,
+            n_train=len(fitted),
+            n_test=held_out.data.n,
+            noise=_noise(estimator, held[familiar], roles),
+            end=points[-1].certificate,
+            latent=points[0].has_probabilities,
+            unseen_groups=tuple(_unseen_groups(held_out, fitted, held, roles, criterion)),
+            drawn_class=drawn_class(points[0], held_out),
+            displayed=_displayed(held_out, rng),
+        )
+        recipe = Recipe(
+            source=source or source_lines(name),
+            roles=roles,
+            model=estimator,
+            share=test_share,
+            seed=random_state,
+        )
+        positions = _positions(points, held_out, context, recipe, rng)
+        importance = shuffled_errors(predictor, held_out, rng, verbose=verbose)
         start, at = time.perf_counter(), grid.index(float(f"{fairness:.6g}"))
         chosen = estimator if grid[at] == 1.0 else estimator.at(grid[at])
-        full = audit(
-            chosen, **given, level=level, n_boot=n_boot, parts=audit_parts,
-            random_state=random_state, verbose=verbose,
-        )  # fmt: skip
+        options: dict[str, Any] = {"level": level, "n_boot": n_boot, "parts": audit_parts}
+        full = audit(chosen, **given, **options, random_state=random_state, verbose=verbose)
         seconds["audit"] = time.perf_counter() - start
-    study = _study.fit_in(
-        {
-            "format": 2,
-            "about": {
-                **about(ground, scene, roles, estimator, places[0]),
-                "data": name, "command": command, "n_rows": len(table), "seed": random_state,
-                "n_weightless": len(table) - len(fitted) - len(held),
-                "notes": [
-                    *notes(whole, table, roles, refused, ground, scene, favourable), *strange, *leaks,
-                ],
-                "warnings": list(told.texts),
-            },
-            "task": ground.task,
-            "target": _target(ground, roles, favourable),
-            "columns": describe_columns(whole, roles, _numbers(ground, roles), refused),
-            "attributes": _study.attributes_of(ground),
-            "strata": [] if ground.data.strata is None else list(ground.data.strata.labels),
-            "fairness": grid,
-            "start": at,
-            "tradeoff": _study.tradeoff(places, ground, scene),
-            "positions": positions,
-            "scatter": _study.scatter(ground, scene),
-            "importance": importance,
-            "audit": _study.audit_lines(full, grid[at], ground.few),
-        }
-    )  # fmt: skip
+    remarks = notes(whole, table, roles, refused, held_out, context, favourable)
+    study = {
+        "format": 2,
+        "about": about(held_out, context, roles, estimator, points[0])
+        | {
+            "data": name,
+            "command": command,
+            "n_rows": len(table),
+            "seed": random_state,
+            "n_weightless": len(table) - len(fitted) - len(held),
+            "notes": [*remarks, *_unfamiliar(familiar), *leaks],
+            "warnings": list(log.texts),
+        },
+        "task": held_out.task,
+        "target": _target(held_out, roles, favourable),
+        "columns": describe_columns(whole, roles, _is_continuous(held_out, roles), refused),
+        "attributes": _study.attributes_of(held_out),
+        "strata": [] if held_out.data.strata is None else list(held_out.data.strata.labels),
+        "fairness": grid,
+        "start": at,
+        "tradeoff": _study.tradeoff(points, held_out, context),
+        "positions": positions,
+        "scatter": {
+            groups.name: groups.values[context.displayed].tolist()
+            for groups in held_out.data.attributes
+            if groups.values is not None
+        },
+        "importance": importance,
+        "audit": _study.audit_lines(full, grid[at], held_out.too_few),
+    }
+    study = _study.fit_in(study)
     seconds["all"] = time.perf_counter() - began
-    told.pass_on()
+    log.give()
     return Report(study, chosen, full, seconds)
 
 
@@ -244,12 +284,12 @@ def check_options(n_points: Any, random_state: Any, fairness: Any, test_share: A
 
 
 def _as_pandas(frame: Any) -> Any:
-    """A table with rows counted from 0, and text for names."""
-    read = as_frame(frame, "frame")
-    if read is None:
+    """A pandas DataFrame with rows counted from 0; raise unless all column names are text."""
+    narwhal = as_frame(frame, "frame")
+    if narwhal is None:
         msg = f"explore takes a data frame with named columns; got {type(frame).__name__}."
         raise TypeError(msg)
-    table = read.to_pandas().reset_index(drop=True)
+    table = narwhal.to_pandas().reset_index(drop=True)
     unnamed = [name for name in table.columns if not isinstance(name, str)]
     if unnamed:
         raise ValueError(f"Column names must be text, got {unnamed[0]!r}: rename it.")
@@ -257,38 +297,43 @@ def _as_pandas(frame: Any) -> Any:
 
 
 def _check_rows(table: Any, roles: Roles) -> None:
+    """Raise if no row is complete, or if the weights are no numbers."""
     if table.empty:
         raise ValueError(f"No row has a value in all of {', '.join(map(repr, roles.needed))}.")
     if roles.weight is not None and table[roles.weight].dtype.kind not in "iufb":
-        raise ValueError(f"sample_weight names {roles.weight!r}, which holds no numbers.")
+        raise ValueError(f"sample_weight names {roles.weight!r}, which is not a numeric column.")
 
 
-def _given(held: Any, roles: Roles, kinds: dict[str, str], pos_label: Any) -> dict[str, Any]:
+def _audit_arguments(
+    held: Any, roles: Roles, kinds: Mapping[str, str], pos_label: Any
+) -> dict[str, Any]:
     """Arguments of an audit of the held-out rows."""
     columns = dict.fromkeys([*roles.features, *roles.sensitive, *roles.control])
     return {
-        "X": held[list(columns)], "y": held[roles.target],
+        "X": held[list(columns)],
+        "y": held[roles.target],
         "sensitive_features": list(roles.sensitive),
         "control_features": list(roles.control) or None,
         "sample_weight": None if roles.weight is None else held[roles.weight],
-        "sensitive_kind": kinds or "auto", "pos_label": pos_label,
-    }  # fmt: skip
+        "sensitive_kind": kinds or "auto",
+        "pos_label": pos_label,
+    }
 
 
-def _noise(estimator: Any, held: Any, roles: Roles) -> float:
+def _noise(estimator: FairPredictor, held: Any, roles: Roles) -> float:
     """Sampling noise of a held-out correlation in the smallest cell of the criterion."""
     if held.empty:
         return float("nan")
+    features, sensitive = held[list(roles.features)], held[list(roles.sensitive)]
     control = held[list(roles.control)] if by_stratum(estimator) else None
     weight = None if roles.weight is None else held[roles.weight]
-    rows = read_rows(
-        estimator, held[list(roles.features)], held[roles.target], held[list(roles.sensitive)],
-        control, weight,
-    )  # fmt: skip
-    return sampling_noise(estimator, Judge(estimator, rows))
+    rows = read_rows(estimator, features, held[roles.target], sensitive, control, weight)
+    return sampling_noise(estimator, PathEvaluator(estimator, rows))
 
 
-def _strange(n: int) -> list[str]:
+def _unfamiliar(familiar: NDArray[np.bool_]) -> list[str]:
+    """A note about held-out rows of classes, groups or strata that are not in the training rows."""
+    n = int(np.count_nonzero(~familiar))
     if not n:
         return []
     rows = f"{n:,} held-out rows are" if n > 1 else "1 held-out row is"
@@ -298,56 +343,64 @@ def _strange(n: int) -> list[str]:
     ]
 
 
-def _unmet(ground: Ground, fitted: Any, held: Any, roles: Roles, criterion: str) -> Iterator[str]:
-    """Groups of held-out rows that no row fitted on belongs to, where the criterion compares them."""
-    inside = list(roles.control) if criterion == "conditional_statistical_parity" else []
-    if ground.task != "regression" and criterion in ("equalized_odds", "equal_opportunity"):
-        inside = [roles.target]
-    if any(is_continuous(fitted, name) for name in inside):  # strata are slices of it
-        inside = []
-    target = ground.data.target
-    for one in ground.data.attributes:
-        if one.values is not None:
+def _unseen_groups(
+    held_out: HeldOut, fitted: Any, held: Any, roles: Roles, criterion: str
+) -> Iterator[str]:
+    """Groups of held-out rows without training rows, within the cells of the criterion."""
+    cells = list(roles.control) if criterion == "conditional_statistical_parity" else []
+    if held_out.task != "regression" and criterion in ("equalized_odds", "equal_opportunity"):
+        cells = [roles.target]
+    if any(is_continuous(fitted, name) for name in cells):  # the cells are slices of a number
+        cells = []
+    target = held_out.data.target
+    for groups in held_out.data.attributes:
+        if groups.values is not None:
             continue
-        keys = list(dict.fromkeys([one.name, *inside]))
-        new = ~held.set_index(keys).index.isin(fitted.set_index(keys).index)
+        keys = list(dict.fromkeys([groups.name, *cells]))
+        unseen = ~held.set_index(keys).index.isin(fitted.set_index(keys).index)
         if criterion == "equal_opportunity" and target is not None:
-            new &= target.codes == ground.data.positive[0]
-        gone = ~held[one.name].isin(fitted[one.name].unique()).to_numpy()
-        for row in np.flatnonzero(new | gone):
+            unseen &= target.codes == held_out.data.positive[0]
+        unseen_anywhere = ~held[groups.name].isin(fitted[groups.name].unique()).to_numpy()
+        for row in np.flatnonzero(unseen | unseen_anywhere):
             where = " and ".join(f"{name} is {held[name].iloc[row]}" for name in keys[1:])
-            group = f"{one.name}: {one.labels[one.codes[row]]}"
-            yield group if gone[row] or not where else f"{group} where {where}"
+            group = f"{groups.name}: {groups.labels[groups.codes[row]]}"
+            yield group if unseen_anywhere[row] or not where else f"{group} where {where}"
 
 
-def _displayed(ground: Ground, rng: np.random.Generator) -> Any:
-    n_continuous = sum(one.values is not None for one in ground.data.attributes)
-    return np.sort(rng.permutation(ground.data.n)[: _MOST_DISPLAYED // max(n_continuous, 1)])
+def _displayed(held_out: HeldOut, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Rows of the scatter plots."""
+    n_continuous = sum(groups.values is not None for groups in held_out.data.attributes)
+    return np.sort(rng.permutation(held_out.data.n)[: _MOST_DISPLAYED // max(n_continuous, 1)])
 
 
 def _positions(
-    places: Sequence[Place], ground: Ground, scene: Scene, recipe: Recipe, rng: np.random.Generator
+    points: Sequence[DialPoint],
+    held_out: HeldOut,
+    context: ReportContext,
+    recipe: Recipe,
+    rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
-    settings = ground.settings
-    extra = paired(
-        places, ground.data.weight, settings.level, settings.n_boot, rng,
-        root=ground.task == "regression",
-    )  # fmt: skip
+    """All views at every dial value."""
+    losses, settings = [point.loss for point in points], held_out.settings
+    root = held_out.task == "regression"
+    extra = extra_errors(
+        losses, held_out.data.weight, settings.level, settings.n_boot, rng, root=root
+    )
     return [
-        position(place, places[0], ground, scene, more, recipe.snippet(place.fairness))
-        for place, more in zip(places, extra, strict=True)
+        position(point, points[0], held_out, context, more, recipe.snippet(point.fairness))
+        for point, more in zip(points, extra, strict=True)
     ]
 
 
-def _numbers(ground: Ground, roles: Roles) -> dict[str, bool]:
+def _is_continuous(held_out: HeldOut, roles: Roles) -> dict[str, bool]:
     """Whether the target and the protected attributes were read as numbers."""
-    out = {one.name: one.values is not None for one in ground.data.attributes}
-    return out | {roles.target: ground.task == "regression"}
+    out = {groups.name: groups.values is not None for groups in held_out.data.attributes}
+    return out | {roles.target: held_out.task == "regression"}
 
 
-def _target(ground: Ground, roles: Roles, favourable: Favourable | None) -> dict[str, Any]:
-    """The target's name and classes, the favourable one, and why it is taken as favourable."""
-    classes, positive = ground.data.classes, ground.data.positive
+def _target(held_out: HeldOut, roles: Roles, favourable: Favourable | None) -> dict[str, Any]:
+    """Name and classes of the target, the favourable class, and the reason for this choice."""
+    classes, positive = held_out.data.classes, held_out.data.positive
     out: dict[str, Any] = {"name": roles.target, "classes": None, "positive": None}
     if classes is not None:
         out["classes"] = [category_label(label) for label in classes.tolist()]

@@ -1,8 +1,8 @@
-"""Which column is what: roles, kinds, and features that give away what they must not."""
+"""Roles and kinds of the columns, and features that give away the target or an attribute."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,21 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan.encoding import column_kinds, table_encoder
-from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import check_one_role, is_temporal, require_columns
 
-__all__ = ["Roles", "describe_columns", "find_roles", "give_aways", "warn_of"]
+__all__ = ["Roles", "describe_columns", "find_roles", "give_aways"]
 
-# A column of text with more different values, nearly one a row, is no category.
+# A text column with a larger share of different values is free text, not a category.
 _TEXT_SHARE = 0.5
-# A column of so few values, each on so many rows, does not match the target by chance.
+# Columns of at most so many values, each on at least so many rows, do not agree by chance.
 _FEW_LEVELS, _ROWS_PER_LEVEL = 50, 5
 _FIRST_ROWS = 1000
+_ROLE_WORDS = {
+    "target": "target",
+    "sensitive_features": "protected attribute",
+    "sample_weight": "weight",
+}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Columns of the table by what they are for."""
+    """Names of the columns of the table by role."""
 
     target: str
     sensitive: tuple[str, ...]
@@ -35,7 +39,7 @@ class Roles:
 
     @property
     def needed(self) -> list[str]:
-        """Columns that no row can do without."""
+        """Columns in which no value may be missing."""
         weight = [] if self.weight is None else [self.weight]
         return [self.target, *self.sensitive, *self.control, *weight]
 
@@ -53,6 +57,7 @@ class Roles:
 
 
 def _names(given: Any, role: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns as a tuple; raise if one of them is unknown."""
     if given is None:
         return ()
     names = [given] if isinstance(given, str) else list(given)
@@ -61,25 +66,33 @@ def _names(given: Any, role: str, known: Sequence[str]) -> tuple[str, ...]:
 
 
 def find_roles(
-    frame: Any, *, target: str, sensitive_features: Any, control_features: Any, features: Any,
+    frame: Any,
+    *,
+    target: str,
+    sensitive_features: Any,
+    control_features: Any,
+    features: Any,
     sample_weight: Any,
-) -> tuple[Roles, list[str]]:  # fmt: skip
-    """Roles of the columns, and those that no encoder takes: left out unless they are named."""
+) -> tuple[Roles, list[str]]:
+    """Check the roles of the columns; also return the columns that no encoder takes.
+
+    Unless ``features`` are named, they are all columns that have no other role and can be encoded.
+    """
     known = list(frame.columns)
-    found = {
+    given = {
         "target": _names(target, "target", known),
         "sensitive_features": _names(sensitive_features, "sensitive_features", known),
         "control_features": _names(control_features, "control_features", known),
         "sample_weight": _names(sample_weight, "sample_weight", known),
     }
     for role in ("target", "sensitive_features"):
-        if not found[role]:
+        if not given[role]:
             raise ValueError(f"{role} names no column.")
-    check_one_role(found, may_share=("sensitive_features", "control_features"))
-    seen = {name: role for role, names in reversed(found.items()) for name in names}
+    check_one_role(given, may_share=("sensitive_features", "control_features"))
+    taken = {name: role for role, names in reversed(given.items()) for name in names}
     named = _names(features, "features", known)
     for name in named:
-        role = seen.get(name, "control_features")
+        role = taken.get(name, "control_features")
         if role != "control_features":
             msg = (
                 f"features names {name!r}, which is the {_ROLE_WORDS[role]}; a model must not learn from it. "
@@ -88,22 +101,19 @@ def find_roles(
             raise ValueError(msg)
     refused = []
     if not named:
-        others = [name for name in known if name not in seen]
+        others = [name for name in known if name not in taken]
         refused = [name for name in others if not _encodes(frame[[name]])]
         named = tuple(name for name in others if name not in refused)
     if not named:
         raise ValueError("No column is left for the features.")
-    weight = found["sample_weight"]
     roles = Roles(
-        found["target"][0], found["sensitive_features"], found["control_features"],
-        weight[0] if weight else None, named,
-    )  # fmt: skip
+        target=given["target"][0],
+        sensitive=given["sensitive_features"],
+        control=given["control_features"],
+        weight=given["sample_weight"][0] if given["sample_weight"] else None,
+        features=named,
+    )
     return roles, refused
-
-
-_ROLE_WORDS = {
-    "target": "target", "sensitive_features": "protected attribute", "sample_weight": "weight",
-}  # fmt: skip
 
 
 def _encodes(column: Any) -> bool:
@@ -114,13 +124,13 @@ def _encodes(column: Any) -> bool:
     return True
 
 
-# ------------------------------------------------------------------ what was read
+# ------------------------------------------------------------------ description
 
 
 def describe_columns(
     frame: Any, roles: Roles, continuous: dict[str, bool], refused: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Role and kind of every column, what is missing, and what is made of it."""
+    """Role and kind of every column, the number of missing values, and how it is encoded."""
     out = []
     numbers, _ = column_kinds(frame[list(roles.features)])
     for name in frame.columns:
@@ -129,19 +139,19 @@ def describe_columns(
         if name in continuous and kind != "constant":
             kind = "number" if continuous[name] else "yes/no" if levels == 2 else "category"
         role, missing = roles.of(name), int(column.isna().sum())
-        out.append(
-            {"name": name, "role": role, "kind": kind, "missing": missing, "levels": levels,
-             "note": _note(role, kind, missing, name in refused, name in numbers)}
-        )  # fmt: skip
+        note = _note(role, kind, missing, name in refused, name in numbers)
+        described = {"name": name, "role": role, "kind": kind, "missing": missing}
+        out.append(described | {"levels": levels, "note": note})
     return out
 
 
 def _kind(column: Any, n: int) -> tuple[int | None, str]:
+    """Number of levels (None if unknown) and kind of a column."""
     if is_temporal(column.dtype):
         return None, "date"
     try:
         levels = int(column.drop_nulls().n_unique())
-    except Exception:  # values that do not compare: each frame library has its own class
+    except Exception:  # values that cannot be compared; each frame library has its own exception
         return None, "text"
     if levels < 2:
         return levels, "constant"
@@ -161,10 +171,10 @@ def _note(role: str, kind: str, missing: int, refused: bool, number: bool) -> st
         return "rows without it were left out" if missing and role != "left out" else ""
     if kind == "constant":
         if missing:
-            return "the same wherever it is known: only its gaps can tell something"
-        return "the same everywhere: it tells nothing"
+            return "constant where it is known: only its missing values carry information"
+        return "constant: it carries no information"
     if number:
-        gaps = "; gaps take the median, and an indicator tells of them" if missing else ""
+        gaps = "; missing values take the median, with an indicator column" if missing else ""
         return f"standardised{gaps}"
     gaps = "; missing is a category" if missing else ""
     if kind == "text":
@@ -172,21 +182,13 @@ def _note(role: str, kind: str, missing: int, refused: bool, number: bool) -> st
     return f"one column per category, rare ones merged{gaps}"
 
 
-# ------------------------------------------------------------------ give-aways
-
-
-def warn_of(found: Iterable[str]) -> list[str]:
-    """The same sentences, each warned of."""
-    out = list(found)
-    for text in out:
-        warn_user(text, DataWarning)
-    return out
+# ------------------------------------------------------------------ features that give something away
 
 
 def give_aways(frame: Any, roles: Roles) -> Iterator[str]:
-    """Features that are the target or a protected attribute in another coding: a sentence each."""
+    """Warnings about features that are the target or a protected attribute in another coding."""
     names = (*roles.features, roles.target, *roles.sensitive)
-    # Most columns differ within a few rows; the others are looked at in full.
+    # Most columns differ within the first rows; only the others are compared in full.
     few = {name: _codes(frame[name].iloc[:_FIRST_ROWS]) for name in names}
     for feature in roles.features:
         for other in (roles.target, *roles.sensitive):
@@ -197,7 +199,8 @@ def give_aways(frame: Any, roles: Roles) -> Iterator[str]:
             if how:
                 yield (
                     f"The feature {feature!r} gives away the {'target' if target else 'protected attribute'} "
-                    f"{other!r}: {how}. Leave it out unless it is known before and meant to be used."
+                    f"{other!r}: {how}. Leave it out, unless its value is known before the decision and "
+                    f"you want the model to use it."
                 )
 
 
@@ -205,7 +208,7 @@ Coded = tuple[NDArray[np.intp], bool]
 
 
 def _codes(column: Any) -> Coded:
-    """Level of each row in sorted order, -1 where missing, and whether the order means anything."""
+    """Sorted level of each row, -1 where missing, and whether the column is numeric."""
     numeric = column.dtype.kind in "iufb"
     missing = column.isna().to_numpy()
     values = column.to_numpy() if numeric else column.astype(str).to_numpy(dtype=object)
@@ -217,13 +220,13 @@ def _codes(column: Any) -> Coded:
 def _both(feature: Coded, other: Coded) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
     """Levels of the rows where both are known, and the number of combinations."""
     known = (feature[0] >= 0) & (other[0] >= 0)
-    a, b = (np.unique(one[0][known], return_inverse=True)[1] for one in (feature, other))
+    a, b = (np.unique(codes[known], return_inverse=True)[1] for codes, _ in (feature, other))
     pairs = len(np.unique(a.astype(np.int64) * (int(b.max(initial=0)) + 1) + b))
     return a, b, pairs
 
 
 def _agree(feature: Coded, other: Coded, *, target: bool) -> bool:
-    """Whether nothing in these rows speaks against it."""
+    """Whether these rows are consistent with the feature giving the other column away."""
     a, b, pairs = _both(feature, other)
     n_a, n_b = int(a.max(initial=-1)) + 1, int(b.max(initial=-1)) + 1
     if max(n_a, n_b) > _FEW_LEVELS:
@@ -232,12 +235,12 @@ def _agree(feature: Coded, other: Coded, *, target: bool) -> bool:
 
 
 def _ordered(a: NDArray[np.intp], b: NDArray[np.intp], n_levels: int) -> bool:
-    """The same order, or the reverse."""
+    """Whether both have the same order, or the reverse."""
     return np.array_equal(a, b) or np.array_equal(a, n_levels - 1 - b)
 
 
 def _same(feature: Coded, other: Coded, *, target: bool) -> str:
-    """How the feature gives the other away, "" if it does not."""
+    """Describe how the feature gives the other column away; "" if it does not."""
     a, b, pairs = _both(feature, other)
     if 2 * len(a) < len(feature[0]):
         return ""
@@ -247,11 +250,11 @@ def _same(feature: Coded, other: Coded, *, target: bool) -> str:
     if feature[1] and other[1] and n_a == n_b and _ordered(a, b, n_a):
         return "its values are the same up to their scale"
     if max(n_a, n_b) > min(_FEW_LEVELS, len(a) // _ROWS_PER_LEVEL):
-        return ""  # nearly a value a row: such columns agree by chance
+        return ""  # columns with nearly one value per row agree by chance
     if pairs == n_a == n_b:
         return "its values name the same rows"
     if target and pairs == n_a:
-        return "each of its values goes with one value of it alone"
+        return "each value of the feature occurs with only one value of the target"
     if not target and pairs == n_b:
-        return "it follows from it"
+        return "the attribute determines the feature"
     return ""

@@ -1,4 +1,8 @@
-"""The study: everything that the page shows, as plain numbers, texts, lists and dicts."""
+"""The study: everything that the page shows, as plain numbers, texts, lists and dicts.
+
+Parts that the slider does not move are built here; those that it moves come from the views. A study
+that would be too large is stored with fewer digits and fewer dial values.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,24 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 from fairspan._system import json_safe
 from fairspan.auditing import Audit
-from fairspan.report.dial_points import FEWEST, Ground, Place
-from fairspan.report.views import Scene, error_of, own_correlation, own_metrics
-from fairspan.report.words import metric_words
+from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
+from fairspan.report.views import error_of, own_correlation, own_metrics
+from fairspan.report.words import ReportContext, metric_words
 
-__all__ = ["MOST_BYTES", "attributes_of", "audit_lines", "fit_in", "for_page", "plain", "scatter",
-           "to_text", "tradeoff"]  # fmt: skip
+__all__ = [
+    *("attributes_of", "audit_lines", "fit_in", "for_page", "plain", "share_code", "to_text"),
+    "tradeoff",
+]
 
-# Of the study's JSON, so that the page with its script stays below 6 MB.
-MOST_BYTES = 1_000_000
+# Largest size of the study's JSON: the page with its script then stays below 6 MB.
+_MOST_BYTES = 1_000_000
 _DIGITS, _FEWER_DIGITS = 6, 4
 # Parts of a position whose keys are names of protected attributes.
 _BY_NAME = ("scores", "rates", "calibration", "continuous")
+_AUDIT_KEYS = (
+    *("section", "metric", "attribute", "group", "where"),
+    *("value", "low", "high", "p_adjusted", "note"),
+)
 
 
 def plain(value: Any, digits: int = _DIGITS) -> Any:
@@ -36,109 +46,105 @@ def to_text(study: Any) -> str:
     return json.dumps(study, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-# ------------------------------------------------------------------ what the slider does not move
+# ------------------------------------------------------------------ parts that the slider does not move
 
 
-def attributes_of(ground: Ground) -> list[dict[str, Any]]:
-    """Protected attributes, and all of them as one, with the groups that are shown."""
+def attributes_of(held_out: HeldOut) -> list[dict[str, Any]]:
+    """Protected attributes, and their combinations, with the groups that are shown."""
     out = []
-    for name, one in ground.shown.items():
-        count = np.bincount(one.codes, minlength=len(one.labels))
-        kind = "crossed" if name == ground.crossed else one.kind
-        groups = [{"label": v, "n": int(n)} for v, n in zip(one.labels, count, strict=True)]
-        out.append({"name": name, "kind": kind, "groups": groups})
+    for name, groups in held_out.shown.items():
+        kind = "crossed" if name == held_out.crossed else groups.kind
+        counts = zip(groups.labels, count_groups(groups), strict=True)
+        labels = [{"label": label, "n": n} for label, n in counts]
+        out.append({"name": name, "kind": kind, "groups": labels})
     return out
 
 
-def tradeoff(places: Sequence[Place], ground: Ground, scene: Scene) -> dict[str, Any]:
+def tradeoff(
+    points: Sequence[DialPoint], held_out: HeldOut, context: ReportContext
+) -> dict[str, Any]:
     """Error and parity along the slider."""
-    error = [error_of(place, ground) for place in places]
+    keys = ("value", "low", "high")
+    errors = [error_of(point, held_out) for point in points]
     parity = {}
-    for one in ground.data.attributes:
-        found = [own_correlation(place, ground, one.name, scene.criterion) for place in places]
-        parity[one.name] = {
-            what: [float("nan") if f is None else getattr(f, what) for f in found]
-            for what in ("value", "low", "high")
+    for groups in held_out.data.attributes:
+        findings = [own_correlation(p, held_out, groups.name, context.criterion) for p in points]
+        parity[groups.name] = {
+            key: [float("nan") if f is None else getattr(f, key) for f in findings] for key in keys
         }
-    metric, _ = own_metrics(scene.criterion, ground.task)
+    metric, _ = own_metrics(context.criterion, held_out.task)
     words = metric_words(metric)
-    if scene.setting.latent:
-        words += " (score before it is turned into a probability)"
-    if scene.criterion == "conditional_statistical_parity":
+    if context.latent:
+        words += " (raw score)"
+    if context.criterion == "conditional_statistical_parity":
         words += ", in the stratum where it is largest"
-    numeric = ground.task == "regression"
+    numeric = held_out.task == "regression"
     return {
         "error_name": "RMSE" if numeric else "error rate",
-        "error": {what: [e[what] for e in error] for what in ("value", "low", "high")},
+        "error": {key: [error[key] for error in errors] for key in keys},
         "other_name": "R2" if numeric else "AUC",
-        "other": [_other(place, ground) for place in places],
+        "other": [_r2_or_auc(point, held_out) for point in points],
         "parity_name": words,
         "parity": parity,
-        "noise": scene.setting.noise,
-        "certificate_in_sample": [place.certificate.supremum for place in places],
+        "noise": context.noise,
+        "certificate_in_sample": [point.certificate.supremum for point in points],
     }
 
 
-def _other(place: Place, ground: Ground) -> float:
-    """R^2, or the AUC: of several classes each against the rest, the mean."""
-    target, weight, said = ground.data.target, ground.data.weight, place.said
+def _r2_or_auc(point: DialPoint, held_out: HeldOut) -> float:
+    """R^2 of a number; AUC of a class, averaged over several classes, each against the rest."""
+    target, weight, outputs = held_out.data.target, held_out.data.weight, point.outputs
     assert target is not None
     if target.values is not None:
         if np.ptp(target.values) <= 0.0:
             return float("nan")
-        return float(r2_score(target.values, said[:, 0], sample_weight=weight))
-    which = ground.data.positive if said.shape[1] == 1 else range(said.shape[1])
-    found = []
-    for j, k in enumerate(which):
+        return float(r2_score(target.values, outputs[:, 0], sample_weight=weight))
+    classes = held_out.data.positive if outputs.shape[1] == 1 else range(outputs.shape[1])
+    aucs = []
+    for column, k in zip(outputs.T, classes, strict=True):
         is_k = target.codes == k
         if is_k.any() and not is_k.all():
-            found.append(roc_auc_score(is_k, said[:, j], sample_weight=weight))
-    return float(np.mean(found)) if found else float("nan")
+            aucs.append(roc_auc_score(is_k, column, sample_weight=weight))
+    return float(np.mean(aucs)) if aucs else float("nan")
 
 
-def scatter(ground: Ground, scene: Scene) -> dict[str, list[float]]:
-    """Values of continuous attributes of the rows displayed."""
-    return {
-        one.name: one.values[scene.displayed].tolist()
-        for one in ground.data.attributes
-        if one.values is not None
-    }
-
-
-def audit_lines(found: Audit, fairness: float, few: Collection[tuple[str, str]]) -> dict[str, Any]:
+def audit_lines(
+    audit: Audit, fairness: float, too_few: Collection[tuple[str, str]]
+) -> dict[str, Any]:
     """A full audit as a table, without numbers about the few people of a small group.
 
     Parameters
     ----------
-    found, fairness : the audit, and where the slider stood.
-    few : attributes and their groups that are too small.
+    audit, fairness : the audit, and its dial value.
+    too_few : attributes and their groups that are too small.
     """
-    keys = ("section", "metric", "attribute", "group", "where", "value", "low", "high",
-            "p_adjusted", "note")  # fmt: skip
-    lines = [{key: getattr(f, key) for key in keys} for f in found.findings]
-    for line, f in zip(lines, found.findings, strict=True):
-        if f.group and ((f.attribute, f.group) in few or (f.where and f.n_rows < FEWEST)):
+    lines = []
+    for f in audit.findings:
+        line = {key: getattr(f, key) for key in _AUDIT_KEYS}
+        if f.group and ((f.attribute, f.group) in too_few or (f.where and f.n_rows < FEWEST)):
             line |= dict.fromkeys(("value", "low", "high", "p_adjusted"), float("nan"))
             line["note"] = f"too few rows ({f.n_rows})"
-        # Most of them have none of these.
+        # Most lines have none of these.
         for key in ("group", "where", "note"):
             if not line[key]:
                 del line[key]
         if not math.isfinite(line["p_adjusted"]):
             del line["p_adjusted"]
-    return {"at": fairness, "lines": lines, "summary": repr(found)}
+        lines.append(line)
+    return {"at": fairness, "lines": lines, "summary": repr(audit)}
 
 
 # ------------------------------------------------------------------ size
 
 
-def fit_in(study: dict[str, Any], most: int = MOST_BYTES) -> dict[str, Any]:
-    """The plain study with fewer digits, then with fewer places, where it would be too large."""
+def fit_in(study: dict[str, Any], most: int = _MOST_BYTES) -> dict[str, Any]:
+    """The plain study; if it is too large, with fewer digits, then with fewer dial values."""
     out: dict[str, Any] = plain(study)
     if _size(for_page(out)) <= most:
         return out
-    note = f"Numbers have {_FEWER_DIGITS} digits, so that the file stays small."
-    out = _noted(plain(study, _FEWER_DIGITS), note)
+    out = plain(study, _FEWER_DIGITS)
+    notes = out["about"]["notes"]
+    notes.append(f"Numbers have {_FEWER_DIGITS} digits, so that the file stays small.")
     stored, n = for_page(out), len(out["fairness"])
     size = _size(stored)
     if size <= most or n < 3:
@@ -148,13 +154,16 @@ def fit_in(study: dict[str, Any], most: int = MOST_BYTES) -> dict[str, Any]:
     fixed = {out["start"], *(i for i, f in enumerate(out["fairness"]) if f == 0.5 and room > 3)}
     for count in (room, room - 1, room - 2):  # fewer, if the start or the middle is none of them
         even = np.linspace(0, n - 1, min(max(count, 2), n - 1)).round().astype(int).tolist()
-        kept = sorted({*even, *fixed})
-        if len(kept) <= room:
+        chosen = sorted({*even, *fixed})
+        if len(chosen) <= room:
             break
     for name in ("fairness", "positions"):
-        out[name] = [out[name][i] for i in kept]
-    out["start"], out["tradeoff"] = kept.index(out["start"]), _taken(out["tradeoff"], kept, n)
-    return _noted(out, f"The slider has {len(kept)} places instead of {n}, likewise.")
+        out[name] = [out[name][i] for i in chosen]
+    out["start"], out["tradeoff"] = chosen.index(out["start"]), _take(out["tradeoff"], chosen)
+    notes.append(
+        f"The slider has {len(chosen)} positions instead of {n}, so that the file stays small."
+    )
+    return out
 
 
 def for_page(study: dict[str, Any]) -> dict[str, Any]:
@@ -164,53 +173,44 @@ def for_page(study: dict[str, Any]) -> dict[str, Any]:
     named. So a dict whose keys are names from the data is stored as a list of its items.
     """
     out = share_code(study)
-    positions = [place | _listed(place, _BY_NAME) for place in out["positions"]]
-    tradeoff = out["tradeoff"] | _listed(out["tradeoff"], ["parity"])
-    return out | _listed(out, ["scatter"]) | {"positions": positions, "tradeoff": tradeoff}
+    positions = [point | _items(point, _BY_NAME) for point in out["positions"]]
+    tradeoff = out["tradeoff"] | _items(out["tradeoff"], ["parity"])
+    return out | _items(out, ["scatter"]) | {"positions": positions, "tradeoff": tradeoff}
 
 
-def _listed(part: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+def _items(part: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     """The dicts under these keys, as lists of their items."""
     return {key: [list(item) for item in part[key].items()] for key in keys if key in part}
 
 
 def share_code(study: dict[str, Any]) -> dict[str, Any]:
-    """The study as the page stores it: ``code`` is what all snippets begin and end with.
+    """Store the common beginning and end of all snippets once, as ``code``.
 
-    A position's snippet is then only what is between. It names every column, so that a whole one for
-    every place would be most of the page of a wide table.
+    A snippet names every column, so whole snippets would be most of the page of a wide table.
     """
-    texts = [place["snippet"] for place in study["positions"]]
-    before = _beginning(texts)
+    texts = [point["snippet"] for point in study["positions"]]
+    before = _common_start(texts)
     rests = [text.removeprefix(before) for text in texts]
-    after = _beginning([rest[::-1] for rest in rests])[::-1]
-    return study | {
-        "code": [before, after],
-        "positions": [
-            place | {"snippet": rest.removesuffix(after)}
-            for place, rest in zip(study["positions"], rests, strict=True)
-        ],
-    }
+    after = _common_start([rest[::-1] for rest in rests])[::-1]
+    positions = [
+        point | {"snippet": rest.removesuffix(after)}
+        for point, rest in zip(study["positions"], rests, strict=True)
+    ]
+    return study | {"code": [before, after], "positions": positions}
 
 
-def _beginning(texts: Sequence[str]) -> str:
-    """What all of them begin with."""
-    low, high = min(texts), max(texts)
-    other = (i for i, c in enumerate(low) if high[i : i + 1] != c)
-    return low[: next(other, len(low))]
+def _common_start(texts: Sequence[str]) -> str:
+    low, high = min(texts), max(texts)  # these two differ first
+    differ = (i for i, c in enumerate(low) if high[i : i + 1] != c)
+    return low[: next(differ, len(low))]
 
 
 def _size(value: Any) -> int:
     return len(to_text(value).encode())
 
 
-def _noted(study: dict[str, Any], note: str) -> dict[str, Any]:
-    study["about"]["notes"].append(note)
-    return study
-
-
-def _taken(value: Any, kept: list[int], n: int) -> Any:
-    """Some places of every list along the slider."""
+def _take(value: Any, chosen: list[int]) -> Any:
+    """Some dial values of every list along the slider."""
     if isinstance(value, dict):
-        return {key: _taken(one, kept, n) for key, one in value.items()}
-    return [value[i] for i in kept] if isinstance(value, list) else value
+        return {key: _take(part, chosen) for key, part in value.items()}
+    return [value[i] for i in chosen] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Rows of a table: those that can be used, and those that are held out."""
+"""Choice of the rows of a table: complete rows, and rows that are held out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fairspan.method.codes import Coder, infer_kind
 
 __all__ = ["check_share", "complete_rows", "held_out_rows", "is_continuous"]
 
-_LARGEST_WHOLE = 2.0**53  # beyond it floats skip whole numbers
-_SLICES = 4  # of a number, when rows are held out
+_LARGEST_WHOLE = 2.0**53  # floats cannot represent all integers beyond this
+_SLICES = 4  # slices of a number within which rows are held out
 
 
 def is_continuous(frame: Any, name: str) -> bool:
-    """Whether a column holds measurements, by the rule for protected attributes."""
+    """Whether a column is continuous, by the rule for protected attributes."""
     return infer_kind(read_attribute(name, frame[name], "table")) == "continuous"
 
 
@@ -28,29 +28,29 @@ def complete_rows(frame: Any, columns: Iterable[str]) -> Any:
     Parameters
     ----------
     frame : pandas DataFrame
-    columns : names of columns that no row can do without.
+    columns : names of columns in which no value may be missing.
 
     Returns
     -------
     DataFrame
-        The frame itself where nothing is missing. Columns that had gaps hold again what they would
-        hold without: truth values and whole numbers, which pandas keeps as objects and floats.
+        The frame itself if nothing is missing. Columns that had missing values get the type they would
+        have without: booleans and integers, which pandas keeps as objects and floats.
     """
     columns = list(dict.fromkeys(columns))
     missing = frame[columns].isna()
-    gone = missing.any(axis=1)
-    if not gone.any():
+    incomplete = missing.any(axis=1)
+    if not incomplete.any():
         return frame
-    frame = frame.loc[~gone].copy()
+    frame = frame.loc[~incomplete].copy()
     for name in missing.columns[missing.any(axis=0)]:
-        # Whole numbers as floats would be taken for measurements.
+        # Integers stored as floats would be read as continuous.
         values = frame[name].infer_objects()
         whole = values.dtype.kind == "f" and not np.mod(values, 1.0).any()
         if whole and values.abs().max() >= _LARGEST_WHOLE:
             msg = (
-                f"The column {name!r} holds whole numbers beyond 2^53 beside missing values; pandas makes "
-                f"floats of them, in which neighbours are equal. Write them as text (as id-1), or leave the "
-                f"incomplete rows out of the file."
+                f"The column {name!r} has whole numbers beyond 2^53 and missing values; pandas stores them "
+                f"as floats, which cannot tell such numbers apart. Write them as text (such as id-1), or "
+                f"leave the incomplete rows out of the file."
             )
             raise ValueError(msg)
         frame[name] = values.astype(np.int64) if whole else values
@@ -64,10 +64,15 @@ def check_share(share: float, says: str) -> None:
 
 
 def held_out_rows(
-    frame: Any, columns: Iterable[str], *, kinds: Mapping[str, str] | None = None,
-    share: float = 0.25, seed: int = 0, says: str = "share=",
-) -> NDArray[np.bool_]:  # fmt: skip
-    """A random share of the rows, of every class and group as nearly as whole rows allow.
+    frame: Any,
+    columns: Iterable[str],
+    *,
+    kinds: Mapping[str, str] | None = None,
+    share: float = 0.25,
+    seed: int = 0,
+    says: str = "share=",
+) -> NDArray[np.bool_]:
+    """Choose a random share of the rows, the same share of every class and group up to rounding.
 
     At least one row of every class and group is not held out.
 
@@ -76,9 +81,9 @@ def held_out_rows(
     frame : pandas DataFrame
     columns : the target and the protected attributes, complete.
     kinds : "categorical" or "continuous", by column, where the guess is wrong.
-    share : of the rows, between 0 and 1.
+    share : share of the rows to hold out, between 0 and 1.
     seed : the same seed holds out the same rows.
-    says : how a message names ``share``.
+    says : name of ``share`` in messages.
 
     Returns
     -------
@@ -92,13 +97,13 @@ def held_out_rows(
         column = read_attribute(name, frame[name], "table")
         kind: Any = (kinds or {}).get(name) or infer_kind(column)
         codes.append(Coder.learn(column, kind, _SLICES).codes({name: column}))
-    # In random order within groups, neighbours alike, every so many rows one is taken.
+    # Rows are sorted by group, in random order within groups; then every k-th row is taken.
     order = np.lexsort((rng.random(n), *reversed(codes)))
     taken = np.diff(np.floor(np.arange(n + 1) * share + rng.random())) > 0.0
     out = np.zeros(n, dtype=bool)
     out[order[taken]] = True
     for code in codes:
-        # A class or a group that no row is left of to learn from keeps one.
+        # If all rows of a class or group were taken, one is put back to learn from.
         for level in np.setdiff1d(code[out], code[~out]):
             out[order[np.argmax(code[order] == level)]] = False
     if not out.any() or out.all():

@@ -1,90 +1,82 @@
-"""What a criterion is about: its correlation and its gap, for the headline, curves and tables."""
+"""The numbers of each view of the page at one dial value, as lists and dicts.
+
+The criterion's own correlation and gap come first: they are in the headline, the curves and the table
+of parity. The other views show distributions of scores, rates by group, calibration, means along a
+continuous attribute, and the certificate.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 import scipy.stats
+from numpy.typing import NDArray
 
-from fairspan.auditing.findings import Finding
-from fairspan.auditing.reading import Protected
+from fairspan.auditing import Finding, Protected
 from fairspan.method.codes import code_slices, slice_edges
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
-from fairspan.report.dial_points import FEWEST, Ground, Place, count_groups
-from fairspan.report.words import Setting, certificate_words, metric_words
+from fairspan.metrics.groups import bootstrap_counts
+from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
+from fairspan.report.words import ReportContext, certificate_words, metric_words
 
 __all__ = [
-    "Scene",
     "binned_means",
     "calibration_points",
     "confusion",
     "distributions",
-    "drawn_score",
     "error_of",
-    "estimate",
-    "headline",
+    "extra_errors",
     "largest_ks",
     "own_correlation",
     "own_metrics",
-    "paired",
-    "parity_rows",
     "position",
     "rough",
 ]
 
-# Correlation of scores and gap of decisions that a criterion is about.
+_PARITY = "statistical_parity_correlation", "demographic_parity_difference"
+# Correlation of scores and gap of decisions that each criterion is about.
 _OWN = {
-    "statistical_parity": ("statistical_parity_correlation", "demographic_parity_difference"),
+    "statistical_parity": _PARITY,
     "equalized_odds": ("equalized_odds_correlation", "equalized_odds_difference"),
     "equal_opportunity": ("equal_opportunity_correlation", "equal_opportunity_difference"),
-    "conditional_statistical_parity": (
-        "statistical_parity_correlation", "demographic_parity_difference",
-    ),
-}  # fmt: skip
-# Left to the full audit, unless the criterion is about them.
+    "conditional_statistical_parity": _PARITY,
+}
+# Shown in the full audit only, unless the criterion is about them.
 _SELDOM = ("correlation_ratio", "equal_opportunity_correlation")
-_NOTHING = Finding("", "", note="too few rows to say")
+_UNKNOWN = Finding("", "", note="too few rows to say")
+_RATES = (
+    *("selection_rate", "true_positive_rate", "false_positive_rate"),
+    "positive_predictive_value",
+)
+_NUMBERS = ("mean_prediction", "mean_error", "root_mean_squared_error")
+# Least number of rows and number of bins of a histogram: few rows in many bins are all noise.
+_BINS = ((1000, 25), (300, 20), (0, 10))
+# Parts of the range of scores in calibration plots, for categories and for slices of a number; fewer
+# parts if a group would have fewer rows in each on average, but at least so many.
+_TENTHS, _FIFTHS, _FEWEST_PARTS, _ROWS_PER_PART = 10, 5, 3, 10
+
+Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Scene:
-    """What all positions have in common beside the rows.
-
-    Attributes
-    ----------
-    criterion : full name.
-    setting : what the words of certificates rest on.
-    drawn : which class's scores are drawn, of several; None for one score.
-    displayed : rows of the scatter plots.
-    """
-
-    criterion: str
-    setting: Setting
-    drawn: int | None
-    displayed: Any
-
-
-def estimate(found: Finding | None, flip: bool = False) -> dict[str, Any]:
-    """A number with its interval; ``flip`` turns a share into that of the others."""
-    found = _NOTHING if found is None else found
-    value, low, high = found.value, found.low, found.high
+def estimate(finding: Finding | None, flip: bool = False) -> dict[str, Any]:
+    """A number with its interval; ``flip`` turns a share into one minus the share."""
+    finding = _UNKNOWN if finding is None else finding
+    value, low, high = finding.value, finding.low, finding.high
     if flip:
         value, low, high = 1.0 - value, 1.0 - high, 1.0 - low
     out: dict[str, Any] = {"value": value, "low": low, "high": high}
-    if found.small:
+    if finding.small:
         out["small"] = True
-    elif found.note:
-        out["note"] = found.note
+    elif finding.note:
+        out["note"] = finding.note
     return out
 
 
-# ------------------------------------------------------------------ what the criterion is about
+# ------------------------------------------------------------------ headline and parity
 
 
 def _base(metric: str) -> str:
@@ -98,22 +90,22 @@ def own_metrics(criterion: str, task: str) -> tuple[str, str]:
     return correlation, gap if task != "regression" else "mean_prediction_difference"
 
 
-def is_own_gap(criterion: str, task: str) -> bool:
-    """Whether the gap is one that the criterion is about.
+def _is_own_gap(criterion: str, task: str) -> bool:
+    """Whether the criterion is about the gap.
 
-    A number as target has no rates: its gap compares the means of all rows, not those of people with
-    the same true value.
+    A numeric target has no rates: its gap compares the means of all rows, not those of people with
+    the same true value, which equalized odds is about.
     """
     return task != "regression" or criterion != "equalized_odds"
 
 
 def _candidates(
-    place: Place, ground: Ground, metric: str, names: Sequence[str], criterion: str
+    point: DialPoint, held_out: HeldOut, metric: str, names: Collection[str], criterion: str
 ) -> list[Finding]:
-    inside = criterion == "conditional_statistical_parity" and ground.data.strata is not None
+    inside = criterion == "conditional_statistical_parity" and held_out.data.strata is not None
     return [
         f
-        for f in place.findings.values()
+        for f in point.findings.values()
         if f.attribute in names
         and not f.group
         and _base(f.metric) == metric
@@ -122,30 +114,37 @@ def _candidates(
     ]
 
 
-def own_correlation(place: Place, ground: Ground, name: str, criterion: str) -> Finding | None:
-    """Of the score with one attribute, by the criterion: the largest over its strata, if any."""
-    metric, _ = own_metrics(criterion, ground.task)
-    found = _candidates(place, ground, metric, [name], criterion)
-    return max(found, key=lambda f: f.value, default=None)
+def _largest(findings: list[Finding]) -> Finding | None:
+    return max(findings, key=lambda f: f.value, default=None)
 
 
-def headline(place: Place, first: Place, ground: Ground, scene: Scene, extra: Any) -> Any:
-    """The largest gap and correlation over attributes, classes and strata, and what they cost."""
-    names = [one.name for one in ground.data.attributes]
-    own, metric = own_metrics(scene.criterion, ground.task)
-    gaps, each = (_candidates(place, ground, one, names, scene.criterion) for one in (metric, own))
-    gap = max(gaps, key=lambda f: f.value, default=None)
-    correlation = max(each, key=lambda f: f.value, default=None)
+def own_correlation(
+    point: DialPoint, held_out: HeldOut, name: str, criterion: str
+) -> Finding | None:
+    """The criterion's correlation of the score with one attribute; of several strata, the largest."""
+    metric, _ = own_metrics(criterion, held_out.task)
+    return _largest(_candidates(point, held_out, metric, [name], criterion))
+
+
+def _headline(
+    point: DialPoint, first: DialPoint, held_out: HeldOut, criterion: str, extra: dict[str, float]
+) -> dict[str, Any]:
+    """The largest gap and correlation over attributes, classes and strata, and the extra error."""
+    names, task = {groups.name for groups in held_out.data.attributes}, held_out.task
+    own, metric = own_metrics(criterion, task)
+    gaps = _candidates(point, held_out, metric, names, criterion)
+    correlations = _candidates(point, held_out, own, names, criterion)
+    gap, correlation = _largest(gaps), _largest(correlations)
     gap_name = metric_words(metric if gap is None else gap.metric)
-    if not is_own_gap(scene.criterion, ground.task):
+    if not _is_own_gap(criterion, task):
         gap_name += " over all rows (not what equalized odds constrains)"
     changed, alike = None, None
-    if place.decided is not None:
-        changed = int(np.count_nonzero(place.decided != first.decided))
-        if ground.task == "binary" and len(np.unique(place.decided)) == 1:
-            alike = bool(place.decided[0] == ground.data.positive[0])
+    if point.decided is not None and first.decided is not None:
+        changed = int(np.count_nonzero(point.decided != first.decided))
+        if task == "binary" and len(np.unique(point.decided)) == 1:
+            alike = bool(point.decided[0] == held_out.data.positive[0])
     return {
-        "error": error_of(place, ground),
+        "error": error_of(point, held_out),
         "error_extra": extra,
         "gap": estimate(gap),
         "gap_name": gap_name,
@@ -154,37 +153,46 @@ def headline(place: Place, first: Place, ground: Ground, scene: Scene, extra: An
         "gap_where": "" if gap is None else gap.where,
         "correlation": estimate(correlation),
         "correlation_attribute": "" if correlation is None else correlation.attribute,
-        "correlation_among": len(each),
+        "correlation_among": len(correlations),
         "changed": changed,
         "alike": alike,
     }
 
 
-def error_of(place: Place, ground: Ground) -> dict[str, Any]:
+def error_of(point: DialPoint, held_out: HeldOut) -> dict[str, Any]:
     """Share of wrong decisions, or the root mean squared error, over all held-out rows."""
-    if ground.task == "regression":
-        return estimate(place.findings.get(("root_mean_squared_error", "", "", "")))
-    return estimate(place.findings.get(("accuracy", "", "", "")), flip=True)
+    if held_out.task == "regression":
+        return estimate(point.findings.get(("root_mean_squared_error", "", "", "")))
+    return estimate(point.findings.get(("accuracy", "", "", "")), flip=True)
 
 
-def paired(
-    places: Sequence[Place], weight: Array, level: float, n_boot: int, rng: np.random.Generator,
-    *, root: bool,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Error beyond that of the first place, on the same rows in every resample."""
-    n = len(weight)
-    loss = np.stack([place.loss for place in places], axis=1) * weight[:, None]
+def extra_errors(
+    losses: Sequence[Array],
+    weight: Array,
+    level: float,
+    n_boot: int,
+    rng: np.random.Generator,
+    *,
+    root: bool,
+) -> list[dict[str, float]]:
+    """Error at each dial value beyond that at the first one, with paired bootstrap intervals.
+
+    Parameters
+    ----------
+    losses : (n,) losses of the rows, one array per dial value.
+    weight : (n,)
+    level, n_boot, rng : of the intervals; all dial values share a resample.
+    root : the error is the root of the mean loss.
+    """
+    weighted, n = np.stack(losses, axis=1) * weight[:, None], len(weight)
 
     def error(counts: Array) -> Array:
-        mean = counts @ loss / (counts @ weight)[:, None]
+        mean = counts @ weighted / (counts @ weight)
         mean = np.sqrt(mean) if root else mean
-        return np.asarray(mean - mean[:, :1])
+        return np.asarray(mean - mean[0])
 
-    value = error(np.ones((1, n)))[0]
-    draws = [
-        error(np.bincount(rng.integers(0, n, n), minlength=n).astype(np.float64)[None])[0]
-        for _ in range(n_boot)
-    ]
+    value = error(np.ones(n))
+    draws = [error(bootstrap_counts(n, 1, rng)[:, 0]) for _ in range(n_boot)]
     tail = (1.0 - level) / 2.0
     low, high = np.quantile(np.array(draws), (tail, 1.0 - tail), axis=0)
     return [
@@ -193,53 +201,42 @@ def paired(
     ]
 
 
-# ------------------------------------------------------------------ parity
-
-
-def parity_rows(place: Place, ground: Ground, criterion: str) -> list[dict[str, Any]]:
-    """Rows of the table of parity: one for each attribute and stratum."""
-    own = own_metrics(criterion, ground.task)
-    names = ground.compared
+def _parity_rows(point: DialPoint, held_out: HeldOut, criterion: str) -> list[dict[str, Any]]:
+    """Rows of the table of parity, one for each attribute and stratum; the criterion's own first."""
+    own = own_metrics(criterion, held_out.task)[: 1 + _is_own_gap(criterion, held_out.task)]
     by_stratum = criterion == "conditional_statistical_parity"
     first: list[dict[str, Any]] = []
     rest: list[dict[str, Any]] = []
-    for f in place.findings.values():
-        if f.group or f.attribute not in names or f.section == "certificate":
+    for f in point.findings.values():
+        if f.group or f.attribute not in held_out.compared or f.section == "certificate":
             continue
-        mine = _base(f.metric) in own[: 1 + is_own_gap(criterion, ground.task)]
-        if (f.where or f.attribute == ground.crossed or _base(f.metric) in _SELDOM) and not mine:
+        metric = _base(f.metric)
+        is_own = metric in own
+        if not is_own and (f.where or f.attribute == held_out.crossed or metric in _SELDOM):
             continue
-        row = {"attribute": f.attribute, "where": f.where, "metric": f.metric,
-               "words": metric_words(f.metric), **estimate(f), "n": f.n_rows}  # fmt: skip
-        (first if mine and bool(f.where) == by_stratum else rest).append(row)
+        row: dict[str, Any] = {"attribute": f.attribute, "where": f.where, "metric": f.metric}
+        row |= {"words": metric_words(f.metric), **estimate(f), "n": f.n_rows}
+        (first if is_own and bool(f.where) == by_stratum else rest).append(row)
     return first + rest
-
-
-# Bins of a histogram from so many rows up: few rows in many bins are all noise. Their edges are short
-# numbers where scores are probabilities.
-_BINS = ((1000, 25), (300, 20), (0, 10))
-# Parts of what was said: at most tenths, fifths of slices of a number, and fewer where a part would
-# have fewer rows of a group than this on average.
-_TENTHS, _FIFTHS, _FEWEST_PARTS, _ROWS_OF_A_PART = 10, 5, 3, 10
-
-
-def rough(values: Any, digits: int = 4) -> list[float]:
-    """Numbers that are only drawn: a picture has no more digits than these."""
-    return [float(f"{v:.{digits}g}") for v in np.asarray(values, dtype=np.float64).ravel()]
 
 
 # ------------------------------------------------------------------ distributions
 
 
+def rough(values: Any, digits: int = 4) -> list[float]:
+    """Round numbers that are only drawn to few digits."""
+    return [float(f"{v:.{digits}g}") for v in np.asarray(values, dtype=np.float64).ravel()]
+
+
 def distributions(
-    score: Array, one: Protected, weight: Array, *, shares: bool, min_rows: int
+    score: Array, groups: Protected, weight: Array, *, shares: bool, min_rows: int
 ) -> dict[str, Any]:
-    """Histogram of each group's scores over common bins, their means, and the largest distance.
+    """Histograms of the groups' scores over common bins, their means, and the largest KS distance.
 
     Parameters
     ----------
     score, weight : (n,)
-    one : the groups.
+    groups : the groups.
     shares : the score lies between 0 and 1, and so do the bins.
     min_rows : smaller groups are drawn, but not compared.
     """
@@ -248,247 +245,262 @@ def distributions(
         low, high = low - 0.5, high + 0.5
     n_bins = next(bins for least, bins in _BINS if len(score) >= least)
     edges = np.linspace(low, high, n_bins + 1)
-    place = np.clip(np.searchsorted(edges, score, side="right") - 1, 0, n_bins - 1)
-    n_levels = len(one.labels)
-    mass = np.bincount(one.codes * n_bins + place, weight, minlength=n_levels * n_bins)
-    mass = mass.reshape(n_levels, n_bins)
+    bins = np.clip(np.searchsorted(edges, score, side="right") - 1, 0, n_bins - 1)
+    size = len(groups.labels)
+    mass = np.bincount(groups.codes * n_bins + bins, weight, minlength=size * n_bins)
+    mass = mass.reshape(size, n_bins)
     total = mass.sum(axis=1)
     safe = np.where(total > 0.0, total, 1.0)
-    means = np.bincount(one.codes, weight * score, minlength=n_levels) / safe
-    count = np.array(count_groups(one))
-    value, pair = largest_ks(score, one.codes, weight, count >= min_rows)
-    told = (count >= FEWEST) & (total > 0.0)
+    means = np.bincount(groups.codes, weight * score, minlength=size) / safe
+    count = np.array(count_groups(groups))
+    distance, pair = largest_ks(score, groups.codes, weight, count >= min_rows)
+    enough = (count >= FEWEST) & (total > 0.0)
     return {
         "edges": rough(edges, 5),
         "shares": [
-            rough(row, 3) if t else [None] * n_bins
-            for row, t in zip(mass / safe[:, None], told, strict=True)
+            rough(row, 3) if known else [None] * n_bins
+            for row, known in zip(mass / safe[:, None], enough, strict=True)
         ],
-        "means": [float(m) if t else None for m, t in zip(means, told, strict=True)],
-        "ks": {"value": value, "groups": [one.labels[h] for h in pair]},
+        "means": [float(m) if known else None for m, known in zip(means, enough, strict=True)],
+        "ks": {"value": distance, "groups": [groups.labels[h] for h in pair]},
     }
 
 
 def largest_ks(
-    score: Array, codes: Codes, weight: Array, large: Any
+    score: Array, codes: Codes, weight: Array, large: Mask
 ) -> tuple[float, tuple[int, ...]]:
-    """Largest Kolmogorov-Smirnov distance between two groups, and which two.
+    """Largest Kolmogorov-Smirnov distance between two groups, and the two groups.
 
-    At every score the largest difference between two groups is the range of all their shares below
-    it, so pairs need not be tried. NaN where fewer than two groups are large enough.
+    At every score the largest difference between two groups is the range of all groups' shares below
+    it, so pairs need not be tried. NaN if fewer than two groups are large enough.
     """
     levels = np.flatnonzero(large)
     if len(levels) < 2:
         return float("nan"), ()
     order = np.argsort(score, kind="stable")
-    ordered, mine, heavy = score[order], codes[order], weight[order]
-    last = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
-    below = np.stack([np.cumsum(np.where(mine == h, heavy, 0.0))[last] for h in levels])
+    score, codes, weight = score[order], codes[order], weight[order]
+    last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1)
+    below = np.stack([np.cumsum(np.where(codes == h, weight, 0.0))[last] for h in levels])
     below /= below[:, -1:]
     spread = below.max(axis=0) - below.min(axis=0)
     at = int(np.argmax(spread))
     high, low = int(np.argmax(below[:, at])), int(np.argmin(below[:, at]))
-    if high == low:  # all alike
+    if high == low:  # all groups have the same distribution
         high, low = 0, 1
     pair = tuple(int(levels[h]) for h in sorted((high, low)))
     return float(spread[at]), pair
 
 
-# ------------------------------------------------------------------ said and came
+# ------------------------------------------------------------------ calibration and means
 
 
 def calibration_points(
-    said: Array, came: Array, one: Protected, weight: Array, min_rows: int
+    predicted: Array, outcome: Array, groups: Protected, weight: Array, min_rows: int
 ) -> list[list[dict[str, Any]]]:
-    """Per group: in each part of what was said (of all rows), its mean and that of what came.
+    """Mean prediction and mean outcome of each group, in equal parts of the predictions of all rows.
 
     Groups of fewer than ``min_rows`` have no points: a part of them would be a person or two.
     """
-    n_levels = len(one.labels)
-    filled = len(said) // (_ROWS_OF_A_PART * n_levels)
-    parts = min(max(filled, _FEWEST_PARTS), _TENTHS if one.values is None else _FIFTHS)
-    part = code_slices(said, slice_edges(said, parts, weight))
-    cell, size = one.codes * parts + part, n_levels * parts
+    n_levels = len(groups.labels)
+    filled = len(predicted) // (_ROWS_PER_PART * n_levels)
+    parts = min(max(filled, _FEWEST_PARTS), _TENTHS if groups.values is None else _FIFTHS)
+    part = code_slices(predicted, slice_edges(predicted, parts, weight))
+    cell, size = groups.codes * parts + part, n_levels * parts
     count = np.bincount(cell, minlength=size).reshape(n_levels, parts)
     mass = np.bincount(cell, weight, minlength=size)
     safe = np.where(mass > 0.0, mass, 1.0)
     means = [
         (np.bincount(cell, weight * column, minlength=size) / safe).reshape(n_levels, parts)
-        for column in (said, came)
+        for column in (predicted, outcome)
     ]
-    return [
-        [
-            {"said": s, "came": c, "n": int(n)}
-            for s, c, n in zip(rough(means[0][h], 3), rough(means[1][h], 3), count[h], strict=True)
-            if n
-        ]
-        if count[h].sum() >= min_rows
-        else []
-        for h in range(n_levels)
-    ]
-
-
-def binned_means(score: Array, one: Protected, weight: Array, level: float) -> list[dict[str, Any]]:
-    """Mean score in every slice of a number, with the interval of a mean."""
-    assert one.values is not None
-    z = float(scipy.stats.norm.isf((1.0 - level) / 2.0))
-    out: list[dict[str, Any]] = []
-    for h in range(len(one.labels)):
-        mine = np.flatnonzero(one.codes == h)
-        if not len(mine):
-            continue
-        if len(mine) < FEWEST:
-            out.append({"at": None, "mean": None, "low": None, "high": None, "n": len(mine)})
-            continue
-        w = weight[mine] / weight[mine].sum()
-        mean = float(w @ score[mine])
-        reach = float("nan")
-        effective = 1.0 / float(w @ w)
-        if effective > 1.0:
-            variance = float(w @ (score[mine] - mean) ** 2)
-            reach = z * float(np.sqrt(variance / (effective - 1.0)))
-        out.append(
-            {"at": float(w @ one.values[mine]), "mean": mean, "low": mean - reach,
-             "high": mean + reach, "n": len(mine)}
-        )  # fmt: skip
+    out: list[list[dict[str, Any]]] = []
+    for p, o, n in zip(*means, count, strict=True):
+        each = zip(rough(p, 3), rough(o, 3), n.tolist(), strict=True)
+        points = [{"said": x, "came": y, "n": m} for x, y, m in each if m]
+        out.append(points if n.sum() >= min_rows else [])
     return out
 
 
-def confusion(chosen: Any, positive: Any, chosen_first: Any, mine: Any) -> dict[str, Any]:
-    """Counts of people of a group: right and wrong decisions, and decisions changed from the first model."""
-    a, b, first = chosen[mine], positive[mine], chosen_first[mine]
+def binned_means(
+    score: Array, groups: Protected, weight: Array, level: float
+) -> list[dict[str, Any]]:
+    """Mean score in every slice of a continuous attribute, with its normal interval."""
+    assert groups.values is not None
+    z = float(scipy.stats.norm.isf((1.0 - level) / 2.0))
+    out: list[dict[str, Any]] = []
+    for h in np.unique(groups.codes):
+        rows = np.flatnonzero(groups.codes == h)
+        if len(rows) < FEWEST:
+            out.append({"at": None, "mean": None, "low": None, "high": None, "n": len(rows)})
+            continue
+        w = weight[rows] / weight[rows].sum()
+        mean, centre = float(w @ score[rows]), float(w @ groups.values[rows])
+        reach = float("nan")
+        effective = 1.0 / float(w @ w)
+        if effective > 1.0:
+            variance = float(w @ (score[rows] - mean) ** 2)
+            reach = z * float(np.sqrt(variance / (effective - 1.0)))
+        interval = {"low": mean - reach, "high": mean + reach}
+        out.append({"at": centre, "mean": mean, **interval, "n": len(rows)})
+    return out
 
-    def count(mask: Any) -> int:
-        return int(np.count_nonzero(mask))
 
+def _drawn_score(point: DialPoint, context: ReportContext) -> Array:
+    """The score whose distribution is drawn."""
+    return np.asarray(point.outputs[:, context.drawn_class or 0])
+
+
+def _outcome(held_out: HeldOut, context: ReportContext) -> Array:
+    """Observed outcome: 1 for the displayed class, or the numeric target."""
+    target = held_out.data.target
+    assert target is not None
+    if target.values is not None:
+        return target.values
+    k = held_out.data.positive[0] if context.drawn_class is None else context.drawn_class
+    return np.asarray(target.codes == k, dtype=np.float64)
+
+
+def _calibration(
+    point: DialPoint, held_out: HeldOut, context: ReportContext, groups: Protected
+) -> list[dict[str, Any]]:
+    score, outcome = _drawn_score(point, context), _outcome(held_out, context)
+    min_rows = held_out.settings.min_rows
+    points = calibration_points(score, outcome, groups, held_out.data.weight, min_rows)
+    out = []
+    for label, each, n in zip(groups.labels, points, count_groups(groups), strict=True):
+        f = point.findings.get(("calibration_error", groups.name, label, ""))
+        error = None if n < FEWEST or f is None else estimate(f)
+        out.append({"group": label, "points": each, "error": error})
+    return out
+
+
+def _continuous(
+    point: DialPoint, held_out: HeldOut, context: ReportContext, groups: Protected
+) -> dict[str, Any]:
+    score = _drawn_score(point, context)
+    binned = binned_means(score, groups, held_out.data.weight, held_out.settings.level)
+    if held_out.task == "regression":  # the audit has the same means, with bootstrap intervals
+        for row, h in zip(binned, np.unique(groups.codes), strict=True):
+            f = point.findings[("mean_prediction", groups.name, groups.labels[h], "")]
+            if row["n"] >= FEWEST:
+                row |= {"mean": f.value, "low": f.low, "high": f.high}
+    return {"said": rough(score[context.displayed], 3), "binned": binned}
+
+
+# ------------------------------------------------------------------ rates by group
+
+
+def confusion(chosen: Mask, positive: Mask, chosen_first: Mask, rows: Mask) -> dict[str, Any]:
+    """Counts of right and wrong decisions in a group, and of decisions changed from the first model."""
+    a, b, first = chosen[rows], positive[rows], chosen_first[rows]
+    cells = {"tp": a & b, "fp": a & ~b, "tn": ~a & ~b, "fn": ~a & b}
     return {
-        "confusion": {"tp": count(a & b), "fp": count(a & ~b), "tn": count(~a & ~b),
-                      "fn": count(~a & b)},
-        "now_chosen": count(a & ~first), "no_longer_chosen": count(first & ~a),
-    }  # fmt: skip
+        "confusion": {name: int(np.count_nonzero(cell)) for name, cell in cells.items()},
+        "now_chosen": int(np.count_nonzero(a & ~first)),
+        "no_longer_chosen": int(np.count_nonzero(first & ~a)),
+    }
 
 
-_RATES = (
-    "selection_rate", "true_positive_rate", "false_positive_rate", "positive_predictive_value",
-)  # fmt: skip
+def _rates(
+    point: DialPoint, first: DialPoint, held_out: HeldOut, name: str
+) -> list[dict[str, Any]]:
+    """Rates of every group, with intervals."""
+    groups, data, out = held_out.shown[name], held_out.data, []
+    for h, label in enumerate(groups.labels):
+        rows = groups.codes == h
 
+        def number(metric: str, label: str = label) -> dict[str, Any]:
+            return estimate(point.findings.get((metric, groups.name, label, "")))
 
-_NUMBERS = ("mean_prediction", "mean_error", "root_mean_squared_error")
+        def decisions(k: int, rows: Mask = rows) -> dict[str, Any]:
+            assert data.target is not None
+            chosen, chosen_first = (np.asarray(p.decided == k) for p in (point, first))
+            return confusion(chosen, data.target.codes == k, chosen_first, rows)
 
-
-def _rates(place: Place, first: Place, ground: Ground, name: str) -> list[dict[str, Any]]:
-    one, out = ground.shown[name], []
-    for h, label in enumerate(one.labels):
-        mine = one.codes == h
-
-        def found(metric: str, label: str = label) -> dict[str, Any]:
-            return estimate(place.findings.get((metric, one.name, label, "")))
-
-        n = int(mine.sum())
-        row: dict[str, Any] = {"group": label, "n": n, "small": n < ground.settings.min_rows}
+        n = int(rows.sum())
+        row: dict[str, Any] = {"group": label, "n": n, "small": n < held_out.settings.min_rows}
         if n < FEWEST:
             out.append(row | {"few": True})
             continue
-        if ground.task == "regression":
-            row |= {metric: found(metric) for metric in _NUMBERS}
-        elif len(ground.data.positive) == 1:
-            row |= {metric: found(metric) for metric in _RATES}
-            row |= _people(place, first, ground, ground.data.positive[0], mine)
+        if data.classes is None:
+            row |= {metric: number(metric) for metric in _NUMBERS}
+        elif len(data.positive) == 1:
+            row |= {metric: number(metric) for metric in _RATES} | decisions(data.positive[0])
         else:
-            assert ground.data.classes is not None
             row["classes"] = [
-                {"class": str(ground.data.classes[k]),
-                 **{m: found(f"{m} ({ground.data.classes[k]})") for m in _RATES},
-                 **_people(place, first, ground, k, mine)}
-                for k in ground.data.positive
-            ]  # fmt: skip
-        if ground.task != "regression":
-            row["accuracy"] = found("accuracy")
+                {"class": str(data.classes[k])}
+                | {metric: number(f"{metric} ({data.classes[k]})") for metric in _RATES}
+                | decisions(k)
+                for k in data.positive
+            ]
+        if data.classes is not None:
+            row["accuracy"] = number("accuracy")
         out.append(row)
     return out
 
 
-def _people(place: Place, first: Place, ground: Ground, k: int, mine: Any) -> dict[str, Any]:
-    assert ground.data.target is not None
-    return confusion(place.decided == k, ground.data.target.codes == k, first.decided == k, mine)
+# ------------------------------------------------------------------ all views
 
 
-def drawn_score(place: Place, scene: Scene) -> Array:
-    """The score whose distribution is drawn."""
-    return np.asarray(place.said[:, 0 if scene.drawn is None else scene.drawn])
-
-
-def _came(ground: Ground, scene: Scene) -> Array:
-    """What the score speaks of: 1 for the class, or the number itself."""
-    target = ground.data.target
-    assert target is not None
-    if target.values is not None:
-        return target.values
-    k = ground.data.positive[0] if scene.drawn is None else scene.drawn
-    return np.asarray(target.codes == k, dtype=np.float64)
-
-
-def _calibration(place: Place, ground: Ground, scene: Scene, name: str) -> list[dict[str, Any]]:
-    one = ground.shown[name]
-    points = calibration_points(
-        drawn_score(place, scene), _came(ground, scene), one, ground.data.weight,
-        ground.settings.min_rows,
-    )  # fmt: skip
+def _bounds(point: DialPoint) -> list[dict[str, Any]]:
+    """The certificate on the held-out rows."""
     return [
-        {"group": label, "points": each,
-         "error": None if n < FEWEST
-         or (f := place.findings.get(("calibration_error", one.name, label, ""))) is None
-         else estimate(f)}
-        for label, each, n in zip(one.labels, points, count_groups(one), strict=True)
-    ]  # fmt: skip
-
-
-def _continuous(place: Place, ground: Ground, scene: Scene, one: Protected) -> dict[str, Any]:
-    score = drawn_score(place, scene)
-    binned = binned_means(score, one, ground.data.weight, ground.settings.level)
-    if ground.task == "regression":  # the audit has the same means, by resamples
-        seen = [label for h, label in enumerate(one.labels) if (one.codes == h).any()]
-        for row, label in zip(binned, seen, strict=True):
-            f = place.findings[("mean_prediction", one.name, label, "")]
-            if row["n"] >= FEWEST:
-                row |= {"mean": f.value, "low": f.low, "high": f.high}
-    return {"said": rough(score[scene.displayed], 3), "binned": binned}
+        {
+            "attribute": b.attribute,
+            "where": "" if b.cell == "all rows" else b.cell,
+            "value": b.supremum,
+            "low": 0.0 if math.isfinite(b.supremum) else float("nan"),
+            "high": b.bound,
+            "n": b.n_rows,
+        }
+        | ({"note": b.note} if b.note else {})
+        for b in point.bounds
+    ]
 
 
 def position(
-    place: Place, first: Place, ground: Ground, scene: Scene, extra: dict[str, Any], snippet: str
+    point: DialPoint,
+    first: DialPoint,
+    held_out: HeldOut,
+    context: ReportContext,
+    extra: dict[str, float],
+    snippet: str,
 ) -> dict[str, Any]:
-    """One entry of the study's ``positions``."""
-    data, score = ground.data, drawn_score(place, scene)
-    bounds = [
-        {"attribute": b.attribute, "where": "" if b.cell == "all rows" else b.cell,
-         "value": b.supremum, "low": 0.0 if math.isfinite(b.supremum) else float("nan"),
-         "high": b.bound, "n": b.n_rows,
-         **({"note": b.note} if b.note else {})}
-        for b in place.bounds
-    ]  # fmt: skip
-    alone = [name for name in ground.shown if name != ground.crossed]
-    meant = place.probable or ground.task == "regression"  # the score promises something
+    """One entry of the study's ``positions``: all views at one dial value.
+
+    Parameters
+    ----------
+    point, first : this dial value, and fairness 0.
+    held_out, context : what all dial values share.
+    extra : error beyond that of the first dial value.
+    snippet : Python code of the model.
+    """
+    data, score = held_out.data, _drawn_score(point, context)
+    shares, min_rows = point.has_probabilities, held_out.settings.min_rows
+    single = {name: groups for name, groups in held_out.shown.items() if name != held_out.crossed}
+    # Scores without a unit cannot be compared with outcomes.
+    calibrated = single if point.has_probabilities or held_out.task == "regression" else {}
     return {
-        "headline": headline(place, first, ground, scene, extra),
+        "headline": _headline(point, first, held_out, context.criterion, extra),
         "scores": {
-            name: distributions(score, ground.shown[name], data.weight, shares=place.probable,
-                                min_rows=ground.settings.min_rows)
-            for name in alone
+            name: distributions(score, groups, data.weight, shares=shares, min_rows=min_rows)
+            for name, groups in single.items()
         },
-        "rates": {name: _rates(place, first, ground, name) for name in ground.shown},
-        "parity": parity_rows(place, ground, scene.criterion),
+        "rates": {name: _rates(point, first, held_out, name) for name in held_out.shown},
+        "parity": _parity_rows(point, held_out, context.criterion),
         "calibration": {
-            name: _calibration(place, ground, scene, name) for name in alone if meant
+            name: _calibration(point, held_out, context, groups)
+            for name, groups in calibrated.items()
         },
         "continuous": {
-            one.name: _continuous(place, ground, scene, one)
-            for one in data.attributes if one.values is not None
+            groups.name: _continuous(point, held_out, context, groups)
+            for groups in data.attributes
+            if groups.values is not None
         },
         "certificate": {
-            "in_sample_supremum": place.certificate.supremum,
-            "words": certificate_words(place.certificate, place.fairness, scene.setting),
-            "held_out": bounds,
+            "in_sample_supremum": point.certificate.supremum,
+            "words": certificate_words(point.certificate, point.fairness, context),
+            "held_out": _bounds(point),
         },
         "snippet": snippet,
-    }  # fmt: skip
+    }

@@ -1,19 +1,34 @@
-"""Sentences for a reader who is responsible for a model and does not read code."""
+"""Sentences of the report, for a reader who is responsible for a model and does not read code.
+
+Names of models, metrics and criteria, the promises of a certificate, and notes on everything that was
+left out, filled in, merged or sampled. :class:`ReportContext` holds what all sentences share.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fairspan.method.certificates import Certificate
+from fairspan.method.data import Codes
+from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
+from fairspan.report.favourable import Favourable
+from fairspan.report.roles import Roles
 
 __all__ = [
-    "Setting", "certificate_words", "criterion_words", "metric_words", "model_words", "score_meant",
-]  # fmt: skip
+    "CHANGE_CLASS",
+    "ReportContext",
+    "about",
+    "certificate_words",
+    "criterion_words",
+    "metric_words",
+    "notes",
+]
 
-# Correlations below are zero up to rounding.
+CHANGE_CLASS = "--positive CLASS (in Python, pos_label)"
+# Correlations below this are zero up to rounding.
 _ZERO = 1e-6
 
 _MODELS = {
@@ -26,10 +41,12 @@ _MODELS = {
 _METRICS = {
     "statistical_parity_correlation": "correlation of the score with the attribute",
     "correlation_ratio": "share of the score's spread that lies between the groups (as a root)",
-    "equal_opportunity_correlation":
-        "correlation of the score with the attribute among the truly positive",
-    "equalized_odds_correlation":
-        "correlation of the score with the attribute at the same true outcome",
+    "equal_opportunity_correlation": (
+        "correlation of the score with the attribute among the truly positive"
+    ),
+    "equalized_odds_correlation": (
+        "correlation of the score with the attribute at the same true outcome"
+    ),
     "demographic_parity_difference": "difference of selection rates",
     "demographic_parity_ratio": "lowest selection rate over the highest",
     "equal_opportunity_difference": "difference of true positive rates",
@@ -40,13 +57,41 @@ _METRICS = {
     "mean_prediction_difference": "difference of mean predictions",
     "mean_error_difference": "difference of mean errors",
     "root_mean_squared_error_difference": "difference of root mean squared errors",
-}  # fmt: skip
+}
+
+_CELLS = {
+    "statistical_parity": "",
+    "equalized_odds": ", at each true outcome",
+    "equal_opportunity": ", among those whose true outcome is the favourable one",
+    "conditional_statistical_parity": ", inside each stratum of the control features",
+}
 
 
-def model_words(model: Any) -> str:
-    """What kind of model it is."""
-    name = type(model).__name__
-    return _MODELS.get(name, name)
+@dataclass(frozen=True, kw_only=True)
+class ReportContext:
+    """Everything that all dial values of a report share, besides the held-out rows.
+
+    Attributes
+    ----------
+    criterion : full name.
+    n_train, n_test : rows fitted on, and held out.
+    noise : rough size by chance of a held-out correlation that is truly 0; NaN if unknown.
+    end : certificate at fairness 1.
+    latent : the page shows probabilities, while the criterion is about the raw score.
+    unseen_groups : groups that no training row belongs to.
+    drawn_class : number of the class whose scores are drawn, of several; None for one score.
+    displayed : rows of the scatter plots.
+    """
+
+    criterion: str
+    n_train: int
+    n_test: int
+    noise: float
+    end: Certificate
+    latent: bool = False
+    unseen_groups: tuple[str, ...] = ()
+    drawn_class: int | None = None
+    displayed: Codes | None = None
 
 
 def metric_words(metric: str) -> str:
@@ -55,33 +100,44 @@ def metric_words(metric: str) -> str:
     return f"{_METRICS.get(name, name.replace('_', ' '))}{bracket}{label}"
 
 
-def score_meant(latent: bool) -> str:
-    """Which score is meant, in brackets, where the page shows another one as well."""
-    return " (before it is turned into a probability)" if latent else ""
-
-
 def _listed(names: Sequence[str]) -> str:
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def _some(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:6]) + (f" and {len(texts) - 6} more" if len(texts) > 6 else "")
+
+
+def _rounded(correlation: float) -> str:
+    return f"{correlation:.3f}" if correlation >= 5e-4 else f"{correlation:.0e}"
+
+
+# ------------------------------------------------------------------ the criterion
+
+
 def criterion_words(
-    criterion: str, attributes: Sequence[str], strata: Sequence[str], target: str, positive: str,
-    *, latent: bool = False,
-) -> str:  # fmt: skip
-    """What must not depend on what.
+    criterion: str,
+    attributes: Sequence[str],
+    strata: Sequence[str],
+    target: str,
+    positive: str,
+    *,
+    latent: bool = False,
+) -> str:
+    """Explain a criterion: which mean must not depend on which attributes.
 
     Parameters
     ----------
     criterion, attributes, strata, target, positive : full name, columns, and the favourable class.
-    latent : the page shows probabilities, while the criterion is about the score behind them.
+    latent : the page shows probabilities, while the criterion is about the raw score.
     """
     out = _criterion(criterion, _listed(attributes), strata, target, positive)
     if latent:
         out += (
-            " The score is meant before it is turned into a probability: mean probabilities can still "
-            "differ."
+            ' "Score" is the model\'s raw score; averages of the probabilities can still differ a '
+            "little."
         )
     return out
 
@@ -107,122 +163,244 @@ def _criterion(
     )
 
 
-_INSIDE = {
-    "statistical_parity": "",
-    "equalized_odds": ", at each true outcome",
-    "equal_opportunity": ", among those whose true outcome is the favourable one",
-    "conditional_statistical_parity": ", inside each stratum of the control features",
-}
+# ------------------------------------------------------------------ the certificate
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What certificates of all places have in common.
-
-    Attributes
-    ----------
-    n_train, n_test : rows fitted on, and held out.
-    noise : rough size by chance of a held-out correlation that is truly 0; NaN if no row tells.
-    end : certificate at fairness 1.
-    latent : the page shows probabilities, while the promise is about the score behind them.
-    unmet : groups that no training row belongs to.
-    """
-
-    n_train: int
-    n_test: int
-    noise: float
-    end: Certificate
-    latent: bool = False
-    unmet: tuple[str, ...] = ()
-
-
-def certificate_words(found: Certificate, fairness: float, setting: Setting) -> list[str]:
-    """What is promised, on which rows, under which assumptions, and what is not promised."""
-    inside = _INSIDE[found.criterion]
-    used = list(dict.fromkeys(b.attribute for b in found.blocks if b.constrained))
-    who = _listed(used) or "any protected attribute"
-    rows, meant = f"the {setting.n_train:,} training rows", score_meant(setting.latent)
-    if found.n_functions == 0:
-        out = [
-            f"On {rows}: nothing that predicts is left after the protected attributes were removed; "
-            f"everybody gets the same score."
-        ]
-    elif fairness <= 0.0:
-        out = [
-            f"Fairness 0 promises nothing: this model is fitted for accuracy alone. On {rows} its "
-            f"score{meant} correlates with {who}{inside} by up to {_shown(found.supremum)}."
-        ]
-    elif fairness >= 1.0 and found.supremum < _ZERO:
-        out = [
-            f"On {rows} the mean score{meant} is the same for all groups and slices of {who}{inside}: the "
-            f"correlation is zero up to rounding. This is an exact property of the fit, and holds for "
-            f"every model that could be built from the same functions, not only for this one."
-        ]
-    else:
-        out = [
-            f"On {rows} no model built from the same functions has a score{meant} that correlates with "
-            f"{who}{inside} by more than {_shown(found.supremum)}. This is an exact property of the fit."
-        ]
-        if fairness < 1.0:
-            out.append(f"Between the two ends the promise is partial: {_rest(setting.end)}.")
-    if fairness > 0.0 and found.n_functions:
+def certificate_words(
+    certificate: Certificate, fairness: float, context: ReportContext
+) -> list[str]:
+    """Explain a certificate: what is promised, on which rows, and what is not promised."""
+    raw = "raw score" if context.latent else "score"
+    used = list(dict.fromkeys(b.attribute for b in certificate.blocks if b.constrained))
+    who = (_listed(used) or "any protected attribute") + _CELLS[certificate.criterion]
+    rows = f"the {context.n_train:,} training rows"
+    out = [_promise(certificate, fairness, f"On {rows}", raw, who)]
+    if certificate.n_functions and 0.0 < fairness < 1.0:
+        out.append(f"Between the two ends the promise is partial: {_rest(context.end)}.")
+    if fairness > 0.0 and certificate.n_functions:
         out.append(
-            "Among new people some dependence remains. Most of it is systematic: the fit removes what the "
-            "training rows show, chance included, and takes away too little elsewhere. It is larger "
-            "where rows or groups are few, or columns many."
+            "Among new people some dependence remains. Most of it is systematic: the fit removes the "
+            "dependence that the training rows show, chance included, and too little of it elsewhere. "
+            "It is larger if rows or groups are few, or columns many."
         )
-    chance = "Numbers about new people also move by chance"
-    if math.isfinite(setting.noise):
+    chance = "Numbers about new people also vary by chance"
+    if math.isfinite(context.noise):
         chance += (
-            f": on {setting.n_test:,} held-out rows a correlation that is truly zero comes out at about "
-            f"{_shown(setting.noise)}"
+            f": on {context.n_test:,} held-out rows a correlation that is truly zero is measured as about "
+            f"{_rounded(context.noise)}"
         )
     out.append(
         f"{chance}. This assumes that new people are drawn like these rows, and independently of each "
-        f"other; a change of population or of how data are recorded ends it."
+        f"other; it no longer holds if the population changes, or the way data are recorded."
     )
-    which = ""
-    if setting.latent:
-        which = (
-            " before it is turned into a probability: mean probabilities, which this page draws, can "
-            "still differ"
-        )
+    more = " Averages of the probabilities, which this page draws, can still differ a little."
     out.append(
-        f"The promise is about means of the score{which}. It does not say that scores have the same spread "
-        f"or shape in every group, that decisions at a threshold are equally frequent, or that the "
-        f"attribute cannot be guessed from the score. Look at the other views for those."
+        f"The promise is about means of the {raw}.{more if context.latent else ''} It does not say that "
+        f"scores have the same spread or shape in every group, that decisions at a threshold are equally "
+        f"frequent, or that the attribute cannot be guessed from the score. See the other views for those."
     )
-    left = [f"{b.attribute}: {v}" for b in found.blocks for v in b.left_out]
-    left = list(dict.fromkeys([*left, *setting.unmet]))
-    if left:
-        out.append(f"Nothing is promised for groups with too few training rows: {_some(left)}.")
-    if merged := found.merged_slices():
-        out.append(
+    return [*out, *_exceptions(certificate, fairness, context)]
+
+
+def _promise(certificate: Certificate, fairness: float, on_rows: str, raw: str, who: str) -> str:
+    """The main promise at one dial value."""
+    if certificate.n_functions == 0:
+        return (
+            f"{on_rows}: no function that predicts is left after the protected attributes were removed; "
+            f"everybody gets the same score."
+        )
+    if fairness <= 0.0:
+        return (
+            f"Fairness 0 promises nothing: this model is fitted for accuracy alone. {on_rows} its {raw} "
+            f"correlates with {who} by up to {_rounded(certificate.supremum)}."
+        )
+    if fairness >= 1.0 and certificate.supremum < _ZERO:
+        return (
+            f"{on_rows} the mean {raw} is the same for all groups and slices of {who}: the correlation is "
+            f"zero up to rounding. This is an exact property of the fit, and holds for every model that "
+            f"could be built from the same functions, not only for this one."
+        )
+    return (
+        f"{on_rows} no model built from the same functions has a {raw} that correlates with {who} by more "
+        f"than {_rounded(certificate.supremum)}. This is an exact property of the fit."
+    )
+
+
+def _exceptions(certificate: Certificate, fairness: float, context: ReportContext) -> Iterator[str]:
+    """Groups, slices and cells that the promise does not cover."""
+    left_out = [f"{b.attribute}: {v}" for b in certificate.blocks for v in b.left_out]
+    left_out = list(dict.fromkeys([*left_out, *context.unseen_groups]))
+    if left_out:
+        yield f"Nothing is promised for groups with too few training rows: {_some(left_out)}."
+    if merged := certificate.merged_slices():
+        yield (
             f"Slices with too few training rows were merged with a neighbour: {_some(merged)}. The promise "
             f"covers merged slices together; the mean score may differ between them."
         )
-    free = {(b.cell, b.attribute) for b in found.blocks} - {
-        (b.cell, b.attribute) for b in found.blocks if b.constrained
+    free = {(b.cell, b.attribute) for b in certificate.blocks} - {
+        (b.cell, b.attribute) for b in certificate.blocks if b.constrained
     }
     if free:
         where = sorted(f"{attribute} in {cell}" for cell, attribute in free)
-        out.append(f"Not constrained, for too few rows or no variation: {_some(where)}.")
-    if fairness >= 1.0 and any(b.constrained and b.n_removed < b.n_codes for b in found.blocks):
-        out.append("Not all directions of the attributes were removed, so zero is not reached.")
-    return out
+        yield f"Not constrained, for too few rows or no variation: {_some(where)}."
+    if fairness >= 1.0 and any(
+        b.constrained and b.n_removed < b.n_codes for b in certificate.blocks
+    ):
+        yield "Not all directions of the attributes were removed, so zero is not reached."
 
 
 def _rest(end: Certificate) -> str:
-    """What fairness 1 does to what is left."""
-    whole = all(b.n_removed == b.n_codes for b in end.blocks if b.constrained)
-    if whole and end.supremum < _ZERO:
+    """What fairness 1 does to the remaining dependence."""
+    complete = all(b.n_removed == b.n_codes for b in end.blocks if b.constrained)
+    if complete and end.supremum < _ZERO:
         return "fairness 1 removes the rest"
-    return f"at fairness 1 the correlation is at most {_shown(end.supremum)}"
+    return f"at fairness 1 the correlation is at most {_rounded(end.supremum)}"
 
 
-def _some(texts: Sequence[str]) -> str:
-    return ", ".join(texts[:6]) + (f" and {len(texts) - 6} more" if len(texts) > 6 else "")
+# ------------------------------------------------------------------ the data
 
 
-def _shown(correlation: float) -> str:
-    return f"{correlation:.3f}" if correlation >= 5e-4 else f"{correlation:.0e}"
+def about(
+    held_out: HeldOut, context: ReportContext, roles: Roles, model: Any, first: DialPoint
+) -> dict[str, Any]:
+    """Describe the model, the criterion and the score."""
+    from fairspan import __version__
+
+    classes, positive = held_out.data.classes, ""
+    if classes is not None and len(held_out.data.positive) == 1:
+        positive = str(classes[held_out.data.positive[0]])
+    columns = roles.sensitive, roles.control, roles.target, positive
+    name = type(model).__name__
+    return {
+        "version": __version__,
+        "n_train": context.n_train,
+        "n_test": held_out.data.n,
+        "model": name,
+        "model_words": _MODELS.get(name, name),
+        "criterion": context.criterion,
+        "criterion_words": criterion_words(context.criterion, *columns, latent=context.latent),
+        "score_words": _score_words(held_out, context, roles, first),
+        "probable": first.has_probabilities,
+        "level": held_out.settings.level,
+        "weighted": roles.weight is not None,
+    }
+
+
+def _score_words(held_out: HeldOut, context: ReportContext, roles: Roles, first: DialPoint) -> str:
+    """Name of the score whose distribution is drawn."""
+    classes = held_out.data.classes
+    if classes is None:
+        return f"prediction of {roles.target}"
+    k = held_out.data.positive[0] if context.drawn_class is None else context.drawn_class
+    kind = "probability" if first.has_probabilities else "score"
+    return f"{kind} of {roles.target} = {classes[k]}"
+
+
+def notes(
+    whole: Any,
+    table: Any,
+    roles: Roles,
+    refused: list[str],
+    held_out: HeldOut,
+    context: ReportContext,
+    favourable: Favourable | None,
+) -> Iterator[str]:
+    """One sentence for everything that was left out, filled in, merged, sampled or binned.
+
+    Parameters
+    ----------
+    whole, table : all rows, and those without missing values in the columns needed.
+    roles, refused : roles of the columns, and columns that no encoder takes.
+    held_out, context, favourable : of the report.
+    """
+    if len(table) < len(whole):
+        counts = whole[roles.needed].isna().sum()
+        columns = ", ".join(f"{name} ({int(n):,})" for name, n in counts.items() if n)
+        n_left_out = len(whole) - len(table)
+        yield (
+            f"{n_left_out:,} of {len(whole):,} rows were left out, because values are missing in "
+            f"{columns}."
+        )
+    if refused:
+        yield (
+            f"Columns left out, because they are neither numbers nor categories: {', '.join(refused)}."
+        )
+    gaps = [name for name in roles.features if table[name].isna().any()]
+    if gaps:
+        yield (
+            f"Missing values were filled in: numbers by the median of the training rows, with an indicator "
+            f"column; categories by a category of their own ({', '.join(gaps[:8])}"
+            f"{', ...' if len(gaps) > 8 else ''})."
+        )
+    yield (
+        f"The model was fitted on {context.n_train:,} rows. All numbers are about the "
+        f"{held_out.data.n:,} rows held out, drawn at random within groups, unless they are called in-sample."
+    )
+    weightless = 0 if roles.weight is None else int((table[roles.weight] == 0.0).sum())
+    if weightless:
+        yield (
+            f"{weightless:,} rows of weight zero are ignored: they are neither among the rows fitted on "
+            f"nor among those held out."
+        )
+    if favourable is not None:
+        yield favourable.sentence(CHANGE_CLASS)
+    yield from _display_notes(held_out, context)
+    yield from _privacy_notes(held_out)
+
+
+def _display_notes(held_out: HeldOut, context: ReportContext) -> Iterator[str]:
+    """Merged groups, slices, small groups and samples of rows."""
+    data = held_out.data
+    if context.drawn_class is not None and data.classes is not None:
+        yield (
+            f"Of the {len(data.classes)} classes, scores are drawn for {data.classes[context.drawn_class]}: "
+            f"its mean scores differ most between groups where fairness is 0."
+        )
+    continuous = [groups for groups in data.attributes if groups.values is not None]
+    for groups in continuous:
+        yield f"{groups.name} is a number; its groups are {len(groups.labels)} slices of it."
+    for name, groups in held_out.shown.items():
+        if groups.name != name:
+            yield (
+                f"{name} has many groups: the {len(groups.labels) - 1} largest are shown, and the others "
+                f"together."
+            )
+    min_rows = held_out.settings.min_rows
+    small = [
+        f"{name}: {label}"
+        for name, groups in held_out.shown.items()
+        if name != held_out.crossed
+        for label, n in zip(groups.labels, count_groups(groups), strict=True)
+        if n < min_rows
+    ]
+    if small:
+        yield (
+            f"Groups of fewer than {min_rows} held-out rows are shown, but left out of gaps: "
+            f"{_some(small)}."
+        )
+    if continuous and context.displayed is not None:
+        n = len(context.displayed)
+        sample = f"{n:,} of the {data.n:,} held-out rows, drawn at random"
+        yield (
+            f"Scatter plots show {sample if n < data.n else 'all rows'}; lines and numbers are computed "
+            f"from all rows."
+        )
+    if context.criterion == "conditional_statistical_parity":
+        yield "Intervals of single strata are not corrected for the number of strata."
+
+
+def _privacy_notes(held_out: HeldOut) -> Iterator[str]:
+    """What the file contains about few people."""
+    names = {groups.name: name for name, groups in held_out.shown.items()}
+    few = sorted(f"{names[a]}: {label}" for a, label in held_out.too_few if a in names)
+    if few:
+        yield (
+            f"For groups of fewer than {FEWEST} held-out rows only the number of rows is shown: "
+            f"{_some(few)}. Other numbers may still follow from those of larger groups by subtraction."
+        )
+    rows = ""
+    if any(groups.values is not None for groups in held_out.data.attributes):
+        rows = ", and the attribute and the score of every single row of a scatter plot"
+    yield (
+        f"This file contains counts of rows by group and decision{rows}: share it as you would share those."
+    )

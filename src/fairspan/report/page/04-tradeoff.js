@@ -67,7 +67,7 @@ function priceWords(i) {
 
 chart(
   "view-tradeoff",
-  `Lower is more accurate, further left is fairer. Each line is the whole slider, from 0 to 1; the large mark is where it stands, ` +
+  `Lower is more accurate, further left is fairer. Each line is the whole slider, from 0 to 1; the large mark is its position, ` +
     `with its intervals.` +
     (known(noise)
       ? ` The grey band, up to ${show(noise, "index")}, is the rough size that chance alone gives to a dependence that is truly zero.`
@@ -166,7 +166,7 @@ chart(
       ],
       label: `Trade-off curve. At fairness ${fairnessText(i)}: ${errorName} ${reading(atPlace(tradeoff.error, i), errorKind)}; ${tradeoff.parity_name}: ${parts.join("; ")}.`,
       table: table(
-        `${sentenceCase(errorName)} and ${tradeoff.parity_name}, held-out, at every place of the slider`,
+        `${sentenceCase(errorName)} and ${tradeoff.parity_name}, held-out, at every position of the slider`,
         [
           right("Fairness"),
           right(sentenceCase(errorName)),
@@ -228,7 +228,7 @@ chart(
         },
       ],
       layout: layout(340, {
-        xaxis: axis("Fairness (place of the slider)", "index", [-0.02, 1.02]),
+        xaxis: axis("Fairness (position of the slider)", "index", [-0.02, 1.02]),
         yaxis: axis(
           `Extra ${errorName}, ${isNumber ? label(unitWords, 50) : "points"}`,
           "index",

@@ -8,7 +8,7 @@ const scoreAxis = sentenceCase(label(scoreWords, 50));
 // Scores that are no probabilities have no ends of their own.
 const scoreEnds = study.about.probable ? [-0.01, 1.01] : null;
 const otherScore = study.about.probable
-  ? " The slider makes means of the score alike before it is turned into this probability; mean probabilities can still differ."
+  ? " The slider equalises means of the raw score; averages of the probabilities can still differ a little."
   : "";
 const tooFew = (n) => `too few rows (${count(n)})`;
 const scoreKind = isNumber ? "unit" : "index";
@@ -18,7 +18,7 @@ const MOST_OVERLAID = 6;
 
 chart(
   "view-scores",
-  `How the ${plain(scoreWords)} is spread in each group, held-out. The more alike the shapes, the less the score tells about the group. Marks above the shapes, or lines across them, are the means.${otherScore}`,
+  `How the ${plain(scoreWords)} is spread in each group, held-out. The more alike the shapes, the less the score depends on the group. Marks above the shapes, or lines across them, are the means.${otherScore}`,
   ({ i, at, attribute }) => {
     const now = at.scores?.[attribute];
     if (!now) return null;

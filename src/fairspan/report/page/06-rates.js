@@ -194,10 +194,10 @@ function placeRates(crowd) {
 chart(
   "view-rates",
   isNumber
-    ? `Mean prediction and errors of each group, held-out, with intervals, in ${unitWords}. Open marks rest on few rows.`
+    ? `Mean prediction and errors of each group, held-out, with intervals, in ${unitWords}. Open marks are based on few rows.`
     : "How each group is treated, held-out, with intervals. Selection rate: the share decided so. True and " +
         "false positive rate: the same among those for whom it is right, and for whom it is wrong. " +
-        "Positive predictive value: how often it is right when decided so. Open marks rest on few rows.",
+        "Positive predictive value: how often it is right when decided so. Open marks are based on few rows.",
   ({ i, at, attribute, classIndex: k }) => {
     const rows = at.rates?.[attribute];
     if (!rows?.length) return null;

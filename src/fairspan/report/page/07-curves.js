@@ -5,8 +5,8 @@ const FEW = 10; // rows
 chart(
   "view-calibration",
   `Held-out rows are cut into equal parts by the ${isNumber ? "prediction" : "predicted probability"}; a mark is one group's rows in one part: ` +
-    `${isNumber ? "what was predicted for them, and what they really had" : "the probability predicted for them, and how often it came true"}. ` +
-    `On the dotted line both agree. Small open marks rest on fewer than ${FEW} rows.`,
+    `${isNumber ? "their mean prediction, and their mean actual value" : "their mean predicted probability, and how often the outcome occurred"}. ` +
+    `On the dotted line both agree. Small open marks are based on fewer than ${FEW} rows.`,
   ({ i, at, attribute }) => {
     const groups = at.calibration?.[attribute];
     if (!groups?.length) return null;
@@ -64,7 +64,7 @@ chart(
       layout: layout(330, {
         xaxis: axis(isNumber ? `Predicted ${label(study.target.name, 40)}, mean` : scoreAxis, "index", both),
         yaxis: axis(
-          isNumber ? `Actual ${label(study.target.name, 40)}, mean` : "Share that came true",
+          isNumber ? `Actual ${label(study.target.name, 40)}, mean` : "Observed share",
           "index",
           both,
         ),
@@ -91,7 +91,7 @@ chart(
       label: `Calibration by group of ${plain(attribute)} at fairness ${fairnessText(i)}. ${errors.map((g) => `${plain(named(attribute, g.group))}: mean distance ${reading(g.error, kind)}`).join("; ") || "See the table."}`,
       table: table(
         `Calibration by group of ${attribute}, held-out`,
-        ["Group", right("Predicted"), right(isNumber ? "Actual" : "Came true"), right("Rows")],
+        ["Group", right("Predicted"), right(isNumber ? "Actual" : "Observed"), right("Rows")],
         groups.flatMap((g) =>
           g.points.map((q) => [
             named(attribute, g.group),
@@ -158,14 +158,14 @@ chart(
         { text: "mean of a slice", colour: strong, marker: "diamond" },
       ],
       say: [
-        "Means of the slices run from ",
+        "Means of the slices range from ",
         value("lowest_mean", Math.min(...steps), show(Math.min(...steps), scoreKind)),
         " to ",
         value("highest_mean", Math.max(...steps), show(Math.max(...steps), scoreKind)),
         parity
           ? [
               study.about.probable
-                ? "; correlation of the score before it is turned into a probability with "
+                ? "; correlation of the raw score with "
                 : "; correlation with ",
               name(brief(attribute, 60)),
               " ",

@@ -22,9 +22,9 @@ const parityName = (line, most) =>
 
 chart(
   "view-parity",
-  `One line for each protected attribute${study.strata.length ? ", and for each stratum of the control features" : ""}, held-out. The dotted line is perfect parity. Open marks rest on few rows.` +
+  `One line for each protected attribute${study.strata.length ? ", and for each stratum of the control features" : ""}, held-out. The dotted line is perfect parity. Open marks are based on few rows.` +
     (known(noise)
-      ? ` For the measure that the slider works on, the grey band, up to ${show(noise, "index")}, is the rough size that chance alone gives to a dependence that is truly zero.`
+      ? ` For the measure that the slider controls, the grey band, up to ${show(noise, "index")}, is the rough size that chance alone gives to a dependence that is truly zero.`
       : ""),
   ({ i, at, metric }) => {
     const some = new Set(
@@ -99,7 +99,7 @@ chart(
       ],
       label: `${sentenceCase(text)} at fairness ${fairnessText(i)}. ${lines.map((line) => `${parityName(line, 60)}: ${reading(line, kind)}`).join("; ")}.`,
       table: table(
-        "All measures of parity at this place of the slider, held-out",
+        "All measures of parity at this position of the slider, held-out",
         ["Attribute", "Measure", ...(study.strata.length ? ["Where"] : []), right("Value"), "Note"],
         at.parity.map((line) => [
           line.attribute,
@@ -190,7 +190,7 @@ function drawnColumns(features) {
 
 chart(
   "view-importance",
-  `${sentenceCase(importance?.name ?? "")}, held-out: how much the model leans on each column without fairness, and with all of it. Both ends are shown, wherever the slider stands.`,
+  `${sentenceCase(importance?.name ?? "")}, held-out: how much the model relies on each column at fairness 0 and at fairness 1. The slider does not change this view.`,
   () => {
     if (!importance?.features.length) return null;
     const { features } = importance;
@@ -236,7 +236,7 @@ chart(
         heaviest === most
           ? ""
           : [
-              ". Leans most on ",
+              ". Relies most on ",
               name(brief(heaviest.name, 60)),
               ": ",
               show(heaviest.at_0.value, extraKind),
@@ -247,7 +247,7 @@ chart(
           ? ". "
           : `. One held-out row makes ${show(1 / study.about.n_test, extraKind)}. `,
         importance.note ? sentence(importance.note) : "",
-        drawn.length < features.length ? ` The chart has ${count(drawn.length)} of them, the table all.` : "",
+        drawn.length < features.length ? ` The chart shows ${count(drawn.length)} of them; the table shows all.` : "",
       ],
       label: `Importance of columns at both ends. ${features
         .slice(0, 5)

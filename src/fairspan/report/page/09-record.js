@@ -4,7 +4,7 @@ const code = element("code", {});
 const copied = element("span", { role: "status" });
 const copy = element("button", { type: "button", id: "copy" }, "Copy the code");
 byId("view-snippet").append(
-  element("p", { class: "about" }, "Trains exactly the model at which the slider stands."),
+  element("p", { class: "about" }, "This code trains exactly the model at the current position of the slider."),
   element("div", { class: "copy" }, copy, copied),
   element("pre", { tabindex: "0", role: "region", "aria-label": "Python code" }, code),
 );
@@ -128,7 +128,7 @@ function showRecord() {
     element(
       "p",
       { class: "say" },
-      `Numbers are held-out: measured on ${many(about.n_test, "row")} that the model did not see. Intervals hold with ${percent(about.level)} confidence, each for itself, if these rows are like those to come. ${CHOSEN}`,
+      `Numbers are held-out: measured on ${many(about.n_test, "row")} that the model did not see. Each interval has ${percent(about.level)} confidence on its own, if new rows are like these. ${CHOSEN}`,
     ),
     about.warnings.length
       ? element(

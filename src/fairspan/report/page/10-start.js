@@ -22,7 +22,7 @@ function showHeader() {
   fill(
     byId("lead"),
     `A ${about.model_words} with a fairness slider. `,
-    `All numbers are held-out: measured on ${many(about.n_test, "row")} that the model did not see, unless they say otherwise.`,
+    `All numbers are held-out: measured on ${many(about.n_test, "row")} that the model did not see, unless stated otherwise.`,
   );
   const facts = [
     [
@@ -58,7 +58,7 @@ function showHeader() {
     );
   fill(
     byId("colophon"),
-    `Made by fairspan ${about.version}, seed ${about.seed}. This file is complete in itself and asks nothing of a network.`,
+    `Made by fairspan ${about.version}, seed ${about.seed}. This file is self-contained and loads nothing from a network.`,
   );
   fill(
     byId("terms"),
@@ -69,8 +69,8 @@ function showHeader() {
           hasFavourable ? name(outcomeText(0)) : "to be of a class",
           ". ",
         ],
-    `Dependence is a correlation${about.probable ? " of the score before it is turned into a probability" : ""}: 0 is none, 1 is the most. `,
-    `Ranges hold the truth with ${percent(about.level)} confidence, each for itself. ${CHOSEN}`,
+    `Dependence is a correlation${about.probable ? " of the raw score" : ""}: 0 is none, 1 is the most. `,
+    `Each range is a ${percent(about.level)} confidence interval on its own. ${CHOSEN}`,
   );
   for (const one of document.querySelectorAll("main > section")) {
     if (!one.hidden)
@@ -147,7 +147,7 @@ function showTiles({ i, at }) {
       "error_extra",
       extra,
       extraKind,
-      i === 0 ? "this is the model to compare with" : fine(extra, extraKind, "against fairness 0"),
+      i === 0 ? "other positions are compared with this model" : fine(extra, extraKind, "against fairness 0"),
     ),
     tile("Largest gap between groups", "gap", gap, gapKind, [
       fine(gap, gapKind, headline.gap_name),

@@ -1,0 +1,318 @@
+"""The one fit of a report: choice of the model, training, warnings, and code that repeats it."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+
+from fairspan import datasets
+from fairspan._system import MISSING_WORDS
+from fairspan.estimators import FairGPClassifier, FairGPRegressor
+from fairspan.estimators.predictor import FairPredictor
+from fairspan.exceptions import FairspanWarning, RowError, warn_user
+from fairspan.inputs.columns import read_attribute
+from fairspan.inputs.config import canonical_criterion
+from fairspan.report.roles import Roles
+from fairspan.report.table import is_continuous
+
+__all__ = [
+    "Recipe",
+    "WarningLog",
+    "by_stratum",
+    "choose_model",
+    "fit_model",
+    "known_rows",
+    "read_kinds",
+    "source_lines",
+]
+
+# A target with more different values is a name or a remark rather than a class.
+_MAX_CLASSES = 100
+# Width of the lines of code in the report.
+_WIDTH = 88
+# Parameters that `at` sets, or that do not change the model.
+_NOT_SHOWN = ("fairness", "dial", "verbose")
+
+
+class WarningLog:
+    """Warnings of fairspan, each once: recorded for the report, and given when it is complete."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, type[FairspanWarning]] = {}
+
+    @contextmanager
+    def record(self) -> Iterator[None]:
+        """Record warnings of fairspan; give warnings of other packages at the end."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", FairspanWarning)
+            yield
+        for w in caught:
+            if issubclass(w.category, FairspanWarning):
+                self.texts.setdefault(str(w.message), w.category)
+            else:
+                warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
+
+    def give(self) -> None:
+        """Give all recorded warnings."""
+        for text, category in self.texts.items():
+            warn_user(text, category)
+
+
+def read_kinds(given: Any, sensitive: Sequence[str]) -> dict[str, str]:
+    """Kinds of protected attributes by name, for those whose kind was given."""
+    if isinstance(given, str):
+        named: dict[str, str] = {} if given == "auto" else dict.fromkeys(sensitive, given)
+    elif isinstance(given, Mapping):
+        named = {str(name): kind for name, kind in given.items() if kind != "auto"}
+    else:
+        named = {n: k for n, k in zip(sensitive, given, strict=True) if k != "auto"}
+    for name, kind in named.items():
+        if name not in sensitive:
+            msg = f"sensitive_kind names {name!r}, which is no protected attribute."
+            raise ValueError(msg)
+        if kind not in ("categorical", "continuous"):
+            msg = f"sensitive_kind={kind!r} is not allowed; give 'categorical' or 'continuous'."
+            raise ValueError(msg)
+    return named
+
+
+def choose_model(
+    model: Any,
+    table: Any,
+    roles: Roles,
+    *,
+    criterion: str,
+    pos_label: Any,
+    sensitive_kind: Any,
+    random_state: int,
+) -> FairPredictor:
+    """An unfitted predictor at fairness 1: the one given, or the default for the target."""
+    criterion, kinds = canonical_criterion(criterion), read_kinds(sensitive_kind, roles.sensitive)
+    if isinstance(model, str) and model == "auto":
+        numeric = is_continuous(table, roles.target)
+        cls = FairGPRegressor if numeric else FairGPClassifier
+        out = cls(criterion=criterion, pos_label=pos_label, random_state=random_state)
+    elif isinstance(model, FairPredictor):
+        out = clone(model)
+        _check_agreement(out, criterion, pos_label)
+        if out.random_state is None:
+            out.set_params(random_state=random_state)
+        out.set_params(fairness=1.0, dial="angle")
+    else:
+        name = model.__name__ if isinstance(model, type) else type(model).__name__
+        msg = (
+            f"model={name} is not allowed; give 'auto' or an unfitted predictor of fairspan, such as "
+            f"FairGPClassifier(), FairGPRegressor(), FairRidge() or FairRidgeClassifier()."
+        )
+        raise ValueError(msg)
+    if kinds:
+        out.set_params(sensitive_kind=kinds)
+    _check_target(out, table, roles)
+    return out
+
+
+def _check_agreement(model: FairPredictor, criterion: str, pos_label: Any) -> None:
+    """Raise if an option was given both to the report and to the model, with different values."""
+    for name, value, default, of_model in (
+        ("criterion", criterion, "statistical_parity", canonical_criterion(model.criterion)),
+        ("pos_label", pos_label, None, model.pos_label),
+    ):
+        if value not in (default, of_model):
+            msg = (
+                f"{name}={value!r}, but the model was given {name}={of_model!r}. Leave {name} out, or give "
+                f"it to the model."
+            )
+            raise ValueError(msg)
+
+
+def _check_target(model: FairPredictor, table: Any, roles: Roles) -> None:
+    """Raise if the model cannot learn the target."""
+    column, name = table[roles.target], roles.target
+    n = int(column.nunique())
+    if n < 2:
+        raise ValueError(f"The target {name!r} is the same in every row: nothing can be learned.")
+    if not is_classifier(model):
+        if model.pos_label is not None and column.dtype.kind == "f":
+            raise ValueError(f"pos_label is for classes, but the target {name!r} is numeric.")
+        return
+    if n > _MAX_CLASSES:
+        msg = (
+            f"The target {name!r} has {n:,} different values, such as {str(column.iloc[0])!r}; a class "
+            f"target can have at most {_MAX_CLASSES}."
+        )
+        raise ValueError(msg)
+    if model.pos_label is not None and model.pos_label not in column.unique().tolist():
+        shown = ", ".join(repr(v) for v in column.unique().tolist()[:6])
+        raise ValueError(f"pos_label={model.pos_label!r} is no value of {name!r}: {shown}.")
+
+
+def by_stratum(model: FairPredictor) -> bool:
+    """Whether the model's criterion uses the control features."""
+    return canonical_criterion(model.criterion) == "conditional_statistical_parity"
+
+
+def known_rows(model: FairPredictor, fitted: Any, held: Any, roles: Roles) -> NDArray[np.bool_]:
+    """Held-out rows whose class, groups and stratum occur among the rows fitted on."""
+    kinds = read_kinds(model.sensitive_kind, roles.sensitive)
+    names = [
+        name
+        for name in roles.sensitive
+        if kinds.get(name, "") == "categorical"
+        or (name not in kinds and not is_continuous(fitted, name))
+    ]
+    strata = model.pilot_.cells.strata if by_stratum(model) else None
+    if strata is not None:
+        names += [part.name for part in strata.parts if part.kind == "categorical"]
+    if is_classifier(model):
+        names.append(roles.target)
+    out = np.ones(len(held), dtype=bool)
+    for name in names:
+        out &= held[name].isin(fitted[name].unique()).to_numpy()
+    if strata is not None:
+        rows = {p.name: read_attribute(p.name, held[out][p.name], "table") for p in strata.parts}
+        codes = np.stack([part.codes(rows) for part in strata.parts], axis=1)
+        fitted_strata = set(map(tuple, strata.combinations.tolist()))
+        out[out] = [tuple(row) in fitted_strata for row in codes.tolist()]
+    return out
+
+
+def fit_model(model: FairPredictor, train: Any, roles: Roles, data: str) -> None:
+    """Fit on a table; an error names the row as the table counts it, from 1."""
+    if by_stratum(model) and not roles.control:
+        msg = "criterion='conditional_statistical_parity' needs control_features: the strata."
+        raise ValueError(msg)
+    try:
+        # Not encoder="auto", which would leave missing values and scales of numeric tables as they are.
+        model.fit_stream(
+            [train],
+            target=roles.target,
+            sensitive_features=list(roles.sensitive),
+            control_features=list(roles.control) if by_stratum(model) else None,
+            features=list(roles.features),
+            sample_weight=roles.weight,
+            encoder="table",
+        )
+    except RowError as error:
+        raise ValueError(f"{data}, row {train.index[error.row] + 1}: {error.why}") from error
+
+
+# ------------------------------------------------------------------ Python code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Everything needed to repeat the training.
+
+    Attributes
+    ----------
+    source : Python lines that create ``table``.
+    roles : roles of the columns.
+    model : the estimator.
+    share, seed : share of the rows held out, and seed of their choice.
+    """
+
+    source: str
+    roles: Roles
+    model: FairPredictor
+    share: float
+    seed: int
+
+    def snippet(self, fairness: float) -> str:
+        """Python code that trains the model at a dial value and predicts the held-out rows."""
+        roles = self.roles
+        held_out = [_code([roles.target, *roles.sensitive])]
+        if kinds := read_kinds(self.model.sensitive_kind, roles.sensitive):
+            held_out.append(f"kinds={_code(kinds)}")
+        held_out += [f"share={self.share!r}", f"seed={self.seed!r}"]
+        fit = [
+            "[table[~held_out]]",
+            f"target={_code(roles.target)}",
+            f"sensitive_features={_code(list(roles.sensitive))}",
+        ]
+        if by_stratum(self.model):
+            fit.append(f"control_features={_code(list(roles.control))}")
+        fit.append(f"features={_code(list(roles.features))}")
+        if roles.weight is not None:
+            fit.append(f"sample_weight={_code(roles.weight)}")
+        fit.append('encoder="table"')
+        lines = [
+            "import fairspan",
+            "from fairspan.report import complete_rows, held_out_rows",
+            "",
+            self.source,
+            _call("table = complete_rows", ["table", _code(roles.needed)]),
+            _call("held_out = held_out_rows", ["table", *held_out]),
+            "# Fitted on the other rows alone, as in the report.",
+            f"model = fairspan.{_constructed(self.model)}",
+            _call("model.fit_stream", fit),
+            f'model = model.at({fairness!r}, dial="angle")',
+            "predictions = model.predict(table[held_out])",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _code(value: Any) -> str:
+    """A literal in ASCII, because names may contain marks that reverse the direction of text."""
+    if isinstance(value, list) and len(ascii(value)) > _WIDTH:
+        lines = [""]
+        for item in value:
+            if lines[-1] and len(lines[-1]) + len(ascii(item)) > _WIDTH - 10:
+                lines.append("")
+            lines[-1] += f"{item!a}, "
+        inner = "".join(f"        {line.rstrip()}\n" for line in lines)
+        return f"[\n{inner}    ]"
+    return ascii(value.item() if hasattr(value, "item") and hasattr(value, "dtype") else value)
+
+
+def _call(function: str, arguments: list[str]) -> str:
+    line = f"{function}({', '.join(arguments)})"
+    if len(line) <= _WIDTH and "\n" not in line:
+        return line
+    return f"{function}(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"
+
+
+def _constructed(model: FairPredictor) -> str:
+    """The constructor call with all parameters that differ from their defaults."""
+    defaults = inspect.signature(type(model)).parameters
+    given = [
+        f"{name}={_code(value)}"
+        for name, value in model.get_params(deep=False).items()
+        if name not in _NOT_SHOWN and not _same(value, defaults[name].default)
+    ]
+    return _call(type(model).__name__, given)
+
+
+def _same(value: Any, default: Any) -> bool:
+    try:
+        return bool(value is default or value == default)
+    except ValueError:  # arrays
+        return False
+
+
+def source_lines(name: str, text: Collection[str] = ()) -> str:
+    """Python code that reads a table of this name; ``text`` names CSV columns to read as text."""
+    lower = name.lower()
+    if lower.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")):
+        given = [_code(name), "keep_default_na=False", f"na_values={_code(MISSING_WORDS)}"]
+        given.append("low_memory=False")
+        if text:
+            given.append(f"dtype={{{', '.join(f'{_code(column)}: str' for column in text)}}}")
+        return f"import pandas as pd\n\n{_call('table = pd.read_csv', given)}"
+    if lower.endswith((".parquet", ".pq")):
+        return f"import pandas as pd\n\ntable = pd.read_parquet({_code(name)})"
+    for loader in (f"load_{name}", f"fetch_{name}"):
+        if loader in datasets.__all__:
+            return (
+                f"import pandas as pd\n\ndata = fairspan.datasets.{loader}()\n"
+                "table = pd.concat([data.data, data.sensitive_features, data.target], axis=1)\n"
+                "table = table.loc[:, ~table.columns.duplicated()].reset_index(drop=True)"
+            )
+    return "table = ...  # the data frame that was studied"
