@@ -66,14 +66,14 @@ def test_of_a_few_people_the_page_tells_only_their_number(opened, margins):
         assert f"too few rows ({n})" in rows.first.inner_text()
     text = page.inner_text("main").replace(page.inner_text("#view-snippet"), "")
     assert not any(word in text for word in ("NaN", "undefined", "[object", "Infinity", "null"))
-    assert "only the number of rows is told: group: few" in text
+    assert "only the number of rows is shown: group: few" in text
     assert "score of every single row of a scatter plot" in text
 
 
 def test_the_largest_is_said_to_be_chosen(opened):
     page = opened("loans")
     assert "the largest of 2" in page.inner_text("#tiles")
-    assert "does not allow for the choice" in page.inner_text("#terms")
+    assert "picked from several, so it tends to look bigger" in page.inner_text("#terms")
 
 
 def test_rows_of_weight_zero_are_counted_in_the_header(opened, tmp_path):
