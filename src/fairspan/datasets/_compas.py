@@ -29,8 +29,8 @@ _PAPER_FEATURES = [
     *("in_custody", "decile_score", "v_decile_score"),
 ]
 _PAPER_TRAIN = 2000
-# Direct identifiers and an empty column of the source. `decile_score` and `priors_count` stand
-# there twice, and the first of each is kept.
+# Direct identifiers and an empty column of the source. `decile_score` and `priors_count` occur
+# twice; the first of each is kept.
 _DROPPED = {
     *("name", "first", "last", "dob", "c_case_number", "r_case_number", "vr_case_number"),
     "violent_recid",
@@ -46,7 +46,7 @@ Target: `two_year_recid`, 1 (charged with a new crime within two years) on 3251 
 
 Origin: J. Larson, S. Mattu, L. Kirchner and J. Angwin (2016), ProPublica, repository
 `propublica/compas-analysis`, `compas-scores-two-years.csv`, less the names, birth dates and case
-numbers, an empty column and two that stand there twice. Licence: the repository states none.
+numbers, an empty column and two that occur twice. Licence: the repository states none.
 
 Protocol "raw": the 7 features that are known when a person is assessed and are not the answer of
 the tool under study: counts of juvenile and prior offences, the days since the offence or arrest,

@@ -87,8 +87,9 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
     curvature_ : {"likelihood", "constant"}
         The measure that was used: constant too where a direction is a function of S alone.
     calibration_ : {"held-out", "training", None}
-        Rows the link was fitted on: by functions that did not see them, or, where those cannot be had
-        (merged workers, fewer directions than classes), the training scores themselves.
+        Scores the link was fitted on: "held-out" scores are by functions that did not see the row.
+        "training" scores are used where there are none (merged workers, fewer directions than
+        classes).
     certificate_ : Certificate
         See :class:`FairRepresentation` for this and all other fitted attributes.
     """

@@ -151,7 +151,7 @@ function guarded(view, work) {
   }
 }
 
-// What fails outside a view would leave the page empty without a word.
+// An error outside a view would leave the page empty: show a message.
 addEventListener("error", (event) => {
   byId("main").prepend(element("p", { class: "caution failed", role: "alert" }, `This page ${FAILED} (${event.message}).`));
 });

@@ -73,7 +73,7 @@ chart(
         ],
       })),
     };
-    // Where the slider works inside strata, they are what is told.
+    // If the criterion works within strata, list the strata.
     const inside = study.about.criterion === "conditional_statistical_parity";
     const told = lines.filter((line) => Boolean(line.where) === inside);
     const main = told.length ? told : lines;
