@@ -67,9 +67,13 @@ def weighted_cov(
 
 
 def _tensor_sums(
-    features: LandmarkMap | TransformerMap, X: Any, weight: Any, mean: Array, functions: Array,
+    features: LandmarkMap | TransformerMap,
+    X: Any,
+    weight: Any,
+    mean: Array,
+    functions: Array,
     shares: Array,
-) -> tuple[float, Array, Array]:  # fmt: skip
+) -> tuple[float, Array, Array]:
     """Sums of weights, of weighted rows and of their products, on the device of the rows."""
     import torch
 

@@ -262,20 +262,26 @@ def _by_evidence(config: FitConfig, sample: Data, pilot: Pilot, median: float) -
         target = total.levels[index] if kind == "levels" else total.columns[index]
         cross, _, variance = target_covariance(total, target)
         found = evidence_ridge(
-            total.cov, cross, variance, total.rows, total.weight,
+            total.cov,
+            cross,
+            variance,
+            total.rows,
+            total.weight,
             deeper=small.features.trend_decades,
-        )  # fmt: skip
+        )
         return found.minus_two
 
     starts = np.log(_EVIDENCE_STARTS)
     reach = np.diff(starts).max()
     found = [
         scipy.optimize.minimize_scalar(
-            minus_two, bounds=(start - reach, start + reach), method="bounded",
+            minus_two,
+            bounds=(start - reach, start + reach),
+            method="bounded",
             options={"xatol": 0.05, "maxiter": 12},
         )
         for start in starts
-    ]  # fmt: skip
+    ]
     best = min(found, key=lambda one: float(one.fun))
     return width_to_gamma(float(np.exp(best.x)) * median, str(config.kernel))
 
@@ -289,9 +295,13 @@ def _target_moments(
         kernel = kernel.with_trend(sample.X)
     features = LandmarkMap.build(kernel, landmarks, None, exact=False)
     small = replace(
-        pilot, coders=(), features=features, n_folds=N_FOLDS, cells=Cells("all", ("all rows",)),
+        pilot,
+        coders=(),
+        features=features,
+        n_folds=N_FOLDS,
+        cells=Cells("all", ("all rows",)),
         code_target=not pilot.target_is_numeric,
-    )  # fmt: skip
+    )
     moments, _ = accumulate(
         small, small.empty_moments(), small.counter(), replace(sample, sensitive={}, control={})
     )

@@ -75,8 +75,8 @@ chart(
     };
     // If the criterion works within strata, list the strata.
     const inside = study.about.criterion === "conditional_statistical_parity";
-    const told = lines.filter((line) => Boolean(line.where) === inside);
-    const main = told.length ? told : lines;
+    const listed = lines.filter((line) => Boolean(line.where) === inside);
+    const main = listed.length ? listed : lines;
     return {
       ...dots([panel], lines.some((line) => line.where) ? 26 : 20),
       say: [
