@@ -128,9 +128,11 @@ def test_a_file_without_moments_holds_no_row_of_s(rng, tmp_path):
     X = rng.normal(size=(n, 3))
     est = FairRepresentation(eta=1e-3, gamma=0.2, random_state=0)
     est.fit(X, X[:, 0] + rng.normal(size=n), sensitive_features=s)
-    assert len(est._counter.counts) <= 4096
+    assert len(est._state.counter.counts) <= 4096
     path = save_model(est, tmp_path / "small.skops", keep_moments=False)
-    assert not hasattr(load_model(path), "_counter")
+    loaded = load_model(path)
+    assert loaded._state.counter is None
+    assert not hasattr(loaded, "moments_")
 
 
 def test_tiny_ridges_keep_in_sample_covariance_at_zero(rng):

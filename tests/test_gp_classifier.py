@@ -433,7 +433,7 @@ def test_with_many_rows_and_few_functions_the_link_is_all_but_the_identity():
     est = FairGPClassifier(kernel="linear", alpha=1.0, eta=1e-3, fairness=0.0)
     est.fit(rows, y, sensitive_features=group)
     assert est.calibration_ == "held-out"
-    np.testing.assert_allclose(est._link.slopes, 1.0, atol=0.2)
+    np.testing.assert_allclose(est._fit_state.head.link.slopes, 1.0, atol=0.2)
     truth = 1.0 / (1.0 + np.exp(-1.5 * rows[:500, 0]))
     np.testing.assert_allclose(est.predict_proba(rows[:500])[:, 1], truth, atol=0.04)
 
@@ -479,7 +479,7 @@ def test_held_out_scores_are_those_of_a_fit_without_the_fold(target, method, fix
     y = TARGETS[target]
     est = fitted(y, method=method, curvature="constant")
     d = len(np.unique(y)) - 1
-    scores, held_out = est._rows.scores, est._rows.held_out
+    scores, held_out = est._fit_state.rows.scores, est._fit_state.rows.held_out
     assert held_out.shape == scores.shape == (len(X), 2 * d)
     everything = without_fold(est, y, np.ones(len(X), bool), X)
     for half, whole in zip((slice(0, d), slice(d, 2 * d)), everything, strict=True):
@@ -524,8 +524,16 @@ def test_the_labels_of_a_fold_do_not_move_its_functions(target, method, fixed_fo
 def test_training_scores_are_surer_of_themselves_than_held_out_ones():
     rows, y, group = draw(150, 0)
     est = fitted(y, rows=rows, s=group, alpha=0.1)
-    inside = est._rows.scores @ est._functions @ est._laplace.coef
-    outside = est._rows.held_out @ est._functions @ est._laplace.coef
+    inside = (
+        est._fit_state.rows.scores
+        @ est._fit_state.head.functions
+        @ est._fit_state.head.laplace.coef
+    )
+    outside = (
+        est._fit_state.rows.held_out
+        @ est._fit_state.head.functions
+        @ est._fit_state.head.laplace.coef
+    )
     sign = 2.0 * y - 1.0
     assert (sign * inside[:, 0]).mean() > 1.5 * (sign * outside[:, 0]).mean() > 0.0
     # Each is a score of the same function in two fits, so they go together.
@@ -539,9 +547,9 @@ def test_the_variance_of_a_training_row_is_that_without_it():
     M = psi.T @ psi + est.alpha_ * np.eye(psi.shape[1])
     own = [row @ np.linalg.solve(M, row) for row in psi]
     left_out = [row @ np.linalg.solve(M - np.outer(row, row), row) for row in psi]
-    lengths = est._rows.lengths
-    np.testing.assert_allclose(est._on_all_of_f(lengths), own, rtol=1e-8)
-    v = est._on_all_of_f(lengths)
+    lengths = est._fit_state.rows.lengths
+    np.testing.assert_allclose(est._spread(est._fit_state, lengths), own, rtol=1e-8)
+    v = est._spread(est._fit_state, lengths)
     np.testing.assert_allclose(v / (1.0 - v), left_out, rtol=1e-6)
 
 
@@ -561,7 +569,7 @@ def test_which_rows_the_link_was_fitted_on(params, expected):
     est = fitted(three, **params)
     assert est.calibration_ == expected
     assert est.at(0.5).calibration_ == expected
-    assert (est._link is None) == (expected is None)
+    assert (est._fit_state.head.link is None) == (expected is None)
     assert not hasattr(fitted(three, likelihood="gaussian"), "calibration_")
 
 
@@ -725,7 +733,10 @@ def test_blocks_and_a_second_pass_give_the_fit(target, subspace, alpha, weighted
         est.partial_fit(**block, solve=False)
     est.solve().fit_head(list(parts(y, w)))
     assert est.calibration_ == whole.calibration_ == "held-out"
-    ours, theirs = (e._rows.held_out @ e._functions @ e._laplace.coef for e in (est, whole))
+    ours, theirs = (
+        e._fit_state.rows.held_out @ e._fit_state.head.functions @ e._fit_state.head.laplace.coef
+        for e in (est, whole)
+    )
     np.testing.assert_allclose(ours, theirs, atol=1e-9)
     for fairness in (1.0, 0.3):
         one, other = est.at(fairness), whole.at(fairness)
@@ -1084,7 +1095,7 @@ def test_weighted_rows_are_left_out_with_their_weight():
     M = (psi.T * heavy) @ psi + est.alpha_ * np.eye(psi.shape[1])
     row = psi[7]
     left_out = row @ np.linalg.solve(M - 5.0 * np.outer(row, row), row)
-    v = est._on_all_of_f(est._rows.lengths)[7]
+    v = est._spread(est._fit_state, est._fit_state.rows.lengths)[7]
     assert v / (1.0 - 5.0 * v) == pytest.approx(left_out, rel=1e-6)
 
 

@@ -26,6 +26,7 @@ from fairspan import (
     FairRidge,
     FairRidgeClassifier,
 )
+from fairspan.estimators.gp_classifier import _shrinkage
 from fairspan.exceptions import DatasetError
 from tools import calibration
 from tools.table import Measurement, at_most, between, suite
@@ -219,7 +220,7 @@ def _labels(problem: _Problem, note: Any) -> None:
 
 def laplace_oracle(est: Any, new: Any) -> Any:
     """Mode of K class functions with independent priors on the estimator's scores."""
-    rows, solution, functions = est._rows, est._solution, est._functions
+    rows, solution, functions = est._fit_state.rows, est._solution, est._fit_state.head.functions
     K, d = len(est.classes_), functions.shape[1]
     A = np.c_[np.ones(len(rows.codes)), rows.scores @ functions]
     hit = np.eye(K)[rows.codes]
@@ -227,7 +228,7 @@ def laplace_oracle(est: Any, new: Any) -> Any:
     inner = functions.T @ solution.path.gram @ functions
     if est.subspace == "fair" and est.fairness_ < 1.0:  # METHOD 9's prior
         N, E = solution.fair.removed, solution.basis @ functions
-        t = est._held_back(est.fairness_)
+        t = _shrinkage(solution, est.fairness_)
         held_back = E.T @ N @ np.linalg.solve(solution.fair.inner, N.T @ E)
         inner = inner + t / (1.0 - t) / solution.eta_y * held_back
     precision = np.zeros((1 + d, 1 + d))

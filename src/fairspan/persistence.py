@@ -299,13 +299,13 @@ def _with_new_names(file: IO[bytes], schema: Any) -> Iterator[IO[bytes]]:
 
 @functools.cache
 def _protocol() -> int:
-    """Of the skops that is installed."""
+    """Protocol number of the installed skops."""
     with zipfile.ZipFile(io.BytesIO(require_skops().dumps(0))) as archive:
         return int(json.loads(archive.read(_SCHEMA))["protocol"])
 
 
 def _check_schema(schema: Any) -> None:
-    """A node that is used again is written out again: none may stand for many that are not there."""
+    """Raise if the schema nests too deeply, or if nodes or arrays with one number differ."""
     sizes: dict[int, int] = {}
     owners: dict[str, int] = {}
 
@@ -334,6 +334,6 @@ def _check_schema(schema: Any) -> None:
 
 
 def _is_node(node: dict[str, Any]) -> bool:
-    """And not a dict of the user's, in which these may be names: what they name is a node, then."""
+    """Whether a dict is a node of skops; in a dict of the user, the same keys have nodes as values."""
     own = [node[key] for key in ("__id__", "__loader__") if key in node]
     return any(not isinstance(one, dict | list) for one in own)

@@ -124,7 +124,7 @@ def test_scales_within_the_range_are_taken(exponent):
 # An unbounded kernel overflowed with a warning of numpy's, and predicted NaN.
 def test_a_kernel_that_overflows_is_refused():
     params = {"kernel": "poly", "kernel_params": {"degree": 5}}
-    refused(lambda: fit(X=X * 1e75, **params), "gave a Gram matrix")
+    refused(lambda: fit(X=X * 1e75, **params), "gave a kernel matrix")
     refused(lambda: fit(**params).predict(X * 1e75), "values that are not finite")
 
 

@@ -361,10 +361,9 @@ def another_estimator(schema):
 
 
 def unfitted(schema):
-    content = schema["content"]["model"]["content"]
-    for name in ("_solution", "moments_"):
-        place = list(content["content"]).index(name)
-        del content["content"][name], content["key_types"]["content"][place]
+    model = schema["content"]["model"]["content"]
+    place = list(model["content"]).index("_state")
+    del model["content"]["_state"], model["key_types"]["content"][place]
 
 
 def no_state(schema):
@@ -381,8 +380,8 @@ def arrays_of_another_type(schema):
 
 
 def parts_exchanged(schema):
-    content = schema["content"]["model"]["content"]["content"]
-    content["_solution"], content["pilot_"] = content["pilot_"], content["_solution"]
+    content = schema["content"]["model"]["content"]["content"]["_state"]["content"]["content"]
+    content["solution"], content["pilot"] = content["pilot"], content["solution"]
 
 
 def foreign_skops():

@@ -505,7 +505,7 @@ def test_large_integers_beside_gaps_are_refused(call, column):
     write("large.csv", TRAIN.assign(**{column: values}))
     done = call("fit", "large.csv", *FIT, "m.skops", "--drop-missing")
     assert done.code == 2
-    assert f"{column!r} holds whole numbers beyond 2^53 beside missing values" in done.err
+    assert f"{column!r} has whole numbers beyond 2^53 and missing values" in done.err
 
 
 def audited(call, *arguments):

@@ -35,11 +35,11 @@ __all__ = [
     "Settings",
     "bounds",
     "cell_factors",
-    "draw_resamples",
     "finish",
     "gather",
     "resample_source",
     "sums",
+    "thin_by_weight",
     "too_many_sums",
     "unavailable_parts",
 ]
@@ -338,7 +338,7 @@ def gather(
     sources = list(_sources(data))
     n_tests = len(data.attributes) * sum(source != "features" for source, _ in sources)
     settings = _enough_permutations(settings, n_tests * (2 if data.target is None else 4))
-    case = Case(data, settings, Evidence(), draw_resamples(data.weight, rng))
+    case = Case(data, settings, Evidence(), thin_by_weight(data.weight, rng))
     unavailable = unavailable_parts(data)
     steps: list[Step] = []
 
@@ -362,7 +362,7 @@ def gather(
     return case.out, steps
 
 
-def draw_resamples(weight: Array, rng: np.random.Generator) -> Any:
+def thin_by_weight(weight: Array, rng: np.random.Generator) -> Any:
     """Draw a sample of the weighted population that needs no weights.
 
     Each row is kept with probability weight / largest weight; equal weights keep all rows.
@@ -378,7 +378,7 @@ def resample_source(weight: Array, seed: int) -> np.random.Generator:
     ``seed`` is the number drawn from the audit's ``random_state``.
     """
     rng = np.random.default_rng(seed)
-    draw_resamples(weight, rng)
+    thin_by_weight(weight, rng)
     return np.random.default_rng(rng.integers(2**63))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -626,7 +627,9 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         """
         super().__setstate__(state)
         attributes = self.__dict__
-        attributes.pop("_fit_config", None)
+        # A file may be older than a parameter, which then had its default value.
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            attributes.setdefault(name, parameter.default)
         if "pilot_" in attributes:
             self._read_old_attributes(attributes)
         fitted = attributes.get("_state")

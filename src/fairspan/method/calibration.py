@@ -50,7 +50,8 @@ def fit_link(latents: Array, codes: Codes, weight: Array | None) -> Link:
     Parameters
     ----------
     latents : ndarray of shape (n, K)
-        Held-out latents: of models that were fitted without these rows.
+        Latents from functions g_k that were fitted without the row; the coefficients of the head use
+        all rows.
     codes : ndarray of shape (n,)
         Class numbers.
     weight : ndarray of shape (n,), optional

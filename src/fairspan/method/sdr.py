@@ -3,7 +3,7 @@
 The paper solves the unsymmetric n x n problem ``Gamma K A = tau (Delta + n eta I) A`` (eq. rkhs-eig).
 With w = Phi'A this is the symmetric D x D pencil ``Sig_T w = tau (Sig_W + eta I) w``, with the total and
 the within-level covariance. The default pencil is kernel ridge regression of the whitened codes. Its
-squared canonical correlations lambda = 1 - 1/tau lie in [0, 1).
+squared canonical correlations lambda lie in [0, 1); they equal 1 - 1/tau in the limit of no ridge.
 """
 
 from __future__ import annotations

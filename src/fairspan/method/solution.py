@@ -49,12 +49,13 @@ def held_out_bases(
     basis: Array,
     metric: Metric | None,
 ) -> HeldOut | None:
-    """``B_k = [P_F g_k, (I - P_F) g_k]`` in the scale of B; None where B is not made of g alone.
+    """Compute ``B_k = [P_F g_k, (I - P_F) g_k]``, with g_k fitted without fold k, in the scale of B.
 
-    With all rows ``P_F g`` is B's fair half times some matrix, and so is the rest; the same matrices
-    turn the ridge functions g_k of a fold into columns that the head's coefficients fit. F stays
-    that of all rows: it knows S, and of the labels only what the criterion's cells are made of.
-    ``metric`` None is the correlation geometry, of each fold's own rows.
+    Return None if the ridge functions g do not span the basis B. On all rows, ``P_F g`` is the fair half
+    of B times a matrix, and ``(I - P_F) g`` the other half times another one. The inverses of these
+    matrices bring the parts of g_k to the scale of B, so that the coefficients of the head fit them. F is
+    fitted on all rows; it uses S, and labels only through the cells of the criterion. If ``metric`` is
+    None, every fold has the correlation metric of its own rows.
     """
     d = basis.shape[1] // 2
     if moments.n_folds < 2 or d == 0:
@@ -186,8 +187,8 @@ def solve(
     pair = principal_pair(removed, metric.functions(predictive))
     # If a direction depends on S alone, the likelihood metric keeps only rounding noise of it, so
     # stay with the metric of the moments.
-    bent = curvature is not None and bool(pair.has_fair_partner.all())
-    if curvature is not None and bent:
+    likelihood_metric = curvature is not None and bool(pair.has_fair_partner.all())
+    if curvature is not None and likelihood_metric:
         functions = ridge.solve(target.cross)
         metric = Metric.correlation(curvature(total.mean, functions, target.mean), eta_y)
         fold_metric = metric
@@ -241,7 +242,7 @@ def solve(
         sum_log_weight=moments.sum_log_weight,
         fair=fair,
         held_out=held_out,
-        uses_likelihood_metric=bent,
+        uses_likelihood_metric=likelihood_metric,
         outside=removed.T @ u,
     )
 

@@ -20,7 +20,7 @@ from fairspan.auditing.decisions import (
     probability_bins,
 )
 from fairspan.auditing.outputs import Outputs
-from fairspan.auditing.parts import Case, Evidence, Settings, draw_resamples
+from fairspan.auditing.parts import Case, Evidence, Settings, resample_source
 from fairspan.auditing.reading import Audited, read_audit
 from fairspan.auditing.scores import score_columns, score_findings
 from fairspan.estimators.dial_predictor import DialPrediction, DialPredictor
@@ -130,13 +130,7 @@ class HeldOut:
 
     def rng(self) -> np.random.Generator:
         """Generator of the resamples that ``audit(..., random_state)`` draws for scores."""
-        return _audit_rng(self.data.weight, self.seed)
-
-
-def _audit_rng(weight: Array, seed: int) -> np.random.Generator:
-    rng = np.random.default_rng(seed)
-    draw_resamples(weight, rng)  # an audit draws the rows of its tests first
-    return np.random.default_rng(rng.integers(2**63))
+        return resample_source(self.data.weight, self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +178,7 @@ def read_held_out(predictor: DialPredictor, settings: Settings, seed: int, **giv
     if data.classes is not None:
         known = np.searchsorted(data.classes, np.asarray(model.classes_))
     if data.n * settings.n_boot <= _MOST_COUNTS:
-        counts = bootstrap_counts(data.n, settings.n_boot, _audit_rng(data.weight, seed))
+        counts = bootstrap_counts(data.n, settings.n_boot, resample_source(data.weight, seed))
     return HeldOut(
         data=data, shown=shown, known_classes=known, settings=settings, seed=seed, counts=counts
     )

@@ -20,7 +20,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from fairspan.inputs.rows import distinct, one_column, read_features, read_seed
+from fairspan.inputs.rows import ColumnSchema, distinct, one_column, read_features, read_seed
 from fairspan.method.linalg import Array
 
 Labels = NDArray[Any]
@@ -33,6 +33,7 @@ class Baseline(BaseEstimator):  # type: ignore[misc]
     """A rival method: one `fit` with S by keyword, routed by default as in our own estimators."""
 
     reads_sensitive_at_predict: ClassVar[bool] = False
+    _schema = ColumnSchema()
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     def _read_new(self, X: Any) -> Array:
