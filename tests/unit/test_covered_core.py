@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 from fairspan import FairRepresentation
 from fairspan.method.heads import smallest_fairness

@@ -14,7 +14,7 @@ pl = pytest.importorskip("polars")
 
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
-from tests.stream_data import FEATURES, FIXED, NAMED, cut, ridge, table  # noqa: E402
+from tests.support.stream_data import FEATURES, FIXED, NAMED, cut, ridge, table  # noqa: E402
 
 from fairspan import CheckpointError, FairGPClassifier, RowError  # noqa: E402
 from fairspan._system import row_progress  # noqa: E402

@@ -9,7 +9,7 @@ import pytest
 from fairspan import CheckpointError, FairGPClassifier, RowError
 from fairspan.streaming import fit as _stream_fit
 from fairspan.streaming.checkpoint import SavedPass
-from tests.stream_data import FEATURES, NAMED, N, parquet_files, ridge, small_blocks, table
+from tests.support.stream_data import FEATURES, NAMED, N, parquet_files, ridge, small_blocks, table
 
 pq = pytest.importorskip("pyarrow.parquet")
 ROWS = table()

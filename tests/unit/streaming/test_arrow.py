@@ -11,7 +11,7 @@ pl = pytest.importorskip("polars")
 
 import pyarrow.dataset as ds  # noqa: E402
 import pyarrow.feather as feather  # noqa: E402
-from tests.stream_data import FEATURES, NAMED, cut, ridge, table  # noqa: E402
+from tests.support.stream_data import FEATURES, NAMED, cut, ridge, table  # noqa: E402
 
 from fairspan import FairspanWarning, RowError  # noqa: E402
 from fairspan.streaming import predict as _stream_predict  # noqa: E402

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.rows import FOLDS, Rows
+from tests.support.rows import FOLDS, Rows
 
 from fairspan import NumericalWarning
 from fairspan.method.linalg import Tridiagonal

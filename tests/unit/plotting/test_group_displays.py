@@ -14,8 +14,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from tests.unit.plotting_pictures import an_audit
-from tests.unit.test_path import CASES, FIXED, binary, make, path_of
+from tests.support.plotting_pictures import an_audit
+from tests.unit.estimators.test_path import CASES, FIXED, binary, make, path_of
 
 from fairspan import DataWarning, FairRepresentation, audit
 from fairspan.auditing import Audit, AuditDisplay, Finding

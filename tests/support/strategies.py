@@ -14,7 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fairspan import FairRepresentation
-from tests.expected import expected_warnings, no_small_cells
+from tests.support.expected import expected_warnings, no_small_cells
 
 TASKS = ("regression", "binary", "classes")
 CRITERIA = ("sp", "eo", "eop", "conditional_statistical_parity")

@@ -1,9 +1,9 @@
-"""The pictures that displays are compared with; ``python -m tests.unit.plotting_pictures`` remakes them.
+"""The pictures that displays are compared with; ``python -m tests.support.plotting_pictures`` remakes them.
 
 Made of plain numbers, no fit: a picture changes only if its drawing does. They have no text, and axes
 in fixed places: letters, and the room a layout gives them, differ from one build of freetype to the
 next by more than a lost curve does (root mean square 35 of 255, against 15). What is written is
-compared as text. With a folder, ``python -m tests.unit.plotting_pictures FOLDER`` draws them there as
+compared as text. With a folder, ``python -m tests.support.plotting_pictures FOLDER`` draws them there as
 users see them: look at those before you keep the new ones, and set ``MADE_WITH``.
 """
 

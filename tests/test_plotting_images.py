@@ -1,4 +1,4 @@
-"""Displays look as they did when somebody last looked (``python -m tests.unit.plotting_pictures``)."""
+"""Displays look as they did when somebody last looked (``python -m tests.support.plotting_pictures``)."""
 
 import shutil
 
@@ -7,7 +7,7 @@ import pytest
 
 matplotlib = pytest.importorskip("matplotlib")
 
-from tests.unit.plotting_pictures import FOLDER, MADE_WITH, PICTURES, draw  # noqa: E402
+from tests.support.plotting_pictures import FOLDER, MADE_WITH, PICTURES, draw  # noqa: E402
 
 # Root mean square of the differences of pixels, 0 to 255. Without text the pictures of matplotlib 3.9
 # and 3.11 are the same; a marker of another shape makes 1.7, a lost line 4 and more, and a curve

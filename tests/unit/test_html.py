@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import sklearn
-from tests.small import FIXED, fitted
-from tests.small import table as small_table
+from tests.support.small import FIXED, fitted
+from tests.support.small import table as small_table
 
 from fairspan import FairRepresentation, audit
 from fairspan._html import escaped, number, table

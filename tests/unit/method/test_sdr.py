@@ -6,7 +6,7 @@ import scipy.linalg
 import scipy.stats
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.rows import Rows
+from tests.support.rows import Rows
 
 from fairspan.method.linalg import Tridiagonal
 from fairspan.method.moments import LevelStats
