@@ -158,7 +158,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/accumulate.py",
         "keep = 0 <= m.first_index <= first_index",
         "keep = False",
-        _tests("unit/test_covered_core", "blocks_keep_the_first_row_of_the_first"),
+        _tests("unit/estimators/test_stream_methods", "blocks_keep_the_first_row_of_the_first"),
     ),
     # ------------------------------------------------------------------ linear algebra
     Mutant(
@@ -202,28 +202,28 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/sdr.py",
         "scores[i] = (block.rank - explained) / (1.0 - dof / n) ** 2",
         "scores[i] = (block.rank - explained) / (1.0 - dof / n)",
-        _tests("unit/method/test_sdr_ridges", "gcv_equals_brute_force_over_rows"),
+        _tests("unit/method/test_sdr", "gcv_equals_brute_force_over_rows"),
     ),
     Mutant(
         "training and test folds swapped",
         "method/sdr.py",
         "test, train = moments.pool(folds=mask), moments.pool(folds=~mask)",
         "train, test = moments.pool(folds=mask), moments.pool(folds=~mask)",
-        _tests("unit/method/test_sdr_ridges", "kfold_errors_equal_brute_force_over_rows"),
+        _tests("unit/method/test_sdr", "kfold_errors_equal_brute_force_over_rows"),
     ),
     Mutant(
         "held-out error without the shift of the means",
         "method/sdr.py",
         "mse = np.tile(v_test, len(grid)) - 2.0 * lin + quad + shift**2",
         "mse = np.tile(v_test, len(grid)) - 2.0 * lin + quad",
-        _tests("unit/method/test_sdr_ridges", "kfold_errors_equal_brute_force_over_rows"),
+        _tests("unit/method/test_sdr", "kfold_errors_equal_brute_force_over_rows"),
     ),
     Mutant(
         "grid of ridges without the unit of the features",
         "method/sdr.py",
         "return trace * 10.0 **",
         "return 10.0 **",
-        _tests("unit/method/test_sdr_ridges", "the_grid_has_quarter_decades_of_the_trace"),
+        _tests("unit/method/test_sdr", "the_grid_has_quarter_decades_of_the_trace"),
     ),
     Mutant(
         "paper's eigenvalues not sorted",
@@ -311,7 +311,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/heads.py",
         "return good, worst(good)",
         "return bad, worst(bad)",
-        _tests("unit/test_covered_core", "the_side_of_a_jump_that_keeps_the_limit_is_taken"),
+        _tests("unit/method/test_heads", "the_side_of_a_jump_that_keeps_the_limit_is_taken"),
     ),
     Mutant(
         "line to the fair end walked backwards",
@@ -475,7 +475,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/folds.py",
         "rotation = mix(positions // K) % K",
         "rotation = 0 * positions",
-        _tests("unit/method/test_streams_folds", "data_with_a_period_are_balanced"),
+        _tests("unit/method/test_folds", "data_with_a_period_are_balanced"),
     ),
     # ------------------------------------------------------------------ features
     Mutant(
@@ -663,7 +663,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/accumulate.py",
         "folds = counter.assign(encoded.strata, data.index, data.given)",
         "folds = counter.assign(encoded.strata)",
-        _tests("unit/test_covered_core", "rows_without_weight_take_up_their_places"),
+        _tests("unit/estimators/test_stream_methods", "rows_without_weight_take_up_their_places"),
     ),
     Mutant(
         "held-out functions learnt from the fold itself",
@@ -706,21 +706,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "estimators/path.py",
         "(positions[fold != k], np.flatnonzero(fold == k))",
         "(positions[fold == k], np.flatnonzero(fold == k))",
-        _tests("unit/test_covered_paths", "folds_by_number_are_trained_on_all_other_rows"),
+        _tests("unit/estimators/test_path", "folds_by_number_are_trained_on_all_other_rows"),
     ),
     Mutant(
         "path's resamples ignore weights",
         "estimators/path_selection.py",
         "np.stack(counts, axis=1) * self.weight[:, None]",
         "np.stack(counts, axis=1) * 1.0",
-        _tests("unit/test_covered_paths", "resampled_rows_keep_their_weights"),
+        _tests("unit/estimators/test_path", "resampled_rows_keep_their_weights"),
     ),
     Mutant(
         "positive class of a path is the last one",
         "estimators/path_selection.py",
         "return int(matches[0]) if len(matches) else None",
         "return len(self.classes) - 1 if len(matches) else None",
-        _tests("unit/test_covered_paths", "the_positive_of_several_classes_is_the_one_named"),
+        _tests("unit/estimators/test_path", "the_positive_of_several_classes_is_the_one_named"),
     ),
     # ------------------------------------------------------------------ streams
     Mutant(
@@ -848,7 +848,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "auditing/findings.py",
         "return value, max(value - reach, 0.0), min(value + reach, top)",
         "return value, max(value - 2.0 * reach, 0.0), min(value + reach, top)",
-        _tests("unit/test_covered_auditing", "an_interval_reaches_as_far_down_as_up"),
+        _tests("unit/auditing/test_findings", "an_interval_reaches_as_far_down_as_up"),
     ),
     Mutant(
         "exact limit by both tails",
@@ -876,7 +876,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "auditing/decisions.py",
         "part = 1.0 - (1.0 - self.level) / len(rates)",
         "part = self.level",
-        _tests("unit/test_covered_auditing", "equalized_odds_pays_for_two_ranges"),
+        _tests("unit/auditing/test_findings", "equalized_odds_pays_for_two_ranges"),
     ),
     Mutant(
         "calibration in the large with the wrong sign",
@@ -914,7 +914,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "auditing/attack.py",
         "error = sqrt(2.0) * float(drawn.std())",
         "error = float(drawn.std())",
-        _tests("unit/test_covered_auditing", "the_p_value_of_an_attack_has_twice_the_variance"),
+        _tests("unit/auditing/test_attack", "the_p_value_of_an_attack_has_twice_the_variance"),
     ),
     Mutant(
         "R squared about 0",
@@ -963,7 +963,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "auditing/scores.py",
         "q = float(np.quantile(reach, level)) * np.sqrt(m / n)",
         "q = float(np.quantile(reach, level))",
-        _tests("unit/test_covered_auditing", "the_interval_of_a_distance_narrows_with_the_rows"),
+        _tests("unit/auditing/test_scores", "the_interval_of_a_distance_narrows_with_the_rows"),
     ),
     Mutant(
         "bound without Bonferroni",

@@ -4,6 +4,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
@@ -12,6 +13,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 from fairspan.auditing.attack import (
     ATTACKERS,
     Attack,
+    _p_value,
     _reach_blind,
     attack,
     weighted_auc,
@@ -496,3 +498,15 @@ def test_no_number_without_reason(y, classes, why):
 def test_rows_beyond_the_limit_are_left_out_of_the_check():
     X, y = smooth(900)
     assert checked(X, X, y, max_rows=300).n_rows == 300
+
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@given(SEEDS, st.floats(0.4, 0.8))
+def test_the_p_value_of_an_attack_has_twice_the_variance(seed, value):
+    """Rows attack each other: a bootstrap of fitted models shows half the variance of being blind."""
+    drawn = np.random.default_rng(seed).normal(value, 0.05, 300)
+    away = (value - 0.5) / (np.sqrt(2.0) * drawn.std())
+    p_value = _p_value(np.append(value, drawn), 0.5)
+    assert p_value == pytest.approx(scipy.stats.norm.sf(away))

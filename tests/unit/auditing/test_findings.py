@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from fairspan import audit, metrics
 from fairspan.auditing import distance_correlation
+from fairspan.auditing.attack import _p_value
 from fairspan.auditing.findings import measure, rate_interval, summarise
 from fairspan.auditing.scores import distance_interval
 from fairspan.metrics.groups import resample
@@ -872,3 +874,41 @@ def test_the_interval_of_a_distance_correlation_holds_it(seed: int) -> None:
     assert n == 80
     assert value == pytest.approx(distance_correlation(f, s, w))
     assert 0.0 <= low <= value <= high <= 1.0
+
+
+@given(SEEDS, st.sampled_from(["largest", "range", "length", "sum"]))
+def test_an_interval_reaches_as_far_down_as_up(seed, size):
+    """The truth is as far off on either side: no end is drawn out beyond the quantile."""
+    rng = np.random.default_rng(seed)
+    parts = rng.normal(size=4) + np.array([-9.0, 9.0, 9.0, 9.0])
+    draws = parts[:, None] + rng.normal(size=(4, 200))
+    value, low, high = summarise(parts, draws, size, 0.9, top=np.inf)
+    reach = np.quantile(measure(draws - parts[:, None], size), 0.9)
+    assert value - low == pytest.approx(reach)
+    assert high - value == pytest.approx(reach)
+
+
+def test_equalized_odds_pays_for_two_ranges():
+    """Two ranges at once at level .9 are each held at .95."""
+    rng = np.random.default_rng(0)
+    s, y = rng.integers(0, 2, (2, 2000))
+    decided = (rng.random(2000) < np.where(y == 1, 0.3 + 0.4 * s, 0.4)).astype(int)
+
+    def found(level, metric):
+        report = audit(
+            decided.astype(float), decisions=decided, y=y, sensitive_features=s,
+            parts=["decisions"], n_boot=200, random_state=0, level=level,
+        )  # fmt: skip
+        (one,) = [f for f in report.findings if f.metric == metric]
+        return one.value, one.low, one.high
+
+    both = found(0.9, "equalized_odds_difference")
+    assert both == pytest.approx(found(0.95, "equal_opportunity_difference"))
+    assert both != pytest.approx(found(0.9, "equal_opportunity_difference"))
+
+
+def test_no_draws_are_no_interval_and_no_p_value():
+    nothing = np.full(5, np.nan)
+    assert all(map(math.isnan, rate_interval(0.5, nothing, 40, 0.9)))
+    assert math.isnan(_p_value(np.append(0.7, nothing), 0.5))
+    assert math.isnan(_p_value(np.append(np.nan, np.linspace(0.4, 0.6, 5)), 0.5))

@@ -382,3 +382,18 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(p, alpha):
         rejected.add(i)
     assert set(np.flatnonzero(adjusted <= alpha)) == rejected
     assert (adjusted >= p).all()
+
+
+def test_the_skew_of_some_blocks_serves_for_all(monkeypatch, rng):
+    f, s = rng.normal(size=(600, 1)), rng.normal(size=(600, 1))
+
+    def test(blocks):
+        monkeypatch.setattr(_blocks, "_SKEW_BLOCKS", blocks)
+        strata = [np.arange(600)]
+        return _blocks.block_test(f, s, strata, "hsic", 40, np.random.default_rng(0))
+
+    (products, p), (same, q) = test(10**6), test(2)
+    assert len(products) >= 10
+    assert products == same
+    assert p == pytest.approx(q, abs=0.05)
+    assert 0.01 < q < 0.99

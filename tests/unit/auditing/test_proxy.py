@@ -8,6 +8,7 @@ import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairspan.auditing import proxy as _proxy
 from fairspan.auditing.proxy import _Case, proxy_component
 from fairspan.auditing.reading import Protected
 
@@ -331,3 +332,17 @@ def test_a_coordinate_that_one_half_does_not_see(seed):
     Z = np.column_stack([s + rng.normal(size=200), np.arange(200) == 7, np.arange(200) == 9])
     found = search(Z, np.ones(3), levels(s), seed=seed)
     assert found.held_out == pytest.approx(found.correlation, abs=0.15)
+
+
+def test_the_closest_component_does_not_depend_on_who_finds_it(monkeypatch, rng):
+    A = rng.normal(size=(40, 5))
+    s = A @ [1.0, 0.0, 2.0, 0.5, 0.0] + 0.1 * rng.normal(size=40)
+    case = _proxy._Case(A, s / np.linalg.norm(s), np.ones(5))
+    expected = case.closest()
+    assert expected.max() == pytest.approx(1.0)
+
+    def cycles(*_, **__):
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    monkeypatch.setattr(scipy.optimize, "nnls", cycles)
+    np.testing.assert_allclose(case.closest(), expected, atol=1e-8)

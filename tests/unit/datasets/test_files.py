@@ -345,3 +345,29 @@ def test_communities_from_its_file(server, cache, monkeypatch):
     assert found.target.tolist() == [1, 0.25]
     assert found.data["PolicBudgPerPop"].isna().tolist() == [False, True]
     assert found.frame["communityname"].tolist() == ["Atown", "Btown"]
+
+
+def test_a_data_file_that_cannot_be_read_is_named(tmp_path):
+    from fairspan.datasets import _files
+    from fairspan.exceptions import DatasetError
+
+    with pytest.raises(DatasetError, match=r"data cannot be read"):
+        _files.read(None, tmp_path / "data")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_download_that_fails_leaves_folders_as_they_were(there, tmp_path, monkeypatch):
+    from types import SimpleNamespace
+
+    from fairspan.datasets import _files
+
+    def fails(*_):
+        raise OSError("no way out")
+
+    monkeypatch.setattr(_files, "_download_into", fails)
+    folder = tmp_path / "data"
+    if there:
+        folder.mkdir()
+    with pytest.raises(OSError, match="no way out"):
+        _files._download(SimpleNamespace(convert=len), folder, None)
+    assert folder.exists() == there

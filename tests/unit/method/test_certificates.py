@@ -116,3 +116,10 @@ def test_the_certificate_is_plain_json(certificate):
     out = json.loads(json.dumps(certificate.to_dict()))
     assert out["blocks"][1]["supremum"] == 0.125
     assert out["angles"] == [0.1]
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_without_codes_there_is_no_correlation(d):
+    found, weights = supremum(np.eye(d), np.zeros((d, 0)))
+    assert found == 0.0
+    np.testing.assert_array_equal(weights, np.zeros(d))

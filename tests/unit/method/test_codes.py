@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.laws.raw import quantile_slices
 
-from fairspan.method.codes import Cells, Coder, CrossedCoder, code_slices, infer_kind, slice_edges
+from fairspan.method.codes import (
+    Cells,
+    Coder,
+    CrossedCoder,
+    _row_keys,
+    code_slices,
+    infer_kind,
+    slice_edges,
+)
 from fairspan.method.data import Attribute
 
 NUMBERS = st.lists(st.integers(-9, 9).map(float), min_size=1, max_size=60)
@@ -157,3 +165,19 @@ def test_strata_of_control_features_are_cells(crossed):
     cells = Cells("strata", coder.labels, strata=coder)
     assert cells.assign(None, table, 4).tolist() == [0, 1, 2, 2]
     assert cells.n_constrained == cells.n_groups == 3
+
+
+def test_cells_tell_any_number_of_combinations_apart(rng):
+    rows, step = rng.integers(0, 3, (60, 4)), 2**20
+    known = np.unique(rows[:50], axis=0)
+    keys, found = _row_keys(known, rows)
+    far, far_found = _row_keys(known * step, rows * step)
+    assert (np.diff(keys) > 0).all()
+    assert (np.diff(far) > 0).all()
+    for k in range(len(rows)):
+        np.testing.assert_array_equal(found[k] == keys, far_found[k] == far)
+
+
+def test_slices_have_names():
+    assert Coder("age", "continuous", np.array([])).labels == ("all values",)
+    assert Coder("age", "continuous", np.array([3.0, 5.0])).labels == ("< 3", "[3, 5)", ">= 5")

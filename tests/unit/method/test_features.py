@@ -128,3 +128,19 @@ def test_a_transformer_that_changes_its_width_is_refused():
 def test_means_per_group_leave_out_missing_codes():
     found = group_means(np.array([1.0, 3.0, 5.0]), {"s": np.array([0, 0, -1])}, {"s": ("a", "b")})
     assert found == {"s": {"a": 2.0}}
+
+
+def test_landmarks_are_not_drawn_twice_where_rounding_leaves_a_rest(rng):
+    """Copies of a row are spanned by it: what is left of them is rounding, and is no landmark."""
+    X = np.repeat(rng.normal(size=(6, 2)), 20, axis=0) + 1e-8 * rng.normal(size=(120, 2))
+    chosen = pivoted_cholesky_landmarks(Kernel("rbf", {"gamma": 1.0}), X, 60, rng)
+    assert len(chosen) == len(set(chosen.tolist()))
+    assert {i // 20 for i in chosen.tolist()} == set(range(6))
+
+
+def test_a_precomputed_kernel_has_no_diagonal_of_new_rows():
+    features = LandmarkMap.build(
+        Kernel("precomputed"), np.arange(3.0)[:, None], np.eye(3), exact=True
+    )
+    with pytest.raises(ValueError, match="not part of a precomputed kernel"):
+        features.residual(np.ones((2, 3)))

@@ -98,3 +98,15 @@ def test_a_limit_that_is_kept_everywhere_asks_for_nothing():
 
 def test_an_unreachable_limit_gives_the_fair_end_and_what_it_has():
     assert smallest_fairness(lambda f: 0.4 - 0.1 * f, 0.1) == (1.0, pytest.approx(0.3))
+
+
+@pytest.mark.parametrize("step", [0.1, 0.3, 0.7])
+def test_the_side_of_a_jump_that_keeps_the_limit_is_taken(step):
+    """Where the correlation jumps over the limit, only one side of the jump keeps it."""
+
+    def worst(fairness):
+        return 1.0 if fairness < step else 0.0
+
+    fairness, found = smallest_fairness(worst, 0.5)
+    assert found == worst(fairness) == 0.0
+    assert fairness == pytest.approx(step)

@@ -5,12 +5,20 @@ import warnings
 import numpy as np
 import pytest
 import scipy.integrate
+import scipy.linalg
 import scipy.optimize
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairspan import NumericalWarning
-from fairspan.method.laplace import ScoreBlock, class_curvature, fit_laplace, moderate, softmax
+from fairspan.method.laplace import (
+    ScoreBlock,
+    _Factor,
+    class_curvature,
+    fit_laplace,
+    moderate,
+    softmax,
+)
 
 SEEDS = st.integers(0, 2**32 - 1)
 CLASSES = st.integers(2, 4)
@@ -432,3 +440,15 @@ def test_moderation_averages_the_logistic_over_a_gaussian(mean, variance):
     exact = w @ (1.0 / (1.0 + np.exp(-(mean + np.sqrt(variance) * z)))) / w.sum()
     halves = np.array([[-mean / 2.0, mean / 2.0]])
     assert softmax(moderate(halves, np.array([variance])))[0, 1] == pytest.approx(exact, abs=0.02)
+
+
+def test_a_curvature_without_full_rank_is_solved_as_far_as_it_goes(rng):
+    """Separated classes leave directions without curvature; the others have their answer."""
+    A = rng.normal(size=(5, 3))
+    curvature, right = A @ A.T, A @ rng.normal(size=3)
+    found = _Factor(curvature).solve(right)
+    np.testing.assert_allclose(curvature @ found, right, atol=1e-8 * np.abs(right).max())
+    whole = curvature + np.diag(np.geomspace(1e-3, 1e6, 5))
+    np.testing.assert_allclose(
+        _Factor(whole).solve(right), scipy.linalg.solve(whole, right), rtol=1e-6
+    )

@@ -58,3 +58,11 @@ def test_membership_sums_weighted_columns_by_level():
     codes, weight = np.array([1, 0, 1, 3]), np.array([1.0, 2.0, 3.0, 4.0])
     sums = membership(codes, 5, weight) @ np.array([1.0, 1.0, 2.0, 0.5])
     assert sums.tolist() == [2.0, 7.0, 0.0, 2.0, 0.0]
+
+
+def test_combinations_beyond_one_integer_are_those_of_small_codes(rng):
+    small = [rng.integers(0, 3, 50) for _ in range(4)]
+    large = [codes * 2**40 for codes in small]
+    (seen, cell), (far, far_cell) = combinations(small), combinations(large)
+    np.testing.assert_array_equal(far, seen * 2**40)
+    np.testing.assert_array_equal(far_cell, cell)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fairspan.report import page as _html
+from fairspan.report import page as _report
 from fairspan.report import study as _study
 from fairspan.report.page import fill, script_json
 from fairspan.report.study import fit_in, for_page, plain, share_code, to_text
@@ -135,3 +136,15 @@ def test_a_large_study_loses_places_evenly_and_says_so(start):
 
 def test_the_limit_leaves_room_for_the_script():
     assert _study._MOST_BYTES <= 1_100_000
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        ({"value": None, "low": None, "high": None}, "not known"),
+        ({"value": 0.123456, "low": None, "high": None}, "0.123"),
+        ({"value": 0.5, "low": 0.25, "high": 0.75}, "0.5 [0.25, 0.75]"),
+    ],
+)
+def test_a_number_is_shown_with_what_is_known_of_it(found, shown):
+    assert _report._rounded(found) == shown

@@ -188,3 +188,11 @@ def test_the_merged_group_has_a_name_of_its_own():
 
 def test_rough_numbers_have_few_digits():
     assert rough([0.123456, 123456.0], 3) == [0.123, 123000.0]
+
+
+def test_a_slice_without_rows_has_no_mean():
+    codes = np.repeat([0, 2], 5)
+    one = Protected("s", "continuous", codes, ("a", "b", "c"), codes + np.tile(np.arange(5.0), 2))
+    found = binned_means(np.arange(10.0), one, np.ones(10), 0.95)
+    assert [row["mean"] for row in found] == [2.0, 7.0]
+    assert sum(row["n"] for row in found) == 10

@@ -1,6 +1,7 @@
 """Streams speak in the words of the call: of files, columns to keep and settings, not of Arrow."""
 
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -11,9 +12,12 @@ pl = pytest.importorskip("polars")
 
 import pyarrow.dataset as ds  # noqa: E402
 import pyarrow.feather as feather  # noqa: E402
+import pytest  # noqa: E402
 from tests.support.stream_data import FEATURES, NAMED, cut, ridge, table  # noqa: E402
 
 from fairspan import FairspanWarning, RowError  # noqa: E402
+from fairspan.streaming import arrow as _arrow  # noqa: E402
+from fairspan.streaming import dask as _stream_dask  # noqa: E402
 from fairspan.streaming import predict as _stream_predict  # noqa: E402
 
 ROWS = table(300)
@@ -213,3 +217,50 @@ def test_what_rounding_leaves_far_from_zero_is_said_with_its_amount(offset, recw
         assert len(amounts) == 1
         assert f"up to about {about:.0e}" in amounts[0]
         assert "Standardise first" in amounts[0]
+
+
+def absent(monkeypatch, *names):
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def test_a_feather_file_that_lost_its_end_is_named(tmp_path):
+    path = tmp_path / "rows.feather"
+    ROWS.to_feather(path)
+    _arrow._check_batches(str(path))
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(OSError, match=r"rows\.feather cannot be opened"):
+        _arrow._check_batches(str(path))
+
+
+def test_an_error_in_what_reads_rows_is_not_blamed_on_the_file(tmp_path, monkeypatch):
+    path = tmp_path / "rows.parquet"
+    ROWS.to_parquet(path)
+
+    def broken(batch):
+        raise ValueError("of my own")
+
+    monkeypatch.setattr(_arrow, "frame_of", broken)
+    with pytest.raises(ValueError, match=r"^of my own$"):
+        ridge().fit_stream(path, **NAMED)
+
+
+def test_without_pandas_rows_of_arrow_are_polars(monkeypatch):
+    batch = pa.table({"a": [1, 2], "b": ["x", None]})
+    assert isinstance(_arrow.frame_of(batch), pd.DataFrame)
+    absent(monkeypatch, "pandas")
+    found = _arrow.frame_of(batch)
+    assert isinstance(found, pl.DataFrame)
+    assert found.to_dict(as_series=False) == {"a": [1, 2], "b": ["x", None]}
+    absent(monkeypatch, "polars")
+    with pytest.raises(ImportError, match=r'pandas or polars: pip install "fairspan\[stream\]"'):
+        _arrow.frame_of(batch)
+
+
+def test_what_is_absent_is_named_with_the_remedy(monkeypatch):
+    absent(monkeypatch, "pyarrow.dataset")
+    with pytest.raises(ImportError, match=r'Reading needs pyarrow.*"fairspan\[stream\]"'):
+        _arrow.require_pyarrow("Reading")
+    absent(monkeypatch, "dask")
+    with pytest.raises(ImportError, match=r'needs Dask: pip install "fairspan\[dask\]"'):
+        _stream_dask._import_dask()

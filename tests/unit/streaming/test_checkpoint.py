@@ -156,3 +156,16 @@ def test_a_folder_and_a_missing_folder_are_refused(tmp_path):
         Checkpoint(tmp_path)
     with pytest.raises(ValueError, match=r"the folder '.*absent' does not exist"):
         Checkpoint(tmp_path / "absent" / "fit.ckpt")
+
+
+def test_a_checkpoint_that_may_not_be_read_is_the_systems_error(tmp_path, monkeypatch):
+    """It may be whole: to call it damaged would invite to delete it."""
+    file = Checkpoint(tmp_path / "pass.npz")
+    file.save({"a": 1}, {"x": np.ones(3)})
+
+    def locked(*_):
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr("pathlib.Path.open", locked)
+    with pytest.raises(PermissionError, match="not yours"):
+        file.load()

@@ -138,3 +138,65 @@ def test_reading_is_no_more_than_the_depth_ahead():
     time.sleep(0.3)
     assert len(read) <= 5
     stream.close()
+
+
+HELD = {
+    "array": lambda v: v,
+    "masked": lambda v: np.ma.masked_array(v, mask=v > 1.0),
+    "mapping": lambda v: {"s": v, "t": 2.0 * v},
+    "pandas": lambda v: pytest.importorskip("pandas").DataFrame({"s": v}),
+    "polars series": lambda v: pytest.importorskip("polars").Series("s", v),
+}
+
+
+def polars_frame(**columns):
+    """A function that makes the frame, so that tests are collected without polars."""
+    return lambda: pytest.importorskip("polars").DataFrame(columns)
+
+
+def as_columns(held):
+    if isinstance(held, dict):
+        return {name: np.asarray(one).tolist() for name, one in held.items()}
+    if isinstance(held, np.ma.MaskedArray):
+        return held.tolist()  # None where masked
+    return np.asarray(held).tolist()
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_blocks_that_are_joined_are_the_rows_in_one(kind, rng):
+    values, hold = rng.normal(size=50), HELD[kind]
+    parts = [Rows(v[:, None], v, hold(v), None, 2.0) for v in (values[:7], values[7:8], values[8:])]
+    found = join(parts)
+    assert type(found.sensitive) is type(hold(values))
+    assert as_columns(found.sensitive) == as_columns(hold(values))
+    np.testing.assert_array_equal(found.weight, np.full(50, 2.0))
+
+
+def test_categories_of_polars_are_joined_as_text():
+    pl = pytest.importorskip("polars")
+    parts = [
+        Rows(pl.DataFrame({"a": pl.Series(text, dtype=pl.Categorical)}), None, None, None, None)
+        for text in (["x", "y"], ["z", "x"])
+    ]
+    assert join(parts).X["a"].to_list() == ["x", "y", "z", "x"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (np.ones(3), None, "others do not"),
+        (np.ones(3), {"s": np.ones(3)}, "differ in type between blocks"),
+        ({"s": np.ones(3)}, {"t": np.ones(3)}, r"\['s'\] and \['t'\]"),
+        (polars_frame(s=[1]), polars_frame(t=[1]), "differ in name or type"),
+        (polars_frame(s=[1]), polars_frame(s=["a"]), "numbers in one block and text"),
+    ],
+)
+def test_blocks_that_do_not_fit_are_refused(first, second, words):
+    held = [one() if callable(one) else one for one in (first, second)]
+    parts = [Rows(np.ones((3, 1)), None, one, None, None) for one in held]
+    with pytest.raises(ValueError, match=words):
+        join(parts)
+
+
+def test_a_row_beyond_what_is_known_has_no_file():
+    assert Rows(np.ones((2, 1)), None, None, None, None).place(1) == ("", 1)

@@ -1,4 +1,4 @@
-"""Audits: what is refused, what is left out and said, and what has no answer."""
+"""Whole audits: refused arguments, notes, sampled rows, absent packages, and the page."""
 
 import math
 import sys
@@ -7,23 +7,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import scipy.optimize
 from sklearn.linear_model import LogisticRegression
 
 from fairspan import FairnessPath, FairRidge, audit
-from fairspan.auditing import independence as _blocks
-from fairspan.auditing import proxy as _proxy
-from fairspan.auditing import scores as _dependence
-from fairspan.auditing.attack import _p_value
-from fairspan.auditing.findings import rate_interval
 from fairspan.auditing.markdown import _interval, _number, _rate
-from fairspan.auditing.outputs import Outputs, codes_of
-from fairspan.auditing.reading import find_representation
 from fairspan.exceptions import DataWarning
-from fairspan.metrics.groups import combinations
-from fairspan.metrics.inputs import read_labels, read_scores
 
 N = 240
+
+
 QUICK = {"n_boot": 20, "n_permutations": 19, "random_state": 0}
 
 
@@ -42,19 +34,6 @@ def numbers(found, section):
         (one.metric, one.attribute, one.group, one.value, one.low, one.high)
         for one in found.select(section)
     ]
-
-
-# ------------------------------------------------------------------ what is refused
-
-
-@pytest.mark.parametrize("read", [read_labels, read_scores])
-def test_ragged_lists_are_refused_by_name(read):
-    with pytest.raises(ValueError, match=r"mine (holds|has).*several lengths"):
-        read([[1.0], [1.0, 2.0]], "mine")
-
-
-def test_a_column_of_labels_is_labels():
-    np.testing.assert_array_equal(read_labels(np.array([["a"], ["b"]]), "y"), ["a", "b"])
 
 
 def test_a_path_is_not_one_model():
@@ -82,11 +61,6 @@ def test_one_label_alone_needs_the_positive_class_by_name():
     rates = [one.value for one in found.select(metric="selection_rate")]
     assert len(rates) >= 2
     assert set(rates) == {0.0}
-
-
-def test_labels_that_are_not_among_the_classes_are_refused():
-    with pytest.raises(ValueError, match="decisions holds labels that are not among"):
-        codes_of(np.array(["a", "x"]), np.array(["a", "b"]), "decisions")
 
 
 def test_what_cannot_be_made_of_nothing_is_named():
@@ -122,9 +96,6 @@ def test_two_numbers_per_row_are_no_prediction(monkeypatch):
         found.metric_frame()
 
 
-# ------------------------------------------------------------------ what is read, and how
-
-
 def test_a_constant_attribute_is_left_out_and_said():
     _, y, s, score = rows()
     both = {"sex": s, "planet": np.full(N, "earth")}
@@ -145,16 +116,6 @@ def test_two_columns_that_sum_to_one_are_probabilities():
     assert alike == numbers(column, "scores")
 
 
-def test_of_a_score_for_each_class_the_positive_ones_is_taken(rng):
-    scores, classes = rng.normal(size=(9, 3)), np.array(["a", "b", "c"])
-    outputs = Outputs("m", scores, classes=classes)
-    for k in range(3):
-        np.testing.assert_array_equal(outputs.oriented(classes, (k,)), scores[:, [k]])
-    np.testing.assert_array_equal(outputs.oriented(classes, (0, 1, 2)), scores)
-    one = Outputs("m", scores[:, :1], classes=classes[:2])
-    np.testing.assert_array_equal(one.oriented(classes[:2], (0,)), -scores[:, :1])
-
-
 def test_a_representation_that_is_given_is_the_one_attacked():
     X, _, s, score = rows()
     blind = np.random.default_rng(5).normal(size=(N, 2))
@@ -169,18 +130,6 @@ def test_a_representation_that_is_given_is_the_one_attacked():
         auc[name] = one.value
     assert auc["telling"] > 0.95
     assert auc["blind"] < 0.7
-
-
-@pytest.mark.parametrize(
-    "X", [np.array([["a", "b"]] * 4), np.ones((4, 3)), np.full((4, 2), np.nan)]
-)
-def test_a_model_that_is_not_linear_in_what_it_gets_shows_nothing(X):
-    class Encodes:
-        coef_ = np.ones(2)
-
-    assert find_representation(Encodes(), X, None) is None
-    shown = find_representation(Encodes(), np.eye(2), None)
-    np.testing.assert_array_equal(shown.Z, np.eye(2))
 
 
 def test_weighted_rows_are_drawn_for_the_tests_and_it_is_said():
@@ -244,16 +193,6 @@ def test_text_in_an_array_needs_pandas(monkeypatch):
         audit(score, X, y, sensitive_features=s, parts=["attacks"], **QUICK)
 
 
-# ------------------------------------------------------------------ numbers
-
-
-def test_no_draws_are_no_interval_and_no_p_value():
-    nothing = np.full(5, np.nan)
-    assert all(map(math.isnan, rate_interval(0.5, nothing, 40, 0.9)))
-    assert math.isnan(_p_value(np.append(0.7, nothing), 0.5))
-    assert math.isnan(_p_value(np.append(np.nan, np.linspace(0.4, 0.6, 5)), 0.5))
-
-
 def test_numbers_on_a_page():
     _, y, s, score = rows()
     (one, *_) = audit(score, y=y, sensitive_features=s, parts=["scores"], **QUICK).select("scores")
@@ -262,57 +201,3 @@ def test_numbers_on_a_page():
     assert _interval(replace(one, value=0.25, low=math.nan)) == "0.250"
     assert _interval(replace(one, value=0.25, low=0.0, high=1.0)) == "0.250 [0.000, 1.000]"
     assert _rate(None) == "-"
-
-
-def test_rows_drawn_alike_have_no_distances(monkeypatch, rng):
-    """One row apart from all others, and it is not drawn: what is left is constant."""
-    monkeypatch.setattr(_dependence, "_DENSE_ROWS", 10)
-    alike = np.zeros((5000, 2))
-    alike[0] = 1.0
-    varied = rng.normal(size=5000)
-    weight = np.ones(5000)
-    found = _dependence.distance_correlation(alike, varied, weight, np.random.default_rng(1))
-    assert found == 0.0
-    there = np.zeros(5000)
-    there[0] = 1.0
-    both = rng.normal(size=(5000, 2))
-    assert math.isnan(
-        _dependence.distance_correlation(both, there, weight, np.random.default_rng(1))
-    )
-
-
-def test_combinations_beyond_one_integer_are_those_of_small_codes(rng):
-    small = [rng.integers(0, 3, 50) for _ in range(4)]
-    large = [codes * 2**40 for codes in small]
-    (seen, cell), (far, far_cell) = combinations(small), combinations(large)
-    np.testing.assert_array_equal(far, seen * 2**40)
-    np.testing.assert_array_equal(far_cell, cell)
-
-
-def test_the_skew_of_some_blocks_serves_for_all(monkeypatch, rng):
-    f, s = rng.normal(size=(600, 1)), rng.normal(size=(600, 1))
-
-    def test(blocks):
-        monkeypatch.setattr(_blocks, "_SKEW_BLOCKS", blocks)
-        strata = [np.arange(600)]
-        return _blocks.block_test(f, s, strata, "hsic", 40, np.random.default_rng(0))
-
-    (products, p), (same, q) = test(10**6), test(2)
-    assert len(products) >= 10
-    assert products == same
-    assert p == pytest.approx(q, abs=0.05)
-    assert 0.01 < q < 0.99
-
-
-def test_the_closest_component_does_not_depend_on_who_finds_it(monkeypatch, rng):
-    A = rng.normal(size=(40, 5))
-    s = A @ [1.0, 0.0, 2.0, 0.5, 0.0] + 0.1 * rng.normal(size=40)
-    case = _proxy._Case(A, s / np.linalg.norm(s), np.ones(5))
-    expected = case.closest()
-    assert expected.max() == pytest.approx(1.0)
-
-    def cycles(*_, **__):
-        raise RuntimeError("Maximum number of iterations reached.")
-
-    monkeypatch.setattr(scipy.optimize, "nnls", cycles)
-    np.testing.assert_allclose(case.closest(), expected, atol=1e-8)
