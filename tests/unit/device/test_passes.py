@@ -1,4 +1,4 @@
-"""What tensors bring along is read, refused and sampled as arrays are."""
+"""Tensors are read, refused, sampled and passed through a device as arrays are."""
 
 from dataclasses import replace
 
@@ -326,18 +326,3 @@ def test_functions_of_arrays_are_not_called_with_tensors(rows):
         features.columns_on("cpu", torch.float64)
     with pytest.raises(ValueError, match=r"feature_map.*X\.cpu\(\)\.numpy\(\)"):
         TransformerMap("anything", 3).scores(torch.tensor(X), np.eye(3))
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_adversary_of_the_paper_is_trained_with_every_weight():
-    from lab.tests.test_experiments import labels_problem
-
-    from fairspan_lab.reproduce._methods import METHODS, Task
-
-    problem = labels_problem()
-    points = list(METHODS["laftr-gp"].run(Task(problem, "sp", 0, quick=True)))
-    weights = [weight for weight, _ in points]
-    assert weights == sorted(set(weights))
-    for _, scores in points:
-        assert np.atleast_2d(scores).shape == (1, len(problem.test))
-        assert np.isfinite(scores).all()

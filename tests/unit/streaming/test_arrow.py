@@ -12,7 +12,6 @@ pl = pytest.importorskip("polars")
 
 import pyarrow.dataset as ds  # noqa: E402
 import pyarrow.feather as feather  # noqa: E402
-import pytest  # noqa: E402
 from tests.support.stream_data import FEATURES, NAMED, cut, ridge, table  # noqa: E402
 
 from fairspan import FairspanWarning, RowError  # noqa: E402

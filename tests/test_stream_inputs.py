@@ -1,4 +1,4 @@
-"""What a reviewer found: rows and files that are not what they seem."""
+"""Streams of odd rows and files: gaps, mixed types, changed rows and names that clash."""
 
 import warnings
 
