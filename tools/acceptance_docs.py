@@ -11,7 +11,11 @@ from tools.table import ROOT, Measurement, at_least, at_most, suite
 
 SITE = ROOT / "docs" / "_build" / "html"
 EXAMPLES = ROOT / "examples" / "gallery"
-DISPLAYS = ["tests/unit/plotting/test_group_displays.py", "tests/test_plotting_images.py"]
+DISPLAYS = [
+    "tests/unit/plotting",
+    "tests/unit/auditing/test_plot.py",
+    "tests/test_plotting_images.py",
+]
 # Pages of a newcomer's first hour: the quickstart and three pages of the guide.
 HOUR = ("quickstart", "explorer", "choosing-the-dial", "audit")
 

@@ -862,7 +862,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "metrics/groups.py",
         'weighted = {"": weight, **',
         'weighted = {"": np.ones_like(weight), **',
-        _tests("unit/auditing/test_findings", "sums_are_those_of_the_rows"),
+        _tests("unit/metrics/test_groups", "sums_are_those_of_the_rows"),
     ),
     Mutant(
         "audit's false positive rate on all rows",

@@ -4,7 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fairspan.auditing import distance_correlation
 from fairspan.auditing import scores as _dependence
 from fairspan.auditing.scores import distance_interval
 
@@ -38,3 +41,17 @@ def test_rows_drawn_alike_have_no_distances(monkeypatch, rng):
     assert math.isnan(
         _dependence.distance_correlation(both, there, weight, np.random.default_rng(1))
     )
+
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@given(SEEDS)
+def test_the_interval_of_a_distance_correlation_holds_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    s, f = rng.normal(size=(2, 80))
+    w = rng.exponential(size=80)
+    n, value, low, high = distance_interval(f[:, None], s, w, 0.9, 30, rng)
+    assert n == 80
+    assert value == pytest.approx(distance_correlation(f, s, w))
+    assert 0.0 <= low <= value <= high <= 1.0

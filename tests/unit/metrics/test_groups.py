@@ -66,3 +66,45 @@ def test_combinations_beyond_one_integer_are_those_of_small_codes(rng):
     (seen, cell), (far, far_cell) = combinations(small), combinations(large)
     np.testing.assert_array_equal(far, seen * 2**40)
     np.testing.assert_array_equal(far_cell, cell)
+
+
+@given(SEEDS, st.integers(1, 60), st.integers(1, 30))
+def test_sums_are_those_of_the_rows(seed: int, n: int, n_boot: int) -> None:
+    rng = np.random.default_rng(seed)
+    factors = {"a": rng.integers(0, 3, n), "b": rng.integers(0, 2, n)}
+    weight, x = rng.exponential(size=n), rng.normal(size=n)
+    sums = resample(factors, {"x": x}, weight, n_boot, rng)
+    assert sums.columns["x"].shape == (len(sums.rows), 1 + n_boot)
+    for name, levels in (("a", 3), ("b", 2)):
+        expected = np.bincount(factors[name], weight * x, minlength=levels)
+        assert sums.by(name, levels, "x")[:, 0] == pytest.approx(expected)
+        assert sums.over(name).by(name, levels, "x") == pytest.approx(sums.by(name, levels, "x"))
+        assert (sums.count(name, levels) == np.bincount(factors[name], minlength=levels)).all()
+        mass = np.bincount(factors[name], weight, minlength=levels)
+        squares = np.bincount(factors[name], weight**2, minlength=levels)
+        assert sums.effective(name, levels) * squares == pytest.approx(mass**2)
+    some = sums.where(sums.factors["a"] == 0)
+    assert some.rows.sum() == (factors["a"] == 0).sum()
+
+
+@given(SEEDS)
+def test_a_resample_has_as_many_rows_and_keeps_them_whole(seed: int) -> None:
+    """Rows that are all alike: each draw has n of them, with their weight and their number."""
+    rng = np.random.default_rng(seed)
+    factors = {"a": rng.integers(0, 3, 40)}
+    sums = resample(factors, {"x": np.full(40, 3.0)}, np.full(40, 2.5), 10, rng)
+    assert (sums.columns["x"] == 3.0 * sums.columns[""]).all()
+    assert (sums.columns[""].sum(axis=0) == 100.0).all()
+    assert (sums.columns[""][:, 1:] != sums.columns[""][:, :1]).any()
+
+
+def test_many_rows_are_resampled_in_batches() -> None:
+    """Batches end where they end: the draws are the same."""
+    from fairspan.metrics import groups as _resamples
+
+    factors, n = {"a": np.arange(50) % 3}, 50
+    whole = resample(factors, {}, np.ones(n), 13, np.random.default_rng(0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_resamples, "_BATCH_NUMBERS", 4 * n)
+        parts = resample(factors, {}, np.ones(n), 13, np.random.default_rng(0))
+    assert (whole.columns[""] == parts.columns[""]).all()

@@ -11,7 +11,7 @@ pl = pytest.importorskip("polars")
 
 from tests.support.stream_data import FEATURES, FIXED, NAMED, cut, ridge, table  # noqa: E402
 
-from fairspan import CheckpointError, FairGPClassifier, RowError  # noqa: E402
+from fairspan import CheckpointError, FairGPClassifier, FairspanWarning, RowError  # noqa: E402
 from fairspan.streaming import Rows, Sample  # noqa: E402
 from fairspan.streaming.estimator import locate_error, naming_rows  # noqa: E402
 
@@ -146,3 +146,53 @@ def test_a_checkpoint_of_text_columns_knows_its_rows(hand_over, tmp_path):
         other.loc[[x[k], z[k]], "town"] = ["z", "x"]
         with pytest.raises(CheckpointError, match="are others"):
             ridge().fit_stream(hand_over(other), **NAMED, checkpoint=file)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ridge().fit_stream(ROWS, **NAMED)
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "says"),
+    [
+        ({}, {"sensitive_features": None}, "fit needs the protected attributes"),
+        ({"criterion": "conditional_statistical_parity"}, {}, "criterion='conditional"),
+        ({}, {"control_features": "c"}, "control_features was given, but"),
+    ],
+)
+def test_no_row_is_blamed_for_a_setting(settings, given, says):
+    with pytest.raises(ValueError, match=rf"^{says}") as caught:
+        ridge(**settings).fit_stream(ROWS, **{**NAMED, **given})
+    assert not isinstance(caught.value, RowError)
+
+
+@pytest.mark.parametrize("bad", [[0], [0, 299], [41, 150], list(range(0, 300, 7))])
+def test_a_row_is_named_also_where_others_are_bad_too(bad):
+    gaps = ROWS.copy()
+    gaps.loc[bad, "y"] = np.nan
+    with pytest.raises(RowError) as caught:
+        ridge().fit_stream(gaps, **NAMED)
+    assert caught.value.row == bad[0]
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, 3e8, 1e10])
+def test_what_rounding_leaves_far_from_zero_is_said_with_its_amount(offset, recwarn):
+    """Linear functions are right to about eps times the offset; beyond half the digits it is said."""
+    frame = ROWS[FEATURES].to_numpy() + offset
+    s = ROWS["sex"].to_numpy()
+    model = ridge(kernel="linear", gamma="cv", n_components="auto").fit(
+        frame, ROWS["y"], sensitive_features=s
+    )
+    left = abs(np.corrcoef(model.predict(frame), s)[0, 1])
+    spread = frame.std(axis=0)
+    about = float(np.max(np.abs(frame.mean(axis=0)) / spread)) * np.finfo(float).eps
+    assert left <= max(2.0 * about, 1e-12)
+    said = [str(w.message) for w in recwarn if issubclass(w.category, FairspanWarning)]
+    amounts = [text for text in said if "standard deviations from 0" in text]
+    if offset < 1e8:
+        assert amounts == []
+    else:
+        assert len(amounts) == 1
+        assert f"up to about {about:.0e}" in amounts[0]
+        assert "Standardise first" in amounts[0]
