@@ -22,7 +22,7 @@ from fairspan import (
     fairness_path,
     metrics,
 )
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 pd = pytest.importorskip("pandas")
 

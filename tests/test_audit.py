@@ -26,7 +26,7 @@ from fairspan import (
     table_encoder,
 )
 from fairspan.auditing import SECTIONS, Finding
-from tests.expected import expected_warnings
+from tests.support.expected import expected_warnings
 
 pd = pytest.importorskip("pandas")
 

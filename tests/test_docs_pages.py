@@ -6,7 +6,7 @@ from functools import reduce
 
 import pytest
 
-from tests.docs_scripts import DOCS, script
+from tests.support.docs_scripts import DOCS, script
 
 generate = script("_generate")
 AGAIN = "run `python docs/_generate.py`"

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.docs_scripts import DOCS, script
+from tests.support.docs_scripts import DOCS, script
 
 HTML = DOCS / "_build/html"
 links = script("_links")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fairspan
-from tests.small import fitted
+from tests.support.small import fitted
 
 ROOT = Path(__file__).parents[1]
 

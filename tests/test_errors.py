@@ -18,7 +18,7 @@ from fairspan import (
     FairRepresentation,
     IncompatibleMomentsError,
 )
-from tests.small import FIXED, fitted, table
+from tests.support.small import FIXED, fitted, table
 
 X, y, s = table()
 N = len(X)

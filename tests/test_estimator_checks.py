@@ -1,6 +1,6 @@
 """scikit-learn's own estimator checks: no expected failure, and we count what ran.
 
-The checks call ``fit(X, y)``, which fairspan refuses without S: `tests.hashed` fills S in.
+The checks call ``fit(X, y)``, which fairspan refuses without S: `tests.support.hashed` fills S in.
 """
 
 import os
@@ -14,7 +14,7 @@ import pytest
 from sklearn.utils import estimator_checks
 
 from fairspan import FairRepresentation
-from tests.hashed import Hashed
+from tests.support.hashed import Hashed
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from tests.fair_kernels import multiple_correlation, rows, worst
+from tests.support.fair_kernels import multiple_correlation, rows, worst
 
 
 @pytest.mark.parametrize("criterion", ["sp", "eo", "eop"])

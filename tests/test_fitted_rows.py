@@ -25,7 +25,7 @@ from fairspan import (
     save_model,
     table_encoder,
 )
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 defect = pytest.mark.regression("auditing the training rows without a word")
 WORDS = "100% of these rows were used for fitting; the numbers below do not hold for new people"

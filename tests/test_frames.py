@@ -6,7 +6,7 @@ import sklearn
 from sklearn.pipeline import make_pipeline
 
 from fairspan import DataWarning, FairRepresentation, table_encoder
-from tests.small import FIXED, fitted, table
+from tests.support.small import FIXED, fitted, table
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

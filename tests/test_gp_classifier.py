@@ -32,11 +32,11 @@ from fairspan.estimators.likelihood_rows import TrainingRows
 from fairspan.method.folds import FoldCounter
 from fairspan.method.laplace import class_curvature, softmax
 from tests.laws import raw
-from tests.small import FIXED, table
-from tests.strategies import make_problem
+from tests.support.small import FIXED, table
+from tests.support.strategies import make_problem
 from tests.test_errors import state
 from tests.test_models import on
-from tests.unit.test_laplace import design, logistic_oracle, symmetric_oracle
+from tests.unit.method.test_laplace import design, logistic_oracle, symmetric_oracle
 
 FIVE = (0.0, 0.25, 0.5, 0.8, 1.0)
 SUBSPACES = ["model", "fair"]

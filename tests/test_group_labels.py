@@ -14,7 +14,7 @@ from fairspan import (
     fairness_path,
     metrics,
 )
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 SPELLING = pytest.mark.regression("group labels differ only in case or blanks")
 GAPS = pytest.mark.regression("a gap in S switches off the warning that X contains S")

@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels, rbf_kerne
 from sklearn.preprocessing import PolynomialFeatures
 
 from fairspan import FairRepresentation
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 X, y, s = table()
 NEW = table(30, seed=1).X

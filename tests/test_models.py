@@ -37,11 +37,11 @@ from fairspan import (
     save_model,
 )
 from tests.golden import oracle
-from tests.hashed import Hashed
 from tests.laws import raw
 from tests.laws.test_dense_oracle import brute_force, everywhere, exact, gram
-from tests.small import FIXED, table
-from tests.strategies import expected_warnings, gap, make_problem, no_small_cells
+from tests.support.hashed import Hashed
+from tests.support.small import FIXED, table
+from tests.support.strategies import expected_warnings, gap, make_problem, no_small_cells
 from tests.test_docstrings import documented, taken
 from tests.test_errors import refused
 from tests.test_estimator_checks import ELSEWHERE, EQUIVALENCE, TINY, run_checks

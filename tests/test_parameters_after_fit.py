@@ -21,7 +21,7 @@ from fairspan import (
     save_model,
 )
 from fairspan.estimators.path import fairness_path
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 defect = pytest.mark.regression("a certificate of what was never fitted")
 CHANGED = "was changed after the fit"

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 
 from fairspan import FairRepresentation
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 X, y, s = table()
 NEW = table(20, seed=1).X

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fairspan import FairRepresentation
 from fairspan.metrics import demographic_parity_difference, fairness_scorer
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 X, y, s = table(200)
 

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fairspan import FairRepresentation, FairRidge, FairRidgeClassifier, FairspanWarning
 from fairspan.metrics import fairness_scorer
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 defect = pytest.mark.regression(
     "GridSearchCV over fairness with accuracy always picks the unfair end"

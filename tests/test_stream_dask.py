@@ -12,8 +12,8 @@ import pytest
 from fairspan import CheckpointError, FairGPClassifier, RowError
 from fairspan.streaming import dask as _stream_dask
 from fairspan.streaming.checkpoint import SavedPass
-from tests.strategies import gap
-from tests.stream_data import (
+from tests.support.strategies import gap
+from tests.support.stream_data import (
     FEATURES,
     FIXED,
     NAMED,

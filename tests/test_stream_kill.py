@@ -14,7 +14,7 @@ import pytest
 
 from fairspan import CheckpointError, RowError
 from fairspan.streaming import fit as _stream_fit
-from tests.stream_data import (
+from tests.support.stream_data import (
     NAMED,
     N,
     csv,
@@ -41,7 +41,7 @@ def fit(source, **given):
 
 def start(call):
     """A new process that imports the tests' helpers."""
-    script = f"from tests import stream_data as s\ns.{call}"
+    script = f"from tests.support import stream_data as s\ns.{call}"
     return subprocess.Popen(
         [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from fairspan import FairGPClassifier
 from fairspan.streaming import arrow as _arrow
 from fairspan.streaming import memory as _memory
-from tests.strategies import gap
-from tests.stream_data import (
+from tests.support.strategies import gap
+from tests.support.stream_data import (
     FEATURES,
     FIXED,
     NAMED,

@@ -37,9 +37,9 @@ from fairspan.method.pilot import fingerprint
 from fairspan.streaming import fit as _stream_fit
 from fairspan.streaming import predict as _stream_predict
 from fairspan.streaming.checkpoint import SavedPass
-from tests.expected import expected_warnings
-from tests.strategies import gap
-from tests.stream_data import (
+from tests.support.expected import expected_warnings
+from tests.support.strategies import gap
+from tests.support.stream_data import (
     BLOCK,
     FEATURES,
     FIXED,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairspan import DataWarning, FairRidgeClassifier, audit, table_encoder
-from tests.stream_data import FIXED, small_blocks
+from tests.support.stream_data import FIXED, small_blocks
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairspan import DataWarning, FairRepresentation, FairspanWarning, NumericalWarning
-from tests.small import FIXED, fitted, table
+from tests.support.small import FIXED, fitted, table
 
 X, y, s = table()
 N = len(X)

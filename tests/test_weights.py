@@ -14,7 +14,7 @@ from fairspan import (
     fairness_path,
     metrics,
 )
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 X, y, s = table(120)
 N = len(X)

@@ -11,7 +11,7 @@ import pytest
 
 from fairspan import _system as _files
 from fairspan import audit, load_model, save_model
-from tests.small import fitted
+from tests.support.small import fitted
 
 pytest.importorskip("skops")
 

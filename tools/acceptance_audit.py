@@ -22,17 +22,14 @@ DRAWS = 300
 
 def measurements() -> Iterator[Measurement]:
     """All rows; a few minutes, mostly for rates over many draws."""
-    units = [
-        f"tests/unit/test_auditing_{name}.py"
-        for name in ("dependence", "attack", "proxy", "bound", "gaps")
-    ]
+    units = ["tests/unit/auditing"]
     yield from suite("planted truths and laws of every part", units, 100)
     yield from suite(
         "the audit as a whole, and its commands",
         ["tests/test_audit.py", "tests/test_cli_audit.py"],
         60,
     )
-    proxy = ["tests/unit/test_auditing_proxy.py", "-k", "all_faces or fine_search or of_a_share"]
+    proxy = ["tests/unit/auditing/test_proxy.py", "-k", "all_faces or fine_search or of_a_share"]
     yield from suite("proxy search equals brute force", proxy, 3)
     yield from suite("equal to fairlearn", ["tests/test_audit_fairlearn.py"], 5)
     dcor = ["-m", "", "tests/statistical/test_auditing_dependence.py", "-k", "package_dcor"]

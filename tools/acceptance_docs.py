@@ -11,7 +11,11 @@ from tools.table import ROOT, Measurement, at_least, at_most, suite
 
 SITE = ROOT / "docs" / "_build" / "html"
 EXAMPLES = ROOT / "examples" / "gallery"
-DISPLAYS = ["tests/unit/test_plotting_displays.py", "tests/unit/test_plotting_images.py"]
+DISPLAYS = [
+    "tests/unit/plotting",
+    "tests/unit/auditing/test_plot.py",
+    "tests/test_plotting_images.py",
+]
 # Pages of a newcomer's first hour: the quickstart and three pages of the guide.
 HOUR = ("quickstart", "explorer", "choosing-the-dial", "audit")
 
@@ -25,7 +29,7 @@ def measurements() -> Iterator[Measurement]:
     yield from suite("docstrings against signatures, every name once", names, 200)
     yield from hour_rows()
     yield from suite("displays, by image and by law", DISPLAYS, 20)
-    yield from suite("notebooks: what objects show", ["tests/unit/test_repr_html.py"], 5)
+    yield from suite("notebooks: what objects show", ["tests/unit/test_html.py"], 5)
     yield from suite("technical note: claims measured again", ["tests/test_technical_note.py"], 10)
     yield from figure_rows()
 

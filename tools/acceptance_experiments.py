@@ -39,7 +39,7 @@ def measurements() -> Iterator[Measurement]:
         yield from figure_rows()
         yield from baseline_rows()
     yield from command_rows()
-    loaders = ["tests/unit/test_datasets_fetch.py", "tests/unit/test_datasets_download.py"]
+    loaders = ["tests/unit/test_datasets.py", "tests/unit/datasets/test_files.py"]
     yield from suite("loaders and downloads", loaders, 90)
     yield from suite(
         "experiments and command", ["lab/tests/test_experiments.py", "tests/test_cli.py"], 35

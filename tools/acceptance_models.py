@@ -13,11 +13,11 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import RidgeClassifier
 from sklearn.preprocessing import KernelCenterer
-from tests import fair_kernels
 from tests.golden import oracle, test_em
 from tests.golden.cases import CASES, load_case
 from tests.golden.compare import worst_ratio
 from tests.statistical.coverage import coverage
+from tests.support import fair_kernels
 
 from fairspan import (
     FairGPClassifier,
@@ -291,10 +291,10 @@ def suite_rows() -> Iterator[Measurement]:
     """Test files of the models: failures, and the number of tests that ran."""
     for name, files, extra, minimum in (
         ("golden EM", ["tests/golden/test_em.py"], [], 30),
-        ("evidence and posterior", ["tests/unit/test_gp.py"], [], 15),
+        ("evidence and posterior", ["tests/unit/method/test_gp.py"], [], 15),
         ("estimator checks", ["tests/test_models.py"], ["-k", "check"], 25),
         ("laws and contract of the models", ["tests/test_models.py"], ["-k", "not check"], 200),
-        ("labels", ["tests/test_gp_classifier.py", "tests/unit/test_laplace.py"], [], 50),
+        ("labels", ["tests/test_gp_classifier.py", "tests/unit/method/test_laplace.py"], [], 50),
         (
             "fair kernels, means and widths",
             ["tests/test_fair_kernels.py", "tests/test_gp_options.py"],

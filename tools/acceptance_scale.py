@@ -31,7 +31,7 @@ def measurements() -> Iterator[Measurement]:
         yield from partition_rows(alpha=1.0)
         for row in partition_rows(alpha="auto"):  # raised by a tiny ridge: see docs/scaling.md
             print(f"  alpha='auto', {row.name}: {row.measured:.2g} (information)", flush=True)
-    streams = [f"tests/test_stream{name}.py" for name in ("s", "_sources", "_review")]
+    streams = [f"tests/test_stream{name}.py" for name in ("s", "_sources", "_inputs")]
     yield from suite("streams, checkpoints", streams, 200)
     yield from suite("kill tests", ["-m", "", "tests/test_stream_kill.py"], 6)
     yield from suite("Dask, a worker killed", ["tests/test_stream_dask.py"], 5)

@@ -39,7 +39,7 @@ SHAPES = "shapes.json"
 CONFIG = ROOT / "pyproject.toml"
 # Other environments, and the tests that need the packages installed there.
 OTHER_ENVIRONMENTS = {
-    ".venv-torch": ("test_torch*.py", "unit/test_covered_torch.py"),
+    ".venv-torch": ("test_torch*.py", "unit/device/test_*.py"),
     ".venv-bench": ("test_frontier.py", "test_audit_fairlearn.py"),
 }
 # This test fills the disk of a process, so coverage could not write its file there.

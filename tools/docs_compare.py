@@ -217,7 +217,7 @@ def _audit(folder: Path) -> Found:
 # Costs in seconds, measured on one core of a small machine.
 CHEAP = (
     Check("python docs/_generate.py", 1, _generated),
-    Check("pytest tests/unit/test_datasets_offline.py", 1, _data_sets),
+    Check("pytest tests/unit/datasets/test_offline.py", 1, _data_sets),
     Check("python -m benchmarks.scale page", 2, _scale),
     Check("python -m tools.price_page", 2, _price),
     Check("python -m tools.docs_figures", 1, _copies),

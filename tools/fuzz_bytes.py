@@ -30,7 +30,7 @@ from tests.robust.hostile_files import (
     model_bytes,
     parts_of,
 )
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 import fairspan
 from fairspan import CheckpointError, FairRidge, FairspanWarning, NumericalError, load_model

@@ -1,6 +1,6 @@
 """Ways to break the core, each with the few quick tests that are to notice it.
 
-``old`` occurs exactly once in its file (``tests/unit/test_mutant_list.py`` says so), and ``new`` is a
+``old`` occurs exactly once in its file (``tests/tools/test_mutant_list.py`` says so), and ``new`` is a
 fault that a person could have written. What changes nothing is no mutant: tests cannot tell it apart.
 """
 
@@ -28,10 +28,10 @@ def _tests(file: str, *names: str) -> tuple[str, ...]:
     return tuple(f"tests/{file}.py::test_{name}" for name in names)
 
 
-POOLED = _tests("unit/test_moments", "pooled_moments_equal_sums_over_rows")
-ADDED = _tests("unit/test_moments", "addition_is_that_of_the_rows")
-TOGETHER = _tests("unit/test_moments", "bringing_groups_together_keeps_the_rows")
-CUTS = _tests("unit/test_moments", "any_cut_into_blocks_gives_the_same_moments")
+POOLED = _tests("unit/method/test_moments", "pooled_moments_equal_sums_over_rows")
+ADDED = _tests("unit/method/test_moments", "addition_is_that_of_the_rows")
+TOGETHER = _tests("unit/method/test_moments", "bringing_groups_together_keeps_the_rows")
+CUTS = _tests("unit/method/test_moments", "any_cut_into_blocks_gives_the_same_moments")
 PAPER = _tests("golden/test_reference", "authors_numbers")
 ORACLE = _tests("laws/test_dense_oracle", "predictions_equal_the_dense_oracle")
 SUPREMUM = _tests("laws/test_certificate", "the_maximiser_attains_the_supremum")
@@ -40,9 +40,9 @@ GEOMETRY = _tests("laws/test_geometry", "gaps_equal_their_closed_forms")
 COPIES = _tests("laws/test_invariance", "integer_weights_equal_repeated_rows")
 LIMIT = _tests("laws/test_dial", "a_limit_on_the_correlation_is_kept_on_the_raw_rows_and_used_up")
 HELD_OUT = _tests("test_gp_classifier", "held_out_scores_are_those_of_a_fit_without_the_fold")
-SOFTMAX = _tests("unit/test_laplace", "more_classes_are_softmax_with_one_prior_each")
-LOOPS = _tests("unit/test_metrics", "decisions_equal_plain_loops")
-SCORE_LOOPS = _tests("unit/test_metrics", "scores_equal_plain_loops")
+SOFTMAX = _tests("unit/method/test_laplace", "more_classes_are_softmax_with_one_prior_each")
+LOOPS = _tests("unit/metrics/test_scores", "decisions_equal_plain_loops")
+SCORE_LOOPS = _tests("unit/metrics/test_scores", "scores_equal_plain_loops")
 RESUMED = _tests("test_streams", "resumed_after_any_block_it_is_the_same_model")
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -52,7 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/moments.py",
         "return self.scatter / self.weight",
         "return self.scatter / (self.weight - 1.0)",
-        _tests("unit/test_moments", "pooled_moments_equal_sums_over_rows") + ORACLE,
+        _tests("unit/method/test_moments", "pooled_moments_equal_sums_over_rows") + ORACLE,
     ),
     Mutant(
         "merged scatter without the gap of the means",
@@ -115,14 +115,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/moments.py",
         "first = self if earlier else other",
         "first = self",
-        _tests("unit/test_moments", "the_lower_first_row_wins_on_either_side"),
+        _tests("unit/method/test_moments", "the_lower_first_row_wins_on_either_side"),
     ),
     Mutant(
         "effective size without the square",
         "method/moments.py",
         "return weight**2 / weight2 if weight2 > 0.0 else 0.0",
         "return weight / weight2 if weight2 > 0.0 else 0.0",
-        _tests("unit/test_moments", "effective_size"),
+        _tests("unit/method/test_moments", "effective_size"),
     ),
     # ------------------------------------------------------------------ accumulator
     Mutant(
@@ -158,7 +158,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/accumulate.py",
         "keep = 0 <= m.first_index <= first_index",
         "keep = False",
-        _tests("unit/test_covered_core", "blocks_keep_the_first_row_of_the_first"),
+        _tests("unit/estimators/test_stream_methods", "blocks_keep_the_first_row_of_the_first"),
     ),
     # ------------------------------------------------------------------ linear algebra
     Mutant(
@@ -166,14 +166,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/linalg.py",
         "return values[::-1].copy(), vectors[:, ::-1].copy()",
         "return values.copy(), vectors.copy()",
-        _tests("unit/test_linalg", "eigenvalues_come_in_descending_order"),
+        _tests("unit/method/test_linalg", "eigenvalues_come_in_descending_order"),
     ),
     Mutant(
         "lower triangle written onto the upper one",
         "method/linalg.py",
         "tile[...] = np.triu(tile) + np.triu(tile, 1).T",
         "tile[...] = np.tril(tile) + np.tril(tile, -1).T",
-        _tests("unit/test_linalg", "mirroring_copies_the_upper_triangle"),
+        _tests("unit/method/test_linalg", "mirroring_copies_the_upper_triangle"),
     ),
     # ------------------------------------------------------------------ directions and ridges
     Mutant(
@@ -181,70 +181,70 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/sdr.py",
         "codes * np.sqrt(total / cell_weight),",
         "codes,",
-        _tests("unit/test_sdr", "a_block_on_part_of_the_cell_counts_for_that_part"),
+        _tests("unit/method/test_sdr", "a_block_on_part_of_the_cell_counts_for_that_part"),
     ),
     Mutant(
         "codes that are not centred",
         "method/sdr.py",
         "codes = scipy.linalg.null_space(root[None])",
         "codes = scipy.linalg.null_space(np.ones((1, len(root))))",
-        _tests("unit/test_sdr", "a_level_block_is_the_covariance_with_whitened_indicators"),
+        _tests("unit/method/test_sdr", "a_level_block_is_the_covariance_with_whitened_indicators"),
     ),
     Mutant(
         "small slice joins its larger neighbour",
         "method/sdr.py",
         "partner = min(neighbours, key=lambda i: size(groups[i]))",
         "partner = max(neighbours, key=lambda i: size(groups[i]))",
-        _tests("unit/test_sdr", "a_small_slice_joins_its_smaller_neighbour"),
+        _tests("unit/method/test_sdr", "a_small_slice_joins_its_smaller_neighbour"),
     ),
     Mutant(
         "generalised cross-validation without its square",
         "method/sdr.py",
         "scores[i] = (block.rank - explained) / (1.0 - dof / n) ** 2",
         "scores[i] = (block.rank - explained) / (1.0 - dof / n)",
-        _tests("unit/test_sdr_ridges", "gcv_equals_brute_force_over_rows"),
+        _tests("unit/method/test_sdr", "gcv_equals_brute_force_over_rows"),
     ),
     Mutant(
         "training and test folds swapped",
         "method/sdr.py",
         "test, train = moments.pool(folds=mask), moments.pool(folds=~mask)",
         "train, test = moments.pool(folds=mask), moments.pool(folds=~mask)",
-        _tests("unit/test_sdr_ridges", "kfold_errors_equal_brute_force_over_rows"),
+        _tests("unit/method/test_sdr", "kfold_errors_equal_brute_force_over_rows"),
     ),
     Mutant(
         "held-out error without the shift of the means",
         "method/sdr.py",
         "mse = np.tile(v_test, len(grid)) - 2.0 * lin + quad + shift**2",
         "mse = np.tile(v_test, len(grid)) - 2.0 * lin + quad",
-        _tests("unit/test_sdr_ridges", "kfold_errors_equal_brute_force_over_rows"),
+        _tests("unit/method/test_sdr", "kfold_errors_equal_brute_force_over_rows"),
     ),
     Mutant(
         "grid of ridges without the unit of the features",
         "method/sdr.py",
         "return trace * 10.0 **",
         "return 10.0 **",
-        _tests("unit/test_sdr_ridges", "the_grid_has_quarter_decades_of_the_trace"),
+        _tests("unit/method/test_sdr", "the_grid_has_quarter_decades_of_the_trace"),
     ),
     Mutant(
         "paper's eigenvalues not sorted",
         "method/sdr.py",
         "return tau[::-1].copy(), W[:, ::-1].copy()",
         "return tau.copy(), W.copy()",
-        _tests("unit/test_sdr", "paper_directions_solve_the_papers_pencil"),
+        _tests("unit/method/test_sdr", "paper_directions_solve_the_papers_pencil"),
     ),
     Mutant(
         "test of directions by n, not n - 1",
         "method/sdr.py",
         "free, p = n - 1.0 - k, r - k",
         "free, p = n - k, r - k",
-        _tests("unit/test_sdr", "p_values_equal_the_dense_formulas"),
+        _tests("unit/method/test_sdr", "p_values_equal_the_dense_formulas"),
     ),
     Mutant(
         "within-level covariance adds the spread of the means",
         "method/sdr.py",
         "np.asarray(pooled.cov - spread.T @ spread)",
         "np.asarray(pooled.cov + spread.T @ spread)",
-        _tests("unit/test_sdr", "within_covariance_is_that_around_the_group_means"),
+        _tests("unit/method/test_sdr", "within_covariance_is_that_around_the_group_means"),
     ),
     # ------------------------------------------------------------------ subspaces and the dial
     Mutant(
@@ -252,28 +252,30 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/subspaces.py",
         "scipy.linalg.solve_triangular(self.factor, n, lower=True, check_finite=False)",
         'scipy.linalg.solve_triangular(self.factor, n, lower=True, trans="T")',
-        _tests("unit/test_subspaces", "the_metric_turns_the_geometry_into_the_euclidean_one"),
+        _tests(
+            "unit/method/test_subspaces", "the_metric_turns_the_geometry_into_the_euclidean_one"
+        ),
     ),
     Mutant(
         "dial inverted",
         "method/subspaces.py",
         "return (1.0 - value) * pair.angles",
         "return value * pair.angles",
-        _tests("unit/test_subspaces", "dials_read_their_own_scale"),
+        _tests("unit/method/test_subspaces", "dials_read_their_own_scale"),
     ),
     Mutant(
         "cosine dial opens the angle",
         "method/subspaces.py",
         "return np.minimum(pair.angles, np.arccos(value))",
         "return np.maximum(pair.angles, np.arccos(value))",
-        _tests("unit/test_subspaces", "dials_read_their_own_scale"),
+        _tests("unit/method/test_subspaces", "dials_read_their_own_scale"),
     ),
     Mutant(
         "principal angles in the wrong order",
         "method/subspaces.py",
         'order = np.argsort(-cosines, kind="stable")',
         'order = np.argsort(cosines, kind="stable")',
-        _tests("unit/test_subspaces", "angles_are_those_between_g_and_f"),
+        _tests("unit/method/test_subspaces", "angles_are_those_between_g_and_f"),
     ),
     Mutant(
         "model on the far side of the fair subspace",
@@ -295,21 +297,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/heads.py",
         "normal = C.T @ (path.cov + eta_y * path.gram) @ C",
         "normal = C.T @ (path.cov + eta_y * np.eye(len(path.cov))) @ C",
-        _tests("unit/test_heads", "the_head_minimises_the_penalised_loss"),
+        _tests("unit/method/test_heads", "the_head_minimises_the_penalised_loss"),
     ),
     Mutant(
         "multiple correlation squared",
         "method/heads.py",
         "return float(np.sqrt(np.clip(ratio, 0.0, 1.0).max(initial=0.0)))",
         "return float(np.clip(ratio, 0.0, 1.0).max(initial=0.0))",
-        _tests("unit/test_heads", "multiple_correlation_is_the_correlation_with_the_code"),
+        _tests("unit/method/test_heads", "multiple_correlation_is_the_correlation_with_the_code"),
     ),
     Mutant(
         "bisection returns the side that breaks the limit",
         "method/heads.py",
         "return good, worst(good)",
         "return bad, worst(bad)",
-        _tests("unit/test_covered_core", "the_side_of_a_jump_that_keeps_the_limit_is_taken"),
+        _tests("unit/method/test_heads", "the_side_of_a_jump_that_keeps_the_limit_is_taken"),
     ),
     Mutant(
         "line to the fair end walked backwards",
@@ -324,28 +326,28 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/gp.py",
         "(stats.n - 1) * np.log(2.0 * np.pi * noise)\n        + np.log(stats.weight)",
         "stats.n * np.log(2.0 * np.pi * noise)\n        + np.log(stats.weight)",
-        _tests("unit/test_gp", "the_evidence_is_that_of_the_contrasts"),
+        _tests("unit/method/test_gp", "the_evidence_is_that_of_the_contrasts"),
     ),
     Mutant(
         "posterior variance without noise",
         "method/gp.py",
         "factor = scipy.linalg.cho_factor(stats.gram / noise + prior_precision, lower=True)",
         "factor = scipy.linalg.cho_factor(stats.gram + prior_precision, lower=True)",
-        _tests("unit/test_gp", "the_posterior_is_that_of_a_dense_process"),
+        _tests("unit/method/test_gp", "the_posterior_is_that_of_a_dense_process"),
     ),
     Mutant(
         "slope of the evidence with the wrong sign",
         "method/gp.py",
         "d_precision = p * np.diag(inverse) - 1.0 + p * mean**2",
         "d_precision = p * np.diag(inverse) - 1.0 - p * mean**2",
-        _tests("unit/test_gp", "gradients_are_finite_differences"),
+        _tests("unit/method/test_gp", "gradients_are_finite_differences"),
     ),
     Mutant(
         "noise of the evidence ridge without weights",
         "method/gp.py",
         "noises[i] = weight * unexplained / (n - 1)",
         "noises[i] = unexplained / (n - 1)",
-        _tests("unit/test_gp", "the_evidence_ridge_is_the_best_of_its_grid"),
+        _tests("unit/method/test_gp", "the_evidence_ridge_is_the_best_of_its_grid"),
     ),
     Mutant(
         "predictive deviation without noise",
@@ -374,49 +376,49 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/laplace.py",
         "            curvature + prior,",
         "            curvature,",
-        _tests("unit/test_laplace", "the_covariance_is_the_inverse_of_the_curvature"),
+        _tests("unit/method/test_laplace", "the_covariance_is_the_inverse_of_the_curvature"),
     ),
     Mutant(
         "weights of labels ignored",
         "method/laplace.py",
         "indicators = indicators if weight is None else indicators * weight",
         "indicators = indicators * 1.0",
-        _tests("unit/test_laplace", "a_weight_is_a_number_of_copies"),
+        _tests("unit/method/test_laplace", "a_weight_is_a_number_of_copies"),
     ),
     Mutant(
         "evidence adds the curvature",
         "method/laplace.py",
         "np.log(2.0 * np.pi) - 0.5 * factor.log_det",
         "np.log(2.0 * np.pi) + 0.5 * factor.log_det",
-        _tests("unit/test_laplace", "the_evidence_of_two_classes_by_its_formula"),
+        _tests("unit/method/test_laplace", "the_evidence_of_two_classes_by_its_formula"),
     ),
     Mutant(
         "moderation twice as strong",
         "method/laplace.py",
         "np.sqrt(1.0 + np.pi / 8.0 * variance)",
         "np.sqrt(1.0 + np.pi / 4.0 * variance)",
-        _tests("unit/test_laplace", "moderation_averages_the_logistic_over_a_gaussian"),
+        _tests("unit/method/test_laplace", "moderation_averages_the_logistic_over_a_gaussian"),
     ),
     Mutant(
         "calibration link inverted",
         "method/calibration.py",
         "out = np.exp(-rise)",
         "out = np.exp(rise)",
-        _tests("unit/test_calibration", "unit_slopes_are_softmax"),
+        _tests("unit/method/test_calibration", "unit_slopes_are_softmax"),
     ),
     Mutant(
         "calibration ignores weights",
         "method/calibration.py",
         "w = np.ones(n) if weight is None else weight",
         "w = np.ones(n)",
-        _tests("unit/test_calibration", "a_weight_is_a_number_of_copies"),
+        _tests("unit/method/test_calibration", "a_weight_is_a_number_of_copies"),
     ),
     Mutant(
         "slopes of the link pulled away from 1",
         "method/calibration.py",
         "slope += _PULL * (s - 1.0)",
         "slope -= _PULL * (s - 1.0)",
-        _tests("unit/test_calibration", "the_fit_is_the_best_of_its_penalised_likelihood"),
+        _tests("unit/method/test_calibration", "the_fit_is_the_best_of_its_penalised_likelihood"),
     ),
     Mutant(
         "curvature of the likelihood ignores weights",
@@ -431,49 +433,49 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/codes.py",
         'return np.searchsorted(edges, values, side="right").astype(np.intp)',
         'return np.searchsorted(edges, values, side="left").astype(np.intp)',
-        _tests("unit/test_codes", "slices_equal_the_definition"),
+        _tests("unit/method/test_codes", "slices_equal_the_definition"),
     ),
     Mutant(
         "quantiles from the wrong side",
         "method/codes.py",
         "np.searchsorted(cdf, levels - 1e-12)",
         'np.searchsorted(cdf, levels + 1e-12, side="right")',
-        _tests("unit/test_codes", "slices_equal_the_definition"),
+        _tests("unit/method/test_codes", "slices_equal_the_definition"),
     ),
     Mutant(
         "slices ignore weights",
         "method/codes.py",
         "mass = np.bincount(inverse, weights=weights, minlength=len(distinct))",
         "mass = np.bincount(inverse, minlength=len(distinct))",
-        _tests("unit/test_codes", "edges_with_integer_weights_are_those_of_copies"),
+        _tests("unit/method/test_codes", "edges_with_integer_weights_are_those_of_copies"),
     ),
     Mutant(
         "equal opportunity on the other class",
         "method/codes.py",
         "rest = to_home(target_codes, home) != self.positive",
         "rest = to_home(target_codes, home) == self.positive",
-        _tests("unit/test_codes", "cells_of_each_criterion"),
+        _tests("unit/method/test_codes", "cells_of_each_criterion"),
     ),
     Mutant(
         "folds of strata not staggered",
         "method/folds.py",
         "start[s] = self.offset + rank + seen",
         "start[s] = self.offset + seen",
-        _tests("unit/test_folds", "tiny_strata_do_not_share_a_fold"),
+        _tests("unit/method/test_folds", "tiny_strata_do_not_share_a_fold"),
     ),
     Mutant(
         "fold counters begin anew in every block",
         "method/folds.py",
         "seen = self.counts.get(keys[s], 0)",
         "seen = 0",
-        _tests("unit/test_folds", "blocks_get_the_folds_of_the_batch"),
+        _tests("unit/method/test_folds", "blocks_get_the_folds_of_the_batch"),
     ),
     Mutant(
         "folds by place not rotated",
         "method/folds.py",
         "rotation = mix(positions // K) % K",
         "rotation = 0 * positions",
-        _tests("unit/test_streams_folds", "data_with_a_period_are_balanced"),
+        _tests("unit/method/test_folds", "data_with_a_period_are_balanced"),
     ),
     # ------------------------------------------------------------------ features
     Mutant(
@@ -481,35 +483,35 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/kernels.py",
         "np.multiply(centred.T, 2.0 * gamma, out=self._right[:-2, :m])",
         "np.multiply(centred.T, 4.0 * gamma, out=self._right[:-2, :m])",
-        _tests("unit/test_kernels", "the_rbf_kernel_equals_its_definition"),
+        _tests("unit/method/test_kernels", "the_rbf_kernel_equals_its_definition"),
     ),
     Mutant(
         "width halved",
         "method/kernels.py",
         "1.0 / width**2",
         "1.0 / (2.0 * width**2)",
-        _tests("unit/test_kernels", "widths"),
+        _tests("unit/method/test_kernels", "widths"),
     ),
     Mutant(
         "cut of small eigenvalues dropped",
         "method/features.py",
         "if exact else NYSTROM_TOL",
         "if exact else 0.0",
-        _tests("unit/test_features", "directions_below_the_cut_are_dropped_and_counted"),
+        _tests("unit/method/test_features", "directions_below_the_cut_are_dropped_and_counted"),
     ),
     Mutant(
         "coordinates coloured, not whitened",
         "method/features.py",
         "np.ascontiguousarray(vectors[:, keep] / np.sqrt(values[keep]))",
         "np.ascontiguousarray(vectors[:, keep] * np.sqrt(values[keep]))",
-        _tests("unit/test_features", "psi_reproduces_the_kernel_on_its_landmarks"),
+        _tests("unit/method/test_features", "psi_reproduces_the_kernel_on_its_landmarks"),
     ),
     Mutant(
         "landmarks not dealt to strata in turn",
         "method/features.py",
         'chosen = np.argsort(position, kind="stable")[:size]',
         "chosen = np.arange(size)",
-        _tests("unit/test_features", "every_stratum_gets_an_equal_share_of_landmarks"),
+        _tests("unit/method/test_features", "every_stratum_gets_an_equal_share_of_landmarks"),
     ),
     # ------------------------------------------------------------------ limits
     Mutant(
@@ -517,14 +519,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/limits.py",
         "np.stack([code @ code.T - cov for",
         "np.stack([code @ code.T for",
-        _tests("unit/test_limits", "one_limit_is_theorem_5"),
+        _tests("unit/method/test_limits", "one_limit_is_theorem_5"),
     ),
     Mutant(
         "limit of zero not projected out",
         "method/limits.py",
         "if limit <= _ZERO_LIMIT], len(g)",
         "if limit < 0.0], len(g)",
-        _tests("unit/test_limits", "limits_of_zero_are_the_projection"),
+        _tests("unit/method/test_limits", "limits_of_zero_are_the_projection"),
     ),
     # ------------------------------------------------------------------ certificates
     Mutant(
@@ -532,14 +534,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/certificates.py",
         "max((b.supremum for b in self.blocks if b.constrained), default=0.0)",
         "max((b.supremum for b in self.blocks), default=0.0)",
-        _tests("unit/test_certificates", "only_constrained_blocks_count"),
+        _tests("unit/method/test_certificates", "only_constrained_blocks_count"),
     ),
     Mutant(
         "maximiser is the least correlated function",
         "method/certificates.py",
         "np.asarray(whiten @ left[:, 0])",
         "np.asarray(whiten @ left[:, -1])",
-        _tests("unit/test_certificates", "no_function_exceeds_the_supremum_and_its_own_attains_it"),
+        _tests(
+            "unit/method/test_certificates",
+            "no_function_exceeds_the_supremum_and_its_own_attains_it",
+        ),
     ),
     Mutant(
         "certificate on the wrong cell",
@@ -658,7 +663,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "method/accumulate.py",
         "folds = counter.assign(encoded.strata, data.index, data.given)",
         "folds = counter.assign(encoded.strata)",
-        _tests("unit/test_covered_core", "rows_without_weight_take_up_their_places"),
+        _tests("unit/estimators/test_stream_methods", "rows_without_weight_take_up_their_places"),
     ),
     Mutant(
         "held-out functions learnt from the fold itself",
@@ -680,42 +685,42 @@ MUTANTS: tuple[Mutant, ...] = (
         "estimators/path_selection.py",
         "inside = bounded <= (",
         "inside = bounded >= (",
-        _tests("unit/test_path", "a_looser_bound_never_costs_more"),
+        _tests("unit/estimators/test_path", "a_looser_bound_never_costs_more"),
     ),
     Mutant(
         "accuracy asked for is taken as an error",
         "estimators/path_selection.py",
         "1.0 - bound + 1e-12",
         "bound",
-        _tests("unit/test_path", "a_larger_budget_is_never_less_fair"),
+        _tests("unit/estimators/test_path", "a_larger_budget_is_never_less_fair"),
     ),
     Mutant(
         "the dearest place within the bound",
         "estimators/path_selection.py",
         "allowed[np.lexsort((bounded[inside], price[inside]))[0]]",
         "allowed[np.lexsort((bounded[inside], price[inside]))[-1]]",
-        _tests("unit/test_path", "a_looser_bound_never_costs_more"),
+        _tests("unit/estimators/test_path", "a_looser_bound_never_costs_more"),
     ),
     Mutant(
         "path trained on the fold it is tested on",
         "estimators/path.py",
         "(positions[fold != k], np.flatnonzero(fold == k))",
         "(positions[fold == k], np.flatnonzero(fold == k))",
-        _tests("unit/test_covered_paths", "folds_by_number_are_trained_on_all_other_rows"),
+        _tests("unit/estimators/test_path", "folds_by_number_are_trained_on_all_other_rows"),
     ),
     Mutant(
         "path's resamples ignore weights",
         "estimators/path_selection.py",
         "np.stack(counts, axis=1) * self.weight[:, None]",
         "np.stack(counts, axis=1) * 1.0",
-        _tests("unit/test_covered_paths", "resampled_rows_keep_their_weights"),
+        _tests("unit/estimators/test_path", "resampled_rows_keep_their_weights"),
     ),
     Mutant(
         "positive class of a path is the last one",
         "estimators/path_selection.py",
         "return int(matches[0]) if len(matches) else None",
         "return len(self.classes) - 1 if len(matches) else None",
-        _tests("unit/test_covered_paths", "the_positive_of_several_classes_is_the_one_named"),
+        _tests("unit/estimators/test_path", "the_positive_of_several_classes_is_the_one_named"),
     ),
     # ------------------------------------------------------------------ streams
     Mutant(
@@ -723,14 +728,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "streaming/sources.py",
         "begin, held = begin + room, held - room",
         "begin, held = begin + room + 1, held - room",
-        _tests("unit/test_streams_blocks", "blocks_are_cut_at_multiples_of_their_size"),
+        _tests("unit/streaming/test_rows", "blocks_are_cut_at_multiples_of_their_size"),
     ),
     Mutant(
         "rows before the start not passed over",
         "streaming/sources.py",
         "skip = min(max(start - offset, 0), n)",
         "skip = 0",
-        _tests("unit/test_streams_blocks", "blocks_are_cut_at_multiples_of_their_size"),
+        _tests("unit/streaming/test_rows", "blocks_are_cut_at_multiples_of_their_size"),
     ),
     Mutant(
         "damaged checkpoint believed",
@@ -738,7 +743,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "if stated != _digest(header, arrays):",
         "if stated is None:",
         _tests(
-            "unit/test_streams_checkpoint",
+            "unit/streaming/test_checkpoint",
             "numbers_that_were_changed_in_a_whole_file_are_refused",
         ),
     ),
@@ -761,21 +766,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "streaming/sample.py",
         "positions = offset + index.astype(np.int64)",
         "positions = index.astype(np.int64)",
-        _tests("unit/test_streams_sample", "cuts_do_not_matter"),
+        _tests("unit/streaming/test_sample", "cuts_do_not_matter"),
     ),
     Mutant(
         "sample of largest hashes of a level",
         "streaming/sample.py",
         "return np.sort(both)[:LEVEL_ROWS]",
         "return np.sort(both)[-LEVEL_ROWS:]",
-        _tests("unit/test_streams_sample", "cuts_do_not_matter"),
+        _tests("unit/streaming/test_sample", "cuts_do_not_matter"),
     ),
     Mutant(
         "cut rows named one too early",
         "streaming/rows.py",
         "spans.append(Span(span.name, span.first + a, b - a))",
         "spans.append(Span(span.name, span.first, b - a))",
-        _tests("unit/test_streams_blocks", "rows_join_and_cut_with_their_places"),
+        _tests("unit/streaming/test_rows", "rows_join_and_cut_with_their_places"),
     ),
     # ------------------------------------------------------------------ metrics
     Mutant(
@@ -791,7 +796,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "correlations = np.abs((share * s[:, 0]) @ f)",
         "correlations = np.abs(s[:, 0] @ f) / len(f)",
         _tests(
-            "unit/test_metrics", "continuous_attribute_equals_plain_loops_and_is_sliced_by_the_rule"
+            "unit/metrics/test_scores",
+            "continuous_attribute_equals_plain_loops_and_is_sliced_by_the_rule",
         ),
     ),
     Mutant(
@@ -827,7 +833,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "metrics/decisions.py",
         "is_positive(decided, pos_label)",
         "is_positive(decided, 1)",
-        _tests("unit/test_metrics", "pos_label_of_any_type"),
+        _tests("unit/metrics/test_scores", "pos_label_of_any_type"),
     ),
     Mutant(
         "weights ignored in the rows chosen",
@@ -842,35 +848,35 @@ MUTANTS: tuple[Mutant, ...] = (
         "auditing/findings.py",
         "return value, max(value - reach, 0.0), min(value + reach, top)",
         "return value, max(value - 2.0 * reach, 0.0), min(value + reach, top)",
-        _tests("unit/test_covered_auditing", "an_interval_reaches_as_far_down_as_up"),
+        _tests("unit/auditing/test_findings", "an_interval_reaches_as_far_down_as_up"),
     ),
     Mutant(
         "exact limit by both tails",
         "auditing/findings.py",
         "scipy.stats.beta.ppf(1.0 - tail, 1.0, n)",
         "scipy.stats.beta.ppf(1.0 - 2.0 * tail, 1.0, n)",
-        _tests("unit/test_auditing_gaps", "a_rate_of_nothing_or_all_gets_its_exact_limit"),
+        _tests("unit/auditing/test_findings", "a_rate_of_nothing_or_all_gets_its_exact_limit"),
     ),
     Mutant(
         "weights ignored in resamples",
         "metrics/groups.py",
         'weighted = {"": weight, **',
         'weighted = {"": np.ones_like(weight), **',
-        _tests("unit/test_auditing_gaps", "sums_are_those_of_the_rows"),
+        _tests("unit/metrics/test_groups", "sums_are_those_of_the_rows"),
     ),
     Mutant(
         "audit's false positive rate on all rows",
         "auditing/decisions.py",
         "selected & ~positive, ~positive)",
         "selected & ~positive, everything)",
-        _tests("unit/test_auditing_gaps", "rates_of_a_table_counted_by_hand"),
+        _tests("unit/auditing/test_findings", "rates_of_a_table_counted_by_hand"),
     ),
     Mutant(
         "two ranges share no confidence",
         "auditing/decisions.py",
         "part = 1.0 - (1.0 - self.level) / len(rates)",
         "part = self.level",
-        _tests("unit/test_covered_auditing", "equalized_odds_pays_for_two_ranges"),
+        _tests("unit/auditing/test_findings", "equalized_odds_pays_for_two_ranges"),
     ),
     Mutant(
         "calibration in the large with the wrong sign",
@@ -878,7 +884,7 @@ MUTANTS: tuple[Mutant, ...] = (
         'excess = self._by_level(sums, "p") - self._by_level(sums.where(y == k))',
         'excess = self._by_level(sums.where(y == k)) - self._by_level(sums, "p")',
         _tests(
-            "unit/test_auditing_gaps",
+            "unit/auditing/test_findings",
             "promises_too_high_in_one_group_are_found_with_their_sign",
         ),
     ),
@@ -887,35 +893,35 @@ MUTANTS: tuple[Mutant, ...] = (
         "auditing/scores.py",
         "return _quotient(cov, share * variance)",
         "return _quotient(cov, variance)",
-        _tests("unit/test_auditing_gaps", "scores_are_those_of_the_metrics"),
+        _tests("unit/auditing/test_findings", "scores_are_those_of_the_metrics"),
     ),
     Mutant(
         "ties count in full in the area under the curve",
         "auditing/attack.py",
         "below - down / 2.0",
         "below",
-        _tests("unit/test_auditing_attack", "auc_is_scikit_learns"),
+        _tests("unit/auditing/test_attack", "auc_is_scikit_learns"),
     ),
     Mutant(
         "attackers learn from the rows they attack",
         "auditing/attack.py",
         "attacker(task.take(~held), task.Z[held])",
         "attacker(task.take(held), task.Z[held])",
-        _tests("unit/test_auditing_attack", "independent_groups_are_not_seen"),
+        _tests("unit/auditing/test_attack", "independent_groups_are_not_seen"),
     ),
     Mutant(
         "attack's error without its second half",
         "auditing/attack.py",
         "error = sqrt(2.0) * float(drawn.std())",
         "error = float(drawn.std())",
-        _tests("unit/test_covered_auditing", "the_p_value_of_an_attack_has_twice_the_variance"),
+        _tests("unit/auditing/test_attack", "the_p_value_of_an_attack_has_twice_the_variance"),
     ),
     Mutant(
         "R squared about 0",
         "auditing/cross_fit.py",
         "total = sums[:, 1] - (sums[:, 2:-1] ** 2).sum(axis=1) / sums[:, -1]",
         "total = sums[:, 1]",
-        _tests("unit/test_auditing_attack", "r_squared_is_scikit_learns"),
+        _tests("unit/auditing/test_attack", "r_squared_is_scikit_learns"),
     ),
     Mutant(
         "U-centring by n - 1",
@@ -923,7 +929,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "row = out.sum(axis=0) / (n - 2)",
         "row = out.sum(axis=0) / (n - 1)",
         _tests(
-            "unit/test_auditing_dependence",
+            "unit/auditing/test_independence",
             "a_u_centred_matrix_has_no_diagonal_and_no_row_sums",
         ),
     ),
@@ -933,7 +939,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "codes = np.zeros(len(rows)) if given is None else given[rows]",
         "codes = np.zeros(len(rows))",
         _tests(
-            "unit/test_auditing_dependence",
+            "unit/auditing/test_independence",
             "strata_are_permuted_separately_and_weighted_by_their_rows",
             "f_that_depends_on_s_through_y_only",
         ),
@@ -943,49 +949,49 @@ MUTANTS: tuple[Mutant, ...] = (
         "auditing/independence.py",
         "np.minimum(np.maximum.accumulate(steps), 1.0)",
         "np.minimum(steps, 1.0)",
-        _tests("unit/test_auditing_dependence", "holm_by_hand"),
+        _tests("unit/auditing/test_independence", "holm_by_hand"),
     ),
     Mutant(
         "Holm without its steps",
         "auditing/independence.py",
         "steps = p[order] * np.arange(len(order), 0, -1)",
         "steps = p[order] * len(order)",
-        _tests("unit/test_auditing_dependence", "holm_by_hand"),
+        _tests("unit/auditing/test_independence", "holm_by_hand"),
     ),
     Mutant(
         "interval of a distance not scaled to all rows",
         "auditing/scores.py",
         "q = float(np.quantile(reach, level)) * np.sqrt(m / n)",
         "q = float(np.quantile(reach, level))",
-        _tests("unit/test_covered_auditing", "the_interval_of_a_distance_narrows_with_the_rows"),
+        _tests("unit/auditing/test_scores", "the_interval_of_a_distance_narrows_with_the_rows"),
     ),
     Mutant(
         "bound without Bonferroni",
         "auditing/bound.py",
         "scipy.stats.norm.isf((1.0 - level) / max(known, 1))",
         "scipy.stats.norm.isf(1.0 - level)",
-        _tests("unit/test_auditing_bound", "every_block_costs_confidence"),
+        _tests("unit/auditing/test_bound", "every_block_costs_confidence"),
     ),
     Mutant(
         "sign of a coefficient ignored by proxies",
         "auditing/proxy.py",
         "signs = np.sign(beta)",
         "signs = np.abs(np.sign(beta))",
-        _tests("unit/test_auditing_proxy", "equals_the_enumeration_of_all_faces"),
+        _tests("unit/auditing/test_proxy", "equals_the_enumeration_of_all_faces"),
     ),
     Mutant(
         "proxies of one side only",
         "auditing/proxy.py",
         "for side in (1.0, -1.0):",
         "for side in (1.0,):",
-        _tests("unit/test_auditing_proxy", "scales_do_not_matter_and_signs_mirror"),
+        _tests("unit/auditing/test_proxy", "scales_do_not_matter_and_signs_mirror"),
     ),
     Mutant(
         "proxy held out on the half it was found on",
         "auditing/proxy.py",
         "zip(triangles, reversed(halves), strict=True)",
         "zip(triangles, halves, strict=True)",
-        _tests("unit/test_auditing_proxy", "held_out_correlation_is_not_of_the_rows_searched"),
+        _tests("unit/auditing/test_proxy", "held_out_correlation_is_not_of_the_rows_searched"),
     ),
     # ------------------------------------------------------------------ tables and files
     Mutant(

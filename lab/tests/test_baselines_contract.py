@@ -15,8 +15,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
-from tests.hashed import hashed_groups
-from tests.small import table
+from tests.support.hashed import hashed_groups
+from tests.support.small import table
 from tests.test_docstrings import documented
 
 from fairspan_lab import baselines

@@ -6,7 +6,7 @@ import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA, KernelPCA
-from tests.small import table
+from tests.support.small import table
 
 from fairspan_lab.baselines import FairPCA
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 from tests.golden.baselines import Rows, objective, primal_objective
-from tests.small import table
+from tests.support.small import table
 
 from fairspan_lab.baselines import FERM, LinearFERM
 from fairspan_lab.baselines.ferm import _reduction

@@ -8,7 +8,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
-from tests.small import table
+from tests.support.small import table
 
 from fairspan_lab.baselines import HSICRidge, HSICRidgeClassifier
 from fairspan_lab.baselines.hsic import penalised_ridge

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
 
+
 from fairspan_lab.reproduce import METHODS, _cells, _problems, _report, _reproduce, reproduce
 from fairspan_lab.reproduce._cells import Cell, judge, plan, run
 from fairspan_lab.reproduce._figures import curves
@@ -348,3 +349,79 @@ def test_cells_are_plain_json(tmp_path):
     assert json.loads(path.read_text())["rows"] == rows
     assert set(rows[0]) == set(_cells.COLUMNS)
     assert _problems.CRITERIA == ("sp", "eop", "eo")
+
+
+def curve(*points):
+    return np.array(points, dtype=float)
+
+
+GP = curve((0.50, 0.40))
+
+
+# From epsilon 1 (strict) down to 0 (free).
+FGP = curve((0.80, 0.01), (0.65, 0.20), (0.505, 0.39))
+
+
+NCFR = curve((0.90, 0.05), (0.50, 0.15))
+
+
+@pytest.mark.parametrize(
+    ("fgp", "gp", "converges", "climbs", "steeper"),
+    [
+        (FGP, GP, True, True, True),
+        (FGP, GP - [[0.1, 0.0]], False, True, True),
+        (FGP[::-1], GP, False, False, None),
+        (curve((0.9, 0.30), (0.7, 0.31), (0.5, 0.32)), GP, True, True, False),
+    ],
+)
+def test_claims_about_numbers_follow_the_numbers(fgp, gp, converges, climbs, steeper):
+    found = list(_report._regression({"SP gender": {"fgp": fgp, "gp": gp, "ncfr": NCFR}}, 100, {}))
+    by = {claim: holds for claim, _, holds in found}
+    assert by["FGP's accuracy converges to the GP's as epsilon falls"] is converges
+    assert by["RMSE climbs as fairness is enforced"] is climbs
+    (last,) = [holds for claim, holds in by.items() if "steeper" in claim]
+    if steeper is not None:
+        assert last is steeper
+
+
+def test_nothing_is_claimed_of_methods_that_were_not_run():
+    assert list(_report._regression({"SP gender": {"ncfr": NCFR}}, 100, {})) == []
+    (only,) = _report._regression({"SP gender": {"fgp": FGP}}, 100, {})
+    assert only[0] == "RMSE climbs as fairness is enforced"
+
+
+def rows_of(method, points, protocol="paper"):
+    for error, parity in points:
+        for measure in ("SP gender", "SP age"):
+            yield {
+                "figure": "figure2", "data": "NLSY79", "protocol": protocol, "split": 0,
+                "method": method, "criterion": "sp" if method == "fgp" else "none",
+                "measure": measure, "error": error, "parity": parity, "n_test": 100,
+                "n_train": 100, "noise": 0.2, "dial": 0.0, "dial_name": "",
+            }  # fmt: skip
+
+
+def test_claims_are_on_the_page_of_a_full_run_alone():
+    rows = [*rows_of("fgp", FGP), *rows_of("gp", GP), *rows_of("ncfr", NCFR)]
+    judged = _report.judge_claims(rows, "paper")
+    assert judged
+    pages = {
+        claims: _report.markdown(rows, ["figure2"], ["paper", "random"], "", claims=claims)
+        for claims in (True, False)
+    }
+    assert "## The paper's claims" in pages[True]
+    assert "claims" not in pages[False].partition("standard error")[2]
+    assert pages[True].count("| yes |") + pages[True].count("| **no** |") == len(list(judged))
+    assert "random splits" not in pages[True].partition("\n## ")[2], "none was run"
+
+
+def test_a_note_says_quick_only_if_it_was():
+    assert "--quick" in _reproduce._note(True, [])
+    assert "--quick" not in _reproduce._note(False, [])
+    assert "LAFTR-GP was left out" in _reproduce._note(False, ["laftr-gp"])
+
+
+@pytest.mark.parametrize(("seed", "where"), [(None, "fixed split"), (3, "random split 3")])
+def test_a_cell_has_a_name_for_people(seed, where):
+    cell = _cells.Cell("figure1", "Adult", "gp", "sp", seed, True)
+    assert cell.title == f"Adult, GP, sp, {where}"

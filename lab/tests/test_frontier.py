@@ -19,10 +19,14 @@ from fairspan_lab.frontier import (
     METHODS,
     FailedCellsError,
     _cells,
+    _measures,
+    _page,
     _problems,
     _run,
+    _summary,
     frontier,
 )
+from fairspan_lab.frontier import _cells as frontier_cells
 from fairspan_lab.frontier import _heads as heads
 from fairspan_lab.frontier import _margins as margins
 from fairspan_lab.frontier._cells import Cell, compute, finished, plan
@@ -499,3 +503,69 @@ def test_a_wrong_name_is_a_line_and_exit_code_two(call):
     code, out, err = call("--data", "iris")
     assert (code, out) == (2, [])
     assert err.startswith("Error: Data set 'iris' is unknown.")
+
+
+def curve(*points):
+    return np.array(points, dtype=float)
+
+
+def test_full_and_quick_cells_do_not_pass_for_each_other():
+    cells = {
+        quick: frontier_cells.Cell("adult", 0, "fairspan", "sp", quick) for quick in (True, False)
+    }
+    assert cells[True].made_by() != cells[False].made_by()
+
+
+def test_attributes_that_are_numbers_have_no_decisions_to_compare(rng):
+    scores, y = rng.normal(size=50), rng.integers(0, 2, 50)
+    ages = {"age": rng.normal(size=50)}
+    found = _measures.measure(scores, y, ages, classifies=True)
+    assert (found["dp"], found["eod"], found["ks"]) == (None, None, None)
+    assert 0.0 < found["error"] < 1.0
+
+
+def test_no_area_is_below_a_corner_that_is_not_there():
+    points = curve((0.2, 0.2))
+    assert _summary.hypervolume(points, (1.0, 1.0)) == pytest.approx(0.64)
+    for corner in ((0.0, 1.0), (1.0, 0.0), (-1.0, -1.0)):
+        assert _summary.hypervolume(points, corner) == 0.0
+
+
+def test_a_run_that_is_stopped_starts_nothing_more(monkeypatch, tmp_path):
+    """Ctrl-C while processes are busy: what waits is cancelled, and the interrupt goes on."""
+    said = {}
+
+    class Future:
+        def result(self):
+            raise KeyboardInterrupt
+
+    class Pool:
+        def __init__(self, *_, **__):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return False
+
+        def submit(self, *_):
+            return Future()
+
+        def shutdown(self, **how):
+            said.update(how)
+
+    monkeypatch.setattr(_run, "ProcessPoolExecutor", Pool)
+    with pytest.raises(KeyboardInterrupt):
+        _run._compute([1, 2], None, tmp_path, 2, None)
+    assert said == {"wait": False, "cancel_futures": True}
+
+
+def test_methods_that_read_s_have_a_table_without_ours_too(monkeypatch):
+    shown = []
+    monkeypatch.setattr(_page, "_price_table", lambda _, names: shown.append(names) or [])
+    list(_page._price_tables([{"method": "ncfr"}]))
+    list(_page._price_tables([{"method": "ncfr"}, {"method": "fairspan"}]))
+    assert [[key for key, _ in names] for names in shown] == [
+        [], ["ncfr"], ["fairspan"], ["fairspan", "ncfr"],
+    ]  # fmt: skip

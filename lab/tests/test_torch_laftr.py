@@ -494,3 +494,18 @@ def test_golden_table(shared, dataset):
     expected = golden.golden(shared, dataset, use_sensitive=True)
     assert measured.keys() == expected.keys()
     assert golden.misses(golden.summary(measured, expected, dataset)) == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_adversary_of_the_paper_is_trained_with_every_weight():
+    from lab.tests.test_experiments import labels_problem
+
+    from fairspan_lab.reproduce._methods import METHODS, Task
+
+    problem = labels_problem()
+    points = list(METHODS["laftr-gp"].run(Task(problem, "sp", 0, quick=True)))
+    weights = [weight for weight, _ in points]
+    assert weights == sorted(set(weights))
+    for _, scores in points:
+        assert np.atleast_2d(scores).shape == (1, len(problem.test))
+        assert np.isfinite(scores).all()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.docs_scripts import DOCS
+from tests.support.docs_scripts import DOCS
 
 HTML = DOCS / "_build/html"
 WIDTHS = {"laptop": 1280, "phone": 390}

@@ -22,7 +22,7 @@ from fairspan import (
 from fairspan_lab.baselines import HSICRidge
 from tests.fuzz.check import Refused, attempt, same
 from tests.fuzz.inputs import FIXED, Rows
-from tests.small import table
+from tests.support.small import table
 
 X, y, s = table(40)
 

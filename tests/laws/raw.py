@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.strategies import Problem
+from tests.support.strategies import Problem
 
 MIN_ROWS = 5
 

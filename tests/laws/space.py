@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan import FairRepresentation
 from tests.laws import raw
-from tests.strategies import Problem
+from tests.support.strategies import Problem
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws import raw
-from tests.strategies import predict, problems
+from tests.support.strategies import predict, problems
 
 # The stated tolerance for the function that attains the supremum.
 TOL = 1e-10

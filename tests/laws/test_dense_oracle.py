@@ -7,7 +7,7 @@ from hypothesis import given
 
 from tests.golden import oracle
 from tests.laws import raw
-from tests.strategies import gap, predict, problems
+from tests.support.strategies import gap, predict, problems
 
 # The stated tolerance on predictions.
 TOL = 1e-8

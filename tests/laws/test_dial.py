@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws import raw
-from tests.strategies import at, gap, make_problem, predict, problems
+from tests.support.strategies import at, gap, make_problem, predict, problems
 
 # One path and two, from the same moments: they differ by nothing but the order of operations.
 TOL = 1e-10

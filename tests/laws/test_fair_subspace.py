@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from tests.expected import expected_warnings
 from tests.laws import raw
 from tests.laws.space import brute_force_space, largest_stray, norm
-from tests.strategies import at, gap, make_problem, problems
+from tests.support.expected import expected_warnings
+from tests.support.strategies import at, gap, make_problem, problems
 
 # The stated tolerance on covariances, relative to the scale of the function.
 TOL = 1e-9

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.space import brute_force_space, largest_stray, norm, projector
-from tests.strategies import at, problems
+from tests.support.strategies import at, problems
 
 # Projectors through roots of a covariance whose eigenvalues go down to 1e-13 of the largest.
 TOL = 1e-8

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.laws import raw
-from tests.strategies import gap, make_problem, predict, problems
+from tests.support.strategies import gap, make_problem, predict, problems
 
 # Sums taken in another order differ by rounding; solving amplifies it by the condition of the ridge
 # system, about 1e4 here.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairspan import IncompatibleMomentsError
 from fairspan.method.row_sketch import RowSketch
-from tests.strategies import gap, make_problem, predict, problems, solved
+from tests.support.strategies import gap, make_problem, predict, problems, solved
 
 # The stated tolerance, relative to the largest entry of each field.
 TOL = 1e-10

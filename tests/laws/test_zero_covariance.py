@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.laws import raw
-from tests.strategies import at, make_problem, problems
+from tests.support.strategies import at, make_problem, problems
 
 # The stated tolerance: a covariance is zero to 1e-9 of its scale (codes have unit variance).
 TOL = 1e-9

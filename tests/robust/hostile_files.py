@@ -27,7 +27,7 @@ import numpy as np
 from fairspan import CheckpointError, DatasetError, FairRidge, load_model, save_model
 from fairspan.datasets import _files as data_files
 from fairspan.streaming import Checkpoint
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 SENTINEL = "code-was-run"
 NAMED = {"target": "y", "sensitive_features": "s"}

@@ -44,8 +44,8 @@ from fairspan import (
 from fairspan.datasets import _files as data_files
 from fairspan.streaming import Checkpoint
 from fairspan_lab.cells import write_table, write_text
-from tests import stream_data
-from tests.small import FIXED, table
+from tests.support import stream_data
+from tests.support.small import FIXED, table
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = str(Path(fairspan.__file__).parent)

@@ -25,7 +25,7 @@ from fairspan import _system as _files
 from fairspan.cli import read as _cli_read
 from fairspan.streaming import Checkpoint, open_source
 from tests.robust import hostile_files as hostile
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_MEMORY, MOST_SECONDS = 40 * 2**20, 30.0

@@ -21,7 +21,7 @@ from fairspan._system import inert
 from fairspan.plotting import TradeoffDisplay, plain_label
 from fairspan_lab.cells import write_table
 from fairspan_lab.reproduce._cells import Cell, finished
-from tests.small import FIXED, table
+from tests.support.small import FIXED, table
 
 NAMES = {
     "formula": "=cmd|' /C calc'!A0",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairspan import FairRepresentation
-from tests.expected import expected_warnings
+from tests.support.expected import expected_warnings
 
 KINDS = ("three levels", "five levels", "ten slices")
 

@@ -1,6 +1,7 @@
-"""Facts about the machine, as each operating system reports them."""
+"""The machine as each operating system reports it, plain types for JSON, and progress."""
 
 import ctypes
+import io
 import json
 import os
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from fairspan import FairRidge
+from fairspan._system import row_progress, track
 
 GIB = 2**30
 
@@ -83,3 +85,56 @@ def test_json_safe_rounds_and_escapes_on_request(system):
     found = system.json_safe(value, digits=3, escape=True)
     assert found == {"\\u202e": [1.23, 2, 1e20, 0.5], "n": 12345678}
     assert type(found["\\u202e"][1]) is int
+
+
+def absent(monkeypatch, *names):
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_rows_are_a_bar_on_a_terminal(monkeypatch):
+    pytest.importorskip("rich")
+    for name in ("NO_COLOR", "TTY_COMPATIBLE", "CI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with row_progress("moments [bold]b[/]", 1000, verbose=1, done=250) as progress:
+        progress.advance(750)
+    shown = terminal.getvalue()
+    assert "[fairspan] moments [bold]b[/] " in shown  # brackets are no markup
+    assert "1,000 rows" in shown
+    assert "rows/s" in shown
+
+
+def test_rows_are_lines_without_rich(monkeypatch, capsys):
+    absent(monkeypatch, "rich", "rich.progress")
+    with row_progress("moments", 10, verbose=1) as progress:
+        progress.advance(10)
+    assert capsys.readouterr().err.startswith("[fairspan] moments: 10 of 10 rows")
+
+
+def test_nothing_is_said_unless_asked(capsys):
+    assert list(track(range(5), 5, "rows")) == [0, 1, 2, 3, 4]
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("total", [1, 3, 5, 1000])
+def test_a_few_lines_where_there_is_no_terminal(capsys, total):
+    assert list(track(range(total), total, "rows", verbose=1)) == list(range(total))
+    lines = capsys.readouterr().err.splitlines()
+    assert 1 <= len(lines) <= 5
+    assert lines[-1] == f"[fairspan] rows: {total:,} of {total:,}"
+
+
+def test_a_bar_that_ends_full_on_a_terminal(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert sum(1 for _ in track(iter("abc"), 3, "rows", verbose=1)) == 3
+    last = terminal.getvalue().rsplit("\r", 1)[1]
+    assert last.startswith("[fairspan] rows [########################] 3/3, 0 s left")
+    assert last.endswith("\n")

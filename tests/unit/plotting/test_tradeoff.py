@@ -1,0 +1,153 @@
+"""The display of the trade-off draws the numbers of the path."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+from matplotlib import pyplot
+from tests.support.drawn import MOVED, line, three_groups
+from tests.unit.estimators.test_path import FIXED, binary, make, path_of
+
+from fairspan import DataWarning, FairRepresentation
+from fairspan.estimators import FairRidge, FairRidgeClassifier
+from fairspan.estimators.path import FairnessPath
+from fairspan.plotting import (
+    GroupDistributionDisplay,
+    PriceDisplay,
+    TradeoffDisplay,
+)
+
+
+def test_a_tradeoff_draws_the_paths_numbers():
+    path, _ = path_of(FairRidge(**FIXED))
+    for metric in ("correlation", "correlation_ratio"):
+        ax = TradeoffDisplay.from_path(path, metric).ax_
+        for name in path.attributes:
+            x, y = line(ax, name).get_data()
+            assert np.array_equal(x, path.curve(metric, name))
+            assert np.array_equal(y, path.error)
+        assert ax.get_xlabel() == f"held-out {metric.replace('_', ' ')}"
+        assert ax.get_ylabel() == "held-out RMSE"
+
+
+def test_ends_that_meet_have_one_text():
+    t = [0.0, 0.5, 1.0]
+    parity = {"near": [0.2, 0.3, 0.2001], "far": [0.4, 0.2, 0.1], "gone": [np.nan] * 3}
+    shown = TradeoffDisplay(t, [0.1, 0.3, 0.1001], parity).plot()
+    said = [(one.get_text(), one.get_color()) for one in shown.ax_.texts]
+    near, far = (line(shown.ax_, name).get_color() for name in ("near", "far"))
+    assert said[:3] == [("0 to 1", near), ("0", far), ("1", far)]
+    shown.figure_.canvas.draw()
+
+
+def test_on_axes_of_the_user():
+    f, group = three_groups()
+    figure, axes = pyplot.subplots(1, 3)
+    for ax, display in zip(
+        axes,
+        (
+            TradeoffDisplay([0, 1], [1, 2], {"s": [1, 0]}, noise=0.1),
+            GroupDistributionDisplay(f, group, list("abc")),
+            PriceDisplay([0, 1], [0, 1]),
+        ),
+        strict=True,
+    ):
+        assert display.plot(ax) is display
+        assert (display.ax_, display.figure_) == (ax, figure)
+        assert ax.get_xlabel()
+    assert pyplot.get_fignums() == [figure.number]
+
+
+@pytest.mark.parametrize(("model", "target"), MOVED)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_model_moved_by_hand_gives_the_curves_of_its_path(model, target, weighted):
+    X, y, s = make(target)
+    w = np.random.default_rng(5).integers(0, 3, len(y)).astype(float) if weighted else None
+    model = type(model)(**model.get_params()).fit(X, y, sensitive_features=s)
+    new = make(target, seed=1)
+    options = {"sensitive_features": new[2], "sample_weight": w, "n_points": 5}
+    path = FairnessPath.from_estimator(model, *new[:2], **options)
+    ratio = "correlation_ratio" if target == "numeric" else "demographic_parity_difference"
+    for metric in ("correlation", ratio if target != "three" else "correlation"):
+        expected = TradeoffDisplay.from_path(path, metric)
+        found = TradeoffDisplay.from_estimator(model, *new[:2], metric=metric, **options)
+        assert np.allclose(found.fairness, expected.fairness)
+        assert found.error == pytest.approx(expected.error, abs=1e-10)
+        for name in path.attributes:
+            assert found.parity[name] == pytest.approx(expected.parity[name], abs=1e-10)
+        if expected.noise is not None:
+            assert found.noise == pytest.approx(expected.noise)
+
+
+def test_strata_are_cells_and_columns_may_be_named():
+    pd = pytest.importorskip("pandas")
+    X, y, s = make("two", 400)
+    stratum = np.arange(400) % 2
+    model = FairRidgeClassifier(**FIXED, criterion="conditional_statistical_parity")
+    frame = pd.DataFrame(X, columns=list("abc")).assign(group=s["group"].astype(str), part=stratum)
+    names = {"sensitive_features": "group", "control_features": "part"}
+    model.fit(frame, y, **names)
+    expected = TradeoffDisplay.from_path(
+        FairnessPath.from_estimator(model, frame, y, **names, n_points=3), rows="in-sample"
+    )
+    found = TradeoffDisplay.from_estimator(
+        model, frame, y, **names, n_points=3, rows="in-sample"
+    )  # fmt: skip
+    assert found.parity["group"] == pytest.approx(expected.parity["group"], abs=1e-10)
+    with pytest.raises(ValueError, match="needs control_features"):
+        TradeoffDisplay.from_estimator(model, frame, y, sensitive_features="group", n_points=2)
+
+
+def test_training_rows_are_not_called_held_out():
+    X, y, s = binary()
+    model = FairRidge(**FIXED).fit(X, y, sensitive_features=s)
+    for make_display in (TradeoffDisplay.from_estimator, PriceDisplay.from_estimator):
+        with pytest.warns(DataWarning, match="rows='in-sample'"):
+            make_display(model, X, y, sensitive_features=s, n_points=3)
+        shown = make_display(model, X, y, sensitive_features=s, n_points=3, rows="in-sample")
+        assert "in-sample" in shown.ax_.get_ylabel()
+
+
+def test_what_cannot_be_moved_is_refused():
+    X, y, s = binary()
+    rep = FairRepresentation(**FIXED).fit(X, y, sensitive_features=s)
+    with pytest.raises(TypeError, match="from_path"):
+        TradeoffDisplay.from_estimator(rep, X, y, sensitive_features=s)
+    model = FairRidge(**FIXED).fit(X, y, sensitive_features=s)
+    with pytest.raises(ValueError, match="n_points=1 "):
+        TradeoffDisplay.from_estimator(model, X, y, sensitive_features=s, n_points=1)
+    for metric, word in (("nonsense", "unknown"), ("demographic_parity_difference", "decisions")):
+        with pytest.raises(ValueError, match=word):
+            TradeoffDisplay.from_estimator(
+                model, X, y, sensitive_features=s, n_points=2, metric=metric, rows="in-sample"
+            )
+    with pytest.raises(ValueError, match="attribute='t' is unknown"):
+        PriceDisplay.from_estimator(
+            model, X, y, sensitive_features=s, n_points=2, at_most=0.1, attribute="t",
+            rows="in-sample",
+        )  # fmt: skip
+
+
+def test_a_metric_of_errors_and_rows_on_which_nothing_varies():
+    X, y, s = make("two")
+    model = FairRidgeClassifier(**FIXED, criterion="equal_opportunity", pos_label="yes")
+    model.fit(X, y, sensitive_features=s["group"])
+    new = make("two", seed=1)
+    shown = PriceDisplay.from_estimator(
+        model, *new[:2], sensitive_features=new[2]["group"], metric="error", at_most=1.0,
+        n_points=3, n_boot=2,
+    )  # fmt: skip
+    assert np.array_equal(shown.parity - shown.parity[0], shown.price)
+    # One group among the positives: their cell has no correlation to show, and no noise if empty.
+    group = np.where(new[1] == "yes", 0, new[2]["group"])
+    none = TradeoffDisplay.from_estimator(
+        model, *new[:2], sensitive_features=group, n_points=2, rows="in-sample"
+    )
+    (values,) = none.parity.values()
+    assert np.isnan(values).all()
+    no = new[1] == "no"
+    empty = TradeoffDisplay.from_estimator(
+        model, new[0][no], new[1][no], sensitive_features=new[2]["group"][no], n_points=2,
+        rows="in-sample",
+    )  # fmt: skip
+    assert np.isnan(empty.noise)

@@ -1,0 +1,150 @@
+"""The file of a report: names from data stay text, whatever they look like."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from fairspan.report import page as _html
+from fairspan.report import page as _report
+from fairspan.report import study as _study
+from fairspan.report.page import fill, script_json
+from fairspan.report.study import fit_in, for_page, plain, share_code, to_text
+
+NASTY = "</script><script>alert(1)</script><!--STUDY-->&amp;\u2028\u2029\u202e\x1b[31m=cmd()"
+
+
+def study(name=NASTY, n=11, size=10):
+    place = {"rates": {name: [{"group": name, "value": 1.0 / 3.0}] * size}}
+    dials = [f"{f:.6g}" for f in np.linspace(0, 1, n)]
+    return {
+        "about": {"data": name, "notes": []}, "fairness": np.linspace(0, 1, n).tolist(),
+        "start": n - 1, "positions": [place | {"snippet": f"{name * 3}.at({f})\n{name}"} for f in dials],
+        "tradeoff": {"error": {"value": np.linspace(0, 1, n).tolist()}, "noise": 0.1},
+    }  # fmt: skip
+
+
+def test_json_in_a_script_is_the_same_json_and_ends_nothing():
+    text = script_json(study())
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == study()
+
+
+def test_the_template_is_filled_once_and_texts_are_not_templates():
+    template = "<title><!--TITLE--></title><!--STYLE--><!--PLOTLY--><!--STUDY--><!--SCRIPT-->"
+    parts = dict.fromkeys(("TITLE", "STYLE", "PLOTLY", "SCRIPT"), "<!--STUDY-->") | {"STUDY": r"\1"}
+    whole = fill(template, parts)
+    assert (
+        whole == f"<title><!--STUDY--></title><!--STUDY--><!--STUDY-->{parts['STUDY']}<!--STUDY-->"
+    )
+    with pytest.raises(ValueError, match="STYLE"):
+        fill(template.replace("<!--STYLE-->", ""), parts)
+    with pytest.raises(ValueError, match="STUDY"):
+        fill(template + "<!--STUDY-->", parts)
+
+
+def test_the_page_holds_the_study_and_its_title_is_inert(monkeypatch):
+    pytest.importorskip("plotly")
+    monkeypatch.setattr(_html, "_plotly", lambda: "/* plotly */")
+    whole = _html.page(plain(study()))
+    assert "<script>alert(1)" not in whole
+    assert "<title>&lt;/script&gt;&lt;script&gt;alert(1)" in whole
+    assert whole.count("/* plotly */") == 1
+    assert script_json(for_page(plain(study()))) in whole
+    assert "\u202e" not in whole
+    assert "\x1b" not in whole
+
+
+def test_the_page_needs_plotly(monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ImportError, match=r'pip install "fairspan\[report\]"'):
+        _html.page(plain(study()))
+
+
+# ------------------------------------------------------------------ plain numbers
+
+
+def test_plain_numbers_have_six_digits_and_nothing_is_nan():
+    found = plain(
+        {"a": np.float64(1 / 3), "b": np.array([np.nan, np.inf, 2.0]), "c": (True, None, 3)}
+    )
+    assert found == {"a": 0.333333, "b": [None, None, 2], "c": [True, None, 3]}
+    assert to_text(found) == '{"a":0.333333,"b":[null,null,2],"c":[true,null,3]}'
+    assert found["c"][0] is True
+
+
+def test_marks_that_steer_are_seen_and_names_stay_different():
+    found = plain({"a\u202e": "x\x1b", "a\x07": "two\nlines", "é": "ß"})
+    assert found == {"a\\u202e": "x\\u001b", "a\\u0007": "two\nlines", "é": "ß"}
+
+
+# ------------------------------------------------------------------ size
+
+
+@pytest.mark.parametrize(
+    "middles", [["0", "0.1", "0.15", "1"], ["a"], ["x", "x"], ["", "aba", "a"]]
+)
+def test_code_is_stored_once_and_comes_back_whole(middles):
+    texts = [f"import x\n{m}\nlast" for m in middles]
+    found = share_code({"positions": [{"snippet": text, "n": 1} for text in texts]})
+    before, after = found["code"]
+    assert [before + place["snippet"] + after for place in found["positions"]] == texts
+    assert [place["n"] for place in found["positions"]] == [1] * len(texts)
+
+
+def test_a_wide_table_does_not_multiply_its_names():
+    wide = study()
+    for place in wide["positions"]:
+        place["snippet"] = "name" * 10_000 + place["snippet"]
+    assert len(script_json(for_page(wide))) < 2 * 40_000
+    assert len(fit_in(wide, 100_000)["fairness"]) == 11
+
+
+def test_a_small_study_is_left_whole():
+    found = fit_in(study())
+    assert found["about"]["notes"] == []
+    assert len(found["fairness"]) == 11
+    assert found["positions"][0]["rates"][plain(NASTY)][0]["value"] == 0.333333
+
+
+def test_digits_go_before_places():
+    full = len(to_text(for_page(plain(study()))).encode())
+    found = fit_in(study(), most=full - 50)
+    assert len(found["fairness"]) == 11
+    assert found["positions"][0]["rates"][plain(NASTY)][0]["value"] == 0.3333
+    assert len(found["about"]["notes"]) == 1
+
+
+@pytest.mark.parametrize("start", [10, 3])
+def test_a_large_study_loses_places_evenly_and_says_so(start):
+    given = study(size=100) | {"start": start}
+    most = len(to_text(for_page(plain(given))).encode()) // 2
+    found = fit_in(given, most)
+    assert len(to_text(for_page(found)).encode()) <= most
+    assert 3 <= len(found["fairness"]) < 11
+    assert (found["fairness"][0], found["fairness"][-1]) == (0, 1)
+    assert np.diff(found["fairness"]).max() <= 0.41
+    assert 0.5 in found["fairness"]  # the places that people ask for
+    assert found["fairness"][found["start"]] == pytest.approx(start / 10)
+    assert found["tradeoff"]["error"]["value"] == found["fairness"]  # as in the study given
+    assert len(found["positions"]) == len(found["fairness"])
+    assert found["tradeoff"]["noise"] == 0.1
+    assert "positions instead of 11" in found["about"]["notes"][-1]
+
+
+def test_the_limit_leaves_room_for_the_script():
+    assert _study._MOST_BYTES <= 1_100_000
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        ({"value": None, "low": None, "high": None}, "not known"),
+        ({"value": 0.123456, "low": None, "high": None}, "0.123"),
+        ({"value": 0.5, "low": 0.25, "high": 0.75}, "0.5 [0.25, 0.75]"),
+    ],
+)
+def test_a_number_is_shown_with_what_is_known_of_it(found, shown):
+    assert _report._rounded(found) == shown

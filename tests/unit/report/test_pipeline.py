@@ -1,0 +1,49 @@
+"""A whole report: columns left out, and small tables."""
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+
+from tests.support.report_data import people  # noqa: E402
+
+import fairspan  # noqa: E402
+from fairspan.report import explore  # noqa: E402
+from fairspan.report import importance as _importance  # noqa: E402
+from fairspan.report import pipeline as _explore  # noqa: E402
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
+def test_what_is_left_out_of_a_report_is_said_in_it(monkeypatch):
+    monkeypatch.setattr(_importance, "MOST_SHOWN", 2)
+    table = people().assign(day=pd.Timestamp("2020-01-01"))
+    report = explore(
+        table.drop(columns="amount"), target="repaid", sensitive_features=["sex"], n_points=3, n_boot=20,
+        audit_parts=["scores"],
+    )  # fmt: skip
+    study = report.study
+    notes = " ".join(study["about"]["notes"])
+    assert "Columns left out, because they are neither numbers nor categories: day." in notes
+    shown = study["importance"]
+    assert len(shown["features"]) == 2
+    assert "The 2 columns that change most are shown, of 4." in shown["note"]
+    change = [abs(f["at_1"]["value"] - f["at_0"]["value"]) for f in shown["features"]]
+    assert change == sorted(change, reverse=True)
+
+
+def test_no_rows_have_no_noise():
+    assert np.isnan(_explore._noise(None, people(0), None))
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
+def test_a_thin_slice_of_a_number_shows_no_mean_of_a_regression():
+    table = people(48)
+    report = explore(
+        table, target="amount", sensitive_features=["age"], features=["income", "debt"], n_points=2,
+        model=fairspan.FairRidge(gamma=0.3, alpha=1.0, eta=0.1, n_components=10), n_boot=20,
+        audit_parts=["scores"], sensitive_kind={"age": "continuous"},
+    )  # fmt: skip
+    binned = report.study["positions"][0]["continuous"]["age"]["binned"]
+    thin = [row for row in binned if row["n"] < 5]
+    assert thin
+    assert all(row["mean"] is None for row in thin)

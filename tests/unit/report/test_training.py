@@ -1,0 +1,154 @@
+"""Training for a report: kinds, refused models, warnings, and the code to copy."""
+
+import ast
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("pandas")
+
+from tests.support.report_data import people, roles_of
+
+import fairspan
+from fairspan.exceptions import DataWarning, FairspanWarning, warn_user
+from fairspan.report import training as _training
+
+
+def test_other_peoples_warnings_go_their_way_and_ours_are_passed_on_once():
+    log = _training.WarningLog()
+
+    def work():
+        with log.record():
+            warnings.warn("theirs", DeprecationWarning, stacklevel=1)
+            for _ in range(2):
+                warn_user("ours", DataWarning)
+
+    with pytest.warns(DeprecationWarning, match="theirs") as seen:
+        work()
+    assert not [one for one in seen if issubclass(one.category, FairspanWarning)]
+    assert log.texts == {"ours": DataWarning}
+    with pytest.warns(DataWarning, match="^ours$") as seen:
+        log.give()
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("kinds", "found"),
+    [
+        ("auto", {}),
+        ("continuous", {"sex": "continuous", "age": "continuous"}),
+        ({"age": "categorical", "sex": "auto"}, {"age": "categorical"}),
+        (["auto", "categorical"], {"age": "categorical"}),
+    ],
+)
+def test_kinds_may_be_given_in_every_way_that_fit_takes(kinds, found):
+    assert _training.read_kinds(kinds, ("sex", "age")) == found
+    model = _training.choose_model(
+        fairspan.FairRidge(), people(), roles_of("amount"), criterion="sp", pos_label=None,
+        sensitive_kind=kinds, random_state=3,
+    )  # fmt: skip
+    assert model.sensitive_kind == (found or "auto")
+    assert model.random_state == 3
+
+
+@pytest.mark.parametrize(
+    ("kinds", "says"),
+    [({"job": "categorical"}, "'job', which is no protected"), ("often", "'often' is not allowed")],
+)
+def test_kinds_that_cannot_be_are_refused(kinds, says):
+    with pytest.raises(ValueError, match=says):
+        _training.read_kinds(kinds, ("sex", "age"))
+
+
+@pytest.mark.parametrize(
+    ("model", "changed", "given", "says"),
+    [
+        ("auto", {"amount": 1.0}, {}, "'amount' is the same in every row"),
+        (fairspan.FairRidge(pos_label=1), {}, {}, "pos_label is for classes"),
+        (
+            fairspan.FairRidgeClassifier(),
+            {"amount": [f"text {i}" for i in range(240)]},
+            {},
+            "has 240 different values, such as 'text 0'; a class",
+        ),
+        (
+            fairspan.FairRidgeClassifier(pos_label="maybe"),
+            {"amount": ["yes", "no"] * 120},
+            {},
+            "pos_label='maybe' is no value of 'amount': 'yes', 'no'",
+        ),
+        (
+            fairspan.FairRidge(criterion="eo"),
+            {},
+            {"criterion": "equal_opportunity"},
+            "but the model was given criterion='equalized_odds'",
+        ),
+        (fairspan.FairRepresentation(), {}, {}, "model=FairRepresentation is not allowed"),
+        (fairspan.FairRidge, {}, {}, "model=FairRidge is not allowed"),
+    ],
+)
+def test_a_model_that_does_not_suit_the_target_is_refused(model, changed, given, says):
+    asked = {"criterion": "sp", "pos_label": None, "sensitive_kind": "auto"} | given
+    with pytest.raises(ValueError, match=says):
+        _training.choose_model(
+            model, people().assign(**changed), roles_of("amount"), random_state=0, **asked
+        )  # fmt: skip
+
+
+def test_strata_are_needed_where_the_criterion_is_about_them():
+    model = fairspan.FairRidge(criterion="conditional_statistical_parity")
+    with pytest.raises(ValueError, match="needs control_features"):
+        _training.fit_model(model, people(), roles_of("amount"), "people.csv")
+
+
+def test_a_row_that_cannot_be_used_is_named_as_the_table_counts_it():
+    table = people().assign(weight=1.0)
+    table.loc[9, "weight"] = -1.0
+    train = table.drop(index=[1, 2])
+    with pytest.raises(ValueError, match=r"^people\.csv, row 10: sample_weight holds 1 negative"):
+        _training.fit_model(
+            fairspan.FairRidge(), train, roles_of("amount", weight="weight"), "people.csv"
+        )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text(max_size=12), max_size=40))
+def test_names_are_the_same_in_code_however_long_the_list(names):
+    text = _training._code(names)
+    assert text.isascii()
+    assert ast.literal_eval(text) == names
+    if "\n" in text:
+        rows = text.splitlines()[1:-1]
+        assert all(
+            len(row) <= _training._WIDTH or len(ast.literal_eval(f"[{row}]")) == 1 for row in rows
+        )
+
+
+def test_a_model_is_constructed_from_what_was_set():
+    kinds = {"sex": "categorical"}
+    model = fairspan.FairRidge(
+        alpha=np.float64(0.5), sensitive_kind=kinds, fairness=0.25, verbose=1
+    )
+    again = eval(_training._constructed(model), vars(fairspan))
+    changed = model.get_params() | {"fairness": 1.0, "verbose": 0}
+    assert again.get_params() == changed
+
+
+def test_what_does_not_compare_is_not_the_default():
+    assert not _training._same(np.arange(3), np.zeros(3))
+    assert _training._same(None, None)
+    assert _training._same("cv", "cv")
+
+
+def test_kinds_that_were_told_are_in_the_snippet():
+    model = fairspan.FairRidge(sensitive_kind={"age": "categorical"})
+    recipe = _training.Recipe(
+        source="table = ...", roles=roles_of("amount"), model=model, share=0.25, seed=0
+    )
+    tree = ast.parse(recipe.snippet(0.5))
+    calls = {ast.unparse(one.func): one for one in ast.walk(tree) if isinstance(one, ast.Call)}
+    held_out = {k.arg: ast.literal_eval(k.value) for k in calls["held_out_rows"].keywords}
+    assert held_out == {"kinds": {"age": "categorical"}, "share": 0.25, "seed": 0}
