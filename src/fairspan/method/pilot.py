@@ -1,4 +1,4 @@
-"""The pilot: what is frozen before the first moment is taken; and the pass that uses it."""
+"""The pilot: everything that is fixed before moments are computed."""
 
 from __future__ import annotations
 
