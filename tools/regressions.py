@@ -1,8 +1,9 @@
-"""Run every test marked ``regression`` against an earlier version and against this checkout.
+"""Run every test marked ``regression`` against version 0.1.0 and against this checkout.
 
 ``python -m tools.regressions`` prints one row per defect: how many of its tests fail with the
-library of commit ``BEFORE``, how many pass now, and the names of the tests. A test proves a repair
-only if it fails before it, so a test that already passed is a miss.
+library of 0.1.0, how many pass now, and the names of the tests. A test proves a repair only if it fails
+before it, so a test that already passed is a miss. The tests that run against 0.1.0 are those of commit
+``TESTS``, the last one before modules moved to packages; later tests cannot import 0.1.0.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# The last commit of version 0.1.0.
+# The last commit of version 0.1.0, and the last with tests for its layout of modules.
 BEFORE = "df597bd262510830d3ea7f2e1e9d7c21f52bb6bf"
+TESTS = "4d34597837f9376687e71e61d75b221f164d6674"
 
 
 @dataclass
@@ -41,20 +43,21 @@ class Defect:
     def repaired(self) -> bool:
         """Every test failed before and passes now."""
         return (
-            self.before.keys() == self.now.keys()
+            len(self.before) > 0
+            and len(self.now) >= len(self.before)
             and not any(test.passed for test in self.before.values())
             and all(test.passed for test in self.now.values())
         )
 
 
-def run_tests(checkout: Path, report: Path, options: list[str]) -> None:
-    """Run the marked tests of this checkout with the library and files of ``checkout``."""
+def run_tests(tests: Path, checkout: Path, report: Path, options: list[str]) -> None:
+    """Run the marked tests of one checkout with the library and files of another."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = str(checkout / "src")
     environment["FAIRSPAN_CHECKOUT"] = str(checkout)
     command = [sys.executable, "-m", "pytest", "-q", "-m", "regression", "-p", "no:cacheprovider"]
     command += ["--no-header", "--tb=line", f"--junit-xml={report}", *options]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tests, env=environment, capture_output=True, text=True)
     if done.returncode not in (0, 1):  # 1: some tests failed
         sys.exit(f"pytest failed for {checkout}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
 
@@ -80,17 +83,20 @@ def main() -> int:
     arguments = parser.parse_args()
     defects: dict[str, Defect] = defaultdict(Defect)
     with tempfile.TemporaryDirectory() as folder:
-        before = Path(folder) / "before"
         git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run([*git, "add", "-q", "--detach", str(before), BEFORE], check=True)
+        old = {name: Path(folder) / name for name in ("library", "tests")}
+        for name, commit in (("library", BEFORE), ("tests", TESTS)):
+            subprocess.run([*git, "add", "-q", "--detach", str(old[name]), commit], check=True)
         try:
-            for name, checkout in (("before", before), ("now", ROOT)):
+            runs = (("before", old["tests"], old["library"]), ("now", ROOT, ROOT))
+            for name, tests, library in runs:
                 report = Path(folder) / f"{name}.xml"
-                run_tests(checkout, report, arguments.options)
-                for defect, tests in read_outcomes(report).items():
-                    getattr(defects[defect], name).update(tests)
+                run_tests(tests, library, report, arguments.options)
+                for defect, outcomes in read_outcomes(report).items():
+                    getattr(defects[defect], name).update(outcomes)
         finally:
-            subprocess.run([*git, "remove", "--force", str(before)], check=True)
+            for path in old.values():
+                subprocess.run([*git, "remove", "--force", str(path)], check=True)
     print(f"{'defect':70s}  {'before':>12s}  {'now':>12s}  pass  tests")
     for name, defect in sorted(defects.items()):
         failed = sum(not test.passed for test in defect.before.values())
