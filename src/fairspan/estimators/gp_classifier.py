@@ -57,10 +57,10 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         Pass the log odds through a monotone link, fitted on scores of rows by functions that did not
         see them. Only for ``likelihood="logistic"``; decisions do not change.
     curvature : {"likelihood", "constant"}, default="likelihood"
-        In which measure the fair function is the nearest one. "likelihood": rows count by the
-        likelihood's curvature there, p (1 - p), so that the score gives way where it decides
-        nothing; parity of *scores* is then cheapest. "constant": all rows alike, as in least squares;
-        cheaper for parity of *decisions* on the path past fairness 1. Both have covariance 0
+        Metric of the projection onto the fair subspace. "likelihood": rows are weighted by the
+        likelihood's curvature, p (1 - p), so that scores change most where they rarely change a
+        decision; parity of *scores* is then cheapest. "constant": all rows count alike, as in least
+        squares; cheaper for parity of *decisions* on the path past fairness 1. Both have covariance 0
         with the codes at fairness 1. Only for ``likelihood="logistic"``, ``method="optimal"`` and
         ``subspace="model"``; elsewhere it is constant. It takes one more pass over the rows.
     class_weight : dict, "balanced" or None, default=None
@@ -204,7 +204,7 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         fit, rows = state.head, state.rows
         assert isinstance(fit, LaplaceFit)
         assert rows is not None
-        held_out = rows.honest
+        held_out = rows.out_of_fold_scores
         honest = held_out is not None
         scores = (rows.scores if held_out is None else held_out) @ fit.functions
         coef, intercept = _outputs(fit.laplace)

@@ -159,11 +159,11 @@ class TrainingRows:
         )
 
     @property
-    def honest(self) -> Array | None:
-        """Scores by functions that did not see the row's label, as far as they depend on labels.
+    def out_of_fold_scores(self) -> Array | None:
+        """Out-of-fold scores on the path, and scores on the extra directions of separate limits.
 
-        Functions beyond the path, for separate limits, are regressions of S less what the path has of
-        them, the same for every fold.
+        The extra directions are regressions of S, which do not depend on labels and are the same for
+        every fold.
         """
         if self.held_out is None:
             return None

@@ -18,8 +18,8 @@ class FairRidge(RegressorMixin, FairPredictor):
 
     ``fairness=0`` is kernel ridge regression; ``fairness=1`` is kernel ridge regression constrained to
     functions without covariance with the protected attributes, the least-squares optimum among them.
-    In between the prediction moves along the line from one to the other, and every point of it comes
-    from the same fit (:meth:`at`).
+    In between, the direction of the prediction turns from one to the other, and the ridge head sets its
+    scale. All dial values come from the same fit (:meth:`at`).
 
     Parameters
     ----------

@@ -13,11 +13,9 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.method.linalg import Array
-from fairspan.method.subspaces import PrincipalPair, blend, dial_angles
 
 __all__ = [
     "PathMoments",
-    "correlation_dial",
     "line_head",
     "line_keep",
     "multiple_correlation",
@@ -77,30 +75,6 @@ def multiple_correlation(cov: Array, delta: Array, w: Array) -> float:
 def on_basis(path: PathMoments, C: Array) -> Array:
     """Pad coefficients on [fair, removed], (2d, k), with zeros for the further columns of B."""
     return np.pad(C, ((0, len(path.cov) - len(C)), (0, 0)))
-
-
-def correlation_dial(
-    path: PathMoments,
-    pair: PrincipalPair,
-    head: Callable[[Array], Array],
-    blocks: list[int],
-    limit: float,
-) -> tuple[float, float]:
-    """Find the smallest fairness at which ``R = max_{c,j} R_cj`` is at most ``limit``; return it and R.
-
-    ``head`` computes the coefficients of the fitted score on the columns of C, and ``blocks`` are the
-    indices of the constrained blocks. The formula ``sin a = v/rho`` is wrong: for .05 it gave .086.
-    """
-
-    def worst(fairness: float) -> float:
-        C = on_basis(path, blend(pair, dial_angles(pair, fairness, "angle")))
-        w = C @ head(C)
-        return max(
-            (multiple_correlation(path.block_cov[i], path.block_delta[i], w) for i in blocks),
-            default=0.0,
-        )
-
-    return smallest_fairness(worst, limit)
 
 
 def line_head(path: PathMoments, d: int, fairness: float) -> Array:

@@ -36,6 +36,7 @@ from fairspan.method.subspaces import (
     alive_directions,
     blend,
     containment_gap,
+    dial_angles,
     warn_lost_directions,
 )
 from fairspan.method.torch_columns import compute_dtype, exact_float32, row_blocks
@@ -150,15 +151,16 @@ def locate(space: Space, config: FitConfig) -> Position:
 
 def _read_dial(space: Space, value: float, dial: str) -> tuple[float, Array]:
     """Point on the angle scale that a dial value stands for, and the angles to F there."""
-    angles = space.solution.pair.angles
+    pair = space.solution.pair
     if dial == "correlation":
         value, reached = space.within(limit := 1.0 - value)
         warn_unreachable(limit, reached)
-    elif dial == "cosine" and len(angles):
-        widest = float(angles.max())
-        closed = np.minimum(angles, np.arccos(value))
-        return (1.0 - float(closed.max()) / widest if widest > 0.0 else 1.0), closed
-    return value, (1.0 - value) * angles
+        dial = "angle"
+    angles = dial_angles(pair, value, dial)
+    if dial == "cosine" and len(angles):
+        widest = float(pair.angles.max())
+        value = 1.0 - float(angles.max()) / widest if widest > 0.0 else 1.0
+    return value, angles
 
 
 def _worst_correlation(solution: Solution, path: PathMoments, w: Array) -> float:
