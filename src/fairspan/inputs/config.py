@@ -132,7 +132,8 @@ def _prior(name: str, value: object) -> None:
 
 
 def _class_weight(name: str, value: object) -> None:
-    if not (value is None or isinstance(value, Mapping) or value == "balanced"):
+    named = isinstance(value, str) and value == "balanced"
+    if not (value is None or isinstance(value, Mapping) or named):
         _refuse(name, value, "a dict, 'balanced' or None")
 
 
@@ -351,14 +352,12 @@ class Configurable(Protocol):
 def read_config(estimator: Configurable) -> FitConfig:
     """Check the parameters of an estimator and freeze them."""
     params = estimator.get_params(deep=False)
-    params.setdefault("likelihood", estimator._likelihood)
-    config = FitConfig(
-        estimator=type(estimator).__name__, target_kind=estimator._target_kind, **params
-    )
+    fixed = {"estimator": type(estimator).__name__, "target_kind": estimator._target_kind}
+    config = FitConfig(**{"likelihood": estimator._likelihood, **params, **fixed})
     _check_kernel(config, evidence=config.likelihood == "gaussian" and "prior" in params)
     for name, value in params.items():
         check = PARAMETERS[name].check if name in PARAMETERS else _OWN_CHECKS.get(name)
-        if check is not None and not (name == "likelihood" and value is None):
+        if check is not None:
             check(name, value)
     _check_fairness(config)
     _check_paper(config)
