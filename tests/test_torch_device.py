@@ -112,7 +112,7 @@ def prepared(table, params, target, weight=None):
         S["age"] = (table.age > 1000.0).astype(float) + 0.0 * table.gaps
     rows = table.X, getattr(table, target), S, None, weight
     data, there = est._read(*rows, reset=True), est._read(*map(tensors, rows), reset=True)
-    return build_pilot(est, data), data, there
+    return build_pilot(est._config, data), data, there
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -154,7 +154,7 @@ def pilot_of(rows, **params):
     X, y, s = rows
     est = FairRepresentation(alpha=1.0, random_state=0, **params)
     data = est._read(torch.tensor(X), y, s, None, None, reset=True)
-    return build_pilot(est, data.on_host()), data
+    return build_pilot(est._config, data.on_host()), data
 
 
 def test_rows_in_memory_that_may_not_be_written_to_are_sent_as_others_are(rows):
