@@ -33,10 +33,11 @@ from fairspan.method.data import Data, Kind
 from fairspan.method.features import LandmarkMap
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, to_numpy
+from fairspan.method.new_rows import measure_spread
 from fairspan.method.pilot import Pilot, move_to
 from fairspan.method.row_sketch import RowSketch
 from fairspan.method.solution import Solution, solve
-from fairspan.method.spaces import ModelSpace, Position, SeparateLimits, Space, locate
+from fairspan.method.spaces import Position, Space, locate, model_space, native_dial
 from fairspan.streaming.sample import pilot_rows
 
 # Attributes of an instance that are not parameters.
@@ -131,7 +132,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         landmarks: Any = "stratified",
         criterion: Any = "statistical_parity",
         fairness: Any = 1.0,
-        dial: Any = "angle",
+        dial: Any = "auto",
         sensitive_kind: Any = "auto",
         dependence: Any = "mean",
         n_slices: Any = 10,
@@ -143,6 +144,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         alpha: Any = "auto",
         subspace: Any = "model",
         method: Any = "optimal",
+        removal: Any = "auto",
         missing_sensitive: Any = "raise",
         random_state: Any = None,
         verbose: Any = 0,
@@ -167,6 +169,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         self.alpha = alpha
         self.subspace = subspace
         self.method = method
+        self.removal = removal
         self.missing_sensitive = missing_sensitive
         self.random_state = random_state
         self.verbose = verbose
@@ -358,7 +361,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         ----------
         fairness : float in [0, 1], optional
             0 is the unconstrained model, 1 the fairest.
-        dial : {"angle", "cosine", "correlation"}, optional
+        dial : {"auto", "share", "angle", "cosine", "correlation"}, optional
             Scale on which ``fairness`` is read; the estimator's own if not given.
         max_correlation : float in [0, 1], or dict of such, optional
             Instead of ``fairness``: the largest in-sample multiple correlation of the fitted score
@@ -478,6 +481,9 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         assert state.moments is not None
         curvature = self._row_curvature(state, data)
         solution = solve(state.moments, state.pilot, state.config, curvature)
+        if solution.new_rows is not None and data is not None:
+            measured = measure_spread(solution.new_rows, state.pilot, data)
+            solution = replace(solution, new_rows=measured)
         self._state = self._with_rows(replace(state, solution=solution), data)
         self._locate()
 
@@ -505,8 +511,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
 
     def _space(self, state: FittedState) -> Space:
         """The family of models that the dial moves along."""
-        limits = isinstance(state.config.fairness, Mapping)
-        return (SeparateLimits if limits else ModelSpace)(state.solved, state.config)
+        return model_space(state.solved, state.config)
 
     def _follow(self, earlier: list[Any]) -> None:
         """Start from the models before this one on a path."""
@@ -553,6 +558,11 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
     @property
     def _fitted_rows(self) -> RowSketch | None:
         return None if self._state is None else self._state.fitted_rows
+
+    @property
+    def _native_dial(self) -> str:
+        """The dial on which paths are drawn: that of the removal."""
+        return native_dial(self._solution)
 
     @property
     def _n_features_out(self) -> int:

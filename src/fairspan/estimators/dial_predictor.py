@@ -41,9 +41,9 @@ _NEVER = -1e3
 
 
 def move(model: Model, fairness: float) -> Model:
-    """Move a fit along the angle scale; unlike ``at``, this accepts values beyond 1."""
+    """Move a fit along its native dial; unlike ``at``, this accepts values beyond 1."""
     out = copy.copy(model)
-    out.fairness, out.dial = float(fairness), "angle"
+    out.fairness, out.dial = float(fairness), model._native_dial
     out._locate()
     return out
 
@@ -141,7 +141,7 @@ class DialHeads:
         with each_warning_once():
             for fairness in grid:
                 at = copy.copy(model)
-                at.fairness, at.dial = float(fairness), "angle"
+                at.fairness, at.dial = float(fairness), model._native_dial
                 at._follow(earlier)
                 earlier = [*earlier[-1:], at]
                 position, head, shift = at._path_head()
@@ -219,10 +219,10 @@ class DialPredictor:
         return score_rows(self.model, self.X)
 
     def at(self, fairness: float) -> DialPrediction:
-        """Predict with ``model.at(fairness, dial="angle")``."""
-        model = self.model
-        if model.dial != "angle" or model.fairness != fairness:
-            model = model.at(float(fairness), dial="angle")
+        """Predict with the model at this value of its native dial."""
+        model, dial = self.model, self.model._native_dial
+        if model.dial not in ("auto", dial) or model.fairness != fairness:
+            model = model.at(float(fairness), dial=dial)
         return DialPrediction(model, self.rows)
 
     def along(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.optimize
 import scipy.special
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
@@ -16,16 +17,18 @@ from fairspan.estimators.likelihood_rows import SecondPass, TrainingRows
 from fairspan.estimators.state import FittedAttribute, FittedState
 from fairspan.inputs.config import document_parameters
 from fairspan.method.calibration import Link, fit_link
-from fairspan.method.data import Data
+from fairspan.method.data import Codes, Data
 from fairspan.method.heads import line_head, line_keep, ridge_head
 from fairspan.method.laplace import Laplace, class_curvature, fit_laplace, moderate, softmax
 from fairspan.method.linalg import Array
 from fairspan.method.solution import Solution
-from fairspan.method.spaces import Position, locate, squared_lengths
+from fairspan.method.spaces import NewRows, NewRowsEnds, Position, locate, squared_lengths
 
 # Coefficients of all latent functions together. Newton's method factorises a square matrix of that
 # size in every step, and the model keeps its inverse: 128 MB, and about 20 s on two cores (3,000 rows).
 _MOST_COEFFICIENTS = 4_000
+# Precision of out-of-fold regressions, as a share of that of the rows.
+_WEAK = 1e-6
 
 
 @document_parameters
@@ -109,7 +112,7 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         landmarks: Any = "stratified",
         criterion: Any = "statistical_parity",
         fairness: Any = 1.0,
-        dial: Any = "angle",
+        dial: Any = "auto",
         sensitive_kind: Any = "auto",
         dependence: Any = "mean",
         n_slices: Any = 10,
@@ -121,6 +124,7 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         alpha: Any = "auto",
         subspace: Any = "model",
         method: Any = "optimal",
+        removal: Any = "auto",
         missing_sensitive: Any = "raise",
         random_state: Any = None,
         verbose: Any = 0,
@@ -146,6 +150,7 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
             alpha=alpha,
             subspace=subspace,
             method=method,
+            removal=removal,
             missing_sensitive=missing_sensitive,
             random_state=random_state,
             verbose=verbose,
@@ -181,11 +186,13 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         rows = None
         if state.config.likelihood == "logistic" and data is not None:
             rows = TrainingRows.gather(state.solved, state.pilot, data, state.pilot.counter())
-        return replace(state, rows=rows, head=None)
+        return replace(state, rows=rows, head=None, ends=None)
 
     def _positioned(self, state: FittedState, start: Array | None = None) -> FittedState:
         if state.rows is None:  # least squares from moments, until the rows are given
             return super()._positioned(replace(state, head=None))
+        if state.solved.new_rows is not None:
+            return _positioned_on_new_rows(state)
         labels = _Labels(state, start)
         space = self._space(state, labels.head, labels.line_head)
         position = locate(space, state.config)
@@ -320,8 +327,12 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
             inner = T * C.T @ (solution.path.cov + solution.eta_y * solution.path.gram) @ C
             solved = scipy.linalg.lstsq(inner, scores.T, cond=1e-14)[0] if len(inner) else scores.T
             spread = np.einsum("ij,ji->i", scores, solved)
-        fitted = ((C.T @ solution.path.cov_target) * self.score_coef_).sum(axis=0)
-        left = np.maximum(solution.target_var - fitted, 1e-12 * solution.target_var)
+        if solution.new_rows is None:
+            fitted = ((C.T @ solution.path.cov_target) * self.score_coef_).sum(axis=0)
+            left = np.maximum(solution.target_var - fitted, 1e-12 * solution.target_var)
+        else:
+            share = self._position.fairness
+            left = np.atleast_1d(solution.new_rows.error(share) / len(solution.target_mean))
         # One noise for all classes, so that the most probable class is that of the largest mean.
         noise = 4.0 * T * float(left.mean()) / (solution.n_rows - 1)
         sure = means / np.sqrt(noise * (1.0 + spread + 1.0 / T))[:, None]
@@ -340,6 +351,97 @@ class LaplaceFit:
     functions: Array  # C: the functions it is fitted on, as coefficients on the basis
     link: Link | None = None
     calibration: str | None = None  # rows the link was fitted on
+
+
+def _positioned_on_new_rows(state: FittedState) -> FittedState:
+    """The model between two ends that are fitted on out-of-fold scores."""
+    ends = state.ends if state.ends is not None else _fit_ends(state)
+    position = locate(NewRows(state.solved, state.config, ends), state.config)
+    # The ends have the scale of log odds out of fold, so latents are not shrunk by a variance.
+    assert state.classes is not None
+    K, d = len(state.classes), position.blend.shape[1]
+    free = _free(position.coef), _free(position.intercept)
+    size = (K - 1) * (1 + d)
+    laplace = Laplace(
+        coef=free[0], intercept=free[1], cov=np.zeros((size, size)), log_evidence=None, n_steps=0
+    )
+    fit = LaplaceFit(laplace=laplace, functions=position.blend)
+    return replace(state, position=position, head=fit, ends=ends)
+
+
+def _free(outputs: Array) -> Array:
+    """Latents of the free classes from those of all classes; one output is the free one already."""
+    return outputs if outputs.shape[-1] == 1 else outputs[..., 1:] - outputs[..., :1]
+
+
+def _fit_ends(state: FittedState) -> NewRowsEnds:
+    """Logistic regressions of y on A and u, and on A - u with a slope of at least 0, out of fold."""
+    solution, rows = state.solved, state.rows
+    assert solution.new_rows is not None
+    assert rows is not None
+    fit = solution.new_rows
+    weight, shares = _weights(state)
+    K, L = len(shares), fit.contrasts.shape[1]
+    contrasts = np.ones((1, 1)) if K == 2 else fit.contrasts
+    scores = rows.held_out
+    if scores is None:  # the rows came in another order, so their folds are not known
+        scores = rows.scores
+    start = np.log(shares[1:] / shares[0])
+
+    def regress(C: Array) -> tuple[Array, Array]:
+        """Coefficients (2L, outputs) and intercepts of the regression on the functions in C."""
+        blocks = replace(rows, scores=scores).blocks(C, weight, K)
+        # A precision that only keeps separated classes finite.
+        precision = _WEAK * solution.weight * C.T @ fit.cov @ C
+        laplace = fit_laplace(
+            blocks, precision, np.concatenate([start[None], np.zeros((C.shape[1], K - 1))])
+        )
+        coef, intercept = _outputs(laplace)
+        return C @ coef, intercept
+
+    values, vectors = np.linalg.eigh(fit.cov)
+    C = vectors[:, values > 1e-10 * max(values[-1], 1e-300)]
+    first, first_intercept = regress(C)
+    difference = np.concatenate([np.eye(L), -np.eye(L)])
+    if K == 2:
+        last, last_intercept = (
+            regress(difference) if np.any(fit.last) else (0.0 * difference, start)
+        )
+        if last[0, 0] <= 0.0:
+            last, last_intercept = np.zeros_like(last), start
+    else:
+        slope, last_intercept = _one_slope(
+            scores @ difference @ contrasts.T, rows.codes, weight, shares
+        )
+        last = slope * difference @ contrasts.T
+    return NewRowsEnds(
+        contrasts=contrasts,
+        first=first @ contrasts,
+        last=last @ contrasts,
+        first_intercept=first_intercept,
+        last_intercept=last_intercept,
+    )
+
+
+def _one_slope(
+    latents: Array, codes: Codes, weight: Array | None, shares: Array
+) -> tuple[float, Array]:
+    """Softmax regression with one slope of at least 0 for all classes, and intercepts that sum to 0."""
+    w = np.ones(len(codes)) if weight is None else weight
+    scale = max(float(latents.std()), 1e-300)
+    hot = codes[:, None] == np.arange(latents.shape[1])
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        f = theta[0] / scale * latents + theta[1:]
+        log_p = f - scipy.special.logsumexp(f, axis=1, keepdims=True)
+        pull = (np.exp(log_p) - hot) * (w / w.sum())[:, None]
+        slope = float(np.sum(pull * latents)) / scale
+        return -float((w / w.sum()) @ log_p[hot]), np.concatenate([[slope], pull.sum(axis=0)])
+
+    start = np.concatenate([[0.0], np.log(shares)])
+    bounds = [(0.0, None)] + [(None, None)] * len(shares)
+    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return float(found.x[0]) / scale, found.x[1:] - found.x[1:].mean()
 
 
 class _Labels:

@@ -10,6 +10,7 @@ import scipy.linalg
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from fairspan.estimators.base import ScoredRows
 from fairspan.estimators.predictor import FairPredictor
 from fairspan.estimators.state import FittedAttribute, FittedState
 from fairspan.inputs.config import document_parameters
@@ -108,6 +109,17 @@ def _fair_evidence(solution: Solution, position: Position, noise: float) -> floa
     return -0.5 * float(minus_two)
 
 
+def _new_rows_process(solution: Solution, position: Position) -> ProcessFit:
+    """Noise that gives out-of-fold rows the variance of their errors, with the variance of the posterior."""
+    new_rows, T = solution.new_rows, solution.weight
+    assert new_rows is not None
+    assert new_rows.leverage is not None
+    error = new_rows.error(position.fairness)
+    floor = max(1e-12 * float(solution.target_var[0]), 1e-24 * float(solution.target_mean[0]) ** 2)
+    noise = max(error / (1.0 + 1.0 / T + new_rows.leverage), floor, 1e-300)
+    return ProcessFit(noise=noise, prior_precision=T * solution.eta_y / noise)
+
+
 @document_parameters
 class FairGPRegressor(RegressorMixin, FairPredictor):
     """Fair Gaussian process regression, fitted from moments alone.
@@ -177,7 +189,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         landmarks: Any = "stratified",
         criterion: Any = "statistical_parity",
         fairness: Any = 1.0,
-        dial: Any = "angle",
+        dial: Any = "auto",
         sensitive_kind: Any = "auto",
         dependence: Any = "mean",
         n_slices: Any = 10,
@@ -189,6 +201,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         alpha: Any = "auto",
         subspace: Any = "model",
         method: Any = "optimal",
+        removal: Any = "auto",
         missing_sensitive: Any = "raise",
         random_state: Any = None,
         verbose: Any = 0,
@@ -214,6 +227,7 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
             alpha=alpha,
             subspace=subspace,
             method=method,
+            removal=removal,
             missing_sensitive=missing_sensitive,
             random_state=random_state,
             verbose=verbose,
@@ -248,6 +262,8 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
                 negative_log_posterior=em.nlp,
             )
             return replace(state, head=fit)
+        if solution.new_rows is not None:
+            return replace(state, head=_new_rows_process(solution, position))
         # eta_y stays fixed along the path, so the posterior mean is the ridge head everywhere; the
         # noise that goes with it is what this model leaves unexplained.
         cross = position.blend.T @ solution.path.cov_target
@@ -332,17 +348,26 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
 
     def _latent_variance(self, X: Array) -> Array:
         """Variance of the latent function without b0, in blocks: no n x D array."""
-        if self._config.subspace == "model":
+        if self._process.posterior is not None:
             scores = self._scores(X)
             return np.asarray(np.einsum("ij,ij->i", scores @ self._posterior.cov, scores))
+        if isinstance(X, ScoredRows):
+            X = X.X
         lengths = squared_lengths(self._solution, self._pilot.features, X)
+        if self._solution.new_rows is not None:
+            return np.asarray(self.noise_ / self._solution.weight * lengths[:, 0])
         spread = lengths[:, 0] - _fair_shrinkage(self._solution, self._position) * lengths[:, 1]
         return np.asarray(self.noise_ / self._solution.weight * spread)
 
     def _latent_root(self, X: Array) -> Array:
         """Rows r(x) with ``Cov(f(x), f(z)) = r(x).r(z)`` for the latent function without b0."""
-        if self._config.subspace == "model":
+        if self._process.posterior is not None:
             return self._scores(X) @ _lower(self._posterior.cov)
+        if self._solution.new_rows is not None:
+            assert self._solution.factor is not None
+            psi = self._coordinates(X).T
+            u = scipy.linalg.solve_triangular(self._solution.factor, psi, lower=True).T
+            return np.asarray(np.sqrt(self.noise_ / self._solution.weight) * u)
         fair = self._solution.fair
         assert fair is not None
         keep = float(np.sqrt(max(1.0 - _fair_shrinkage(self._solution, self._position), 0.0)))
@@ -378,6 +403,12 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         if config.inference == "em-paper":
             msg = "inference='em-paper' has no usable prior (its EM degenerates); use 'evidence'."
             raise ValueError(msg)
+        if self._solution.new_rows is not None:
+            msg = (
+                "The prior of a model that removes dependence on new rows is not one on fair functions. Fit "
+                "with removal='training_rows' to sample from it."
+            )
+            raise ValueError(msg)
         if config.subspace == "model":
             factor = _lower(self._prior)
             z = rng.standard_normal((len(factor), n_samples))
@@ -411,6 +442,9 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
         config = self._config
         if config.inference == "em-paper":
             msg = "inference='em-paper' has no evidence (its EM degenerates); use 'evidence'."
+            raise ValueError(msg)
+        if self._solution.new_rows is not None:
+            msg = "A model that removes dependence on new rows has no evidence; use removal='training_rows'."
             raise ValueError(msg)
         if theta is None and not eval_gradient:
             return self.log_marginal_likelihood_value_

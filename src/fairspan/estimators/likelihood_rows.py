@@ -278,7 +278,7 @@ class SecondPass(FairClassifier):
                 curvature = work._curvature_of(blocks)
                 solution = solve(state.moments, state.pilot, state.config, curvature)
                 state = replace(state, solution=solution)
-            work._state = replace(state, rows=work._gather(state, blocks))
+            work._state = replace(state, rows=work._gather(state, blocks), ends=None)
             work._locate()
         return self
 

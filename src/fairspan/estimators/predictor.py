@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.state import FittedState
 from fairspan.method.linalg import to_numpy
-from fairspan.method.spaces import FairLine, Head, LineHead, ModelSpace, SeparateLimits, Space
+from fairspan.method.spaces import FairLine, Head, LineHead, Space, model_space
 
 
 class FairPredictor(FairKernelEstimator):
@@ -37,9 +36,7 @@ class FairPredictor(FairKernelEstimator):
         """
         if state.config.subspace == "fair":
             return FairLine(state.solved, state.config, line_head)
-        limits = isinstance(state.config.fairness, Mapping)
-        space = SeparateLimits if limits else ModelSpace
-        return space(state.solved, state.config, head)
+        return model_space(state.solved, state.config, head)
 
 
 class FairClassifier(FairPredictor):

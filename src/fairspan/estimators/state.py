@@ -13,7 +13,7 @@ from fairspan.method.moments import Moments
 from fairspan.method.pilot import Counter, Pilot
 from fairspan.method.row_sketch import RowSketch
 from fairspan.method.solution import Solution
-from fairspan.method.spaces import Position
+from fairspan.method.spaces import NewRowsEnds, Position
 
 if TYPE_CHECKING:
     from fairspan.estimators.likelihood_rows import TrainingRows
@@ -37,6 +37,7 @@ class FittedState:
     merged: bool = False  # moments of workers without a common order of rows were added
     solution: Solution | None = None
     rows: TrainingRows | None = None  # scores of the training rows, for likelihoods of labels
+    ends: NewRowsEnds | None = None  # both ends of the dial, of a likelihood on new rows
     position: Position | None = None
     head: Any = None  # what a Gaussian process adds to the head: noise, posterior, link
 

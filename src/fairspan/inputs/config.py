@@ -195,10 +195,13 @@ _TABLE = (
     ),
     Parameter(
         "dial",
-        '{"angle", "cosine", "correlation"}, default="angle"',
-        "Scale of ``fairness``: share of the angle to F that is closed; the paper's "
-        "epsilon; or 1 - the largest in-sample correlation allowed.",
-        check=_words("angle", "cosine", "correlation"),
+        '{"auto", "share", "angle", "cosine", "correlation"}, default="auto"',
+        'Scale of ``fairness``. "share": share of the dependence expected on new rows that is gone '
+        '(only if it is removed on new rows). "angle": share of the angle to the fairest model that '
+        'is closed. "cosine": the paper\'s epsilon. "correlation": 1 - the largest correlation '
+        'allowed, expected on new rows or in sample as ``removal`` asks. "auto" is "share" if the '
+        'dependence is removed on new rows, else "angle".',
+        check=_words("auto", "share", "angle", "cosine", "correlation"),
     ),
     Parameter(
         "sensitive_kind",
@@ -278,6 +281,17 @@ _TABLE = (
         '"rkhs": exact removal, distance in the RKHS. "paper": Algorithms 1 and 2 as '
         "printed, for reproduction.",
         check=_words("optimal", "rkhs", "paper"),
+    ),
+    Parameter(
+        "removal",
+        '{"auto", "new_rows", "training_rows"}, default="auto"',
+        'Rows on which the fairest model has no dependence on S. "new_rows": none is expected on '
+        "rows that the model has not seen, by regressions of y and S that are fitted and compared "
+        'on different folds. "training_rows": exactly none on the training rows, which leaves a '
+        'bias on new rows. "auto" is "new_rows" with ``method="optimal"`` and '
+        '``subspace="model"``, unless the kernel is precomputed, ``n_predictive_directions`` is '
+        'given or a fold has fewer than 10 rows; else "training_rows".',
+        check=_words("auto", "new_rows", "training_rows"),
     ),
     Parameter(
         "missing_sensitive",
@@ -360,6 +374,7 @@ def read_config(estimator: Configurable) -> FitConfig:
         if check is not None:
             check(name, value)
     _check_fairness(config)
+    _check_removal(config)
     _check_paper(config)
     if "prior" in params:
         _check_regression_process(config)
@@ -389,6 +404,23 @@ def _check_fairness(config: FitConfig) -> None:
                 f"{getattr(config, name)!r}. Give one number for all attributes instead."
             )
             raise ValueError(msg)
+
+
+def _check_removal(config: FitConfig) -> None:
+    obstacle = config.without_new_rows_form
+    if config.removal == "new_rows" and obstacle is not None:
+        msg = (
+            f"removal='new_rows' has no form with {obstacle}. Use removal='training_rows' (or 'auto', "
+            f"which chooses it), or the default of that parameter."
+        )
+        raise ValueError(msg)
+    if config.dial == "share" and not config.removes_on_new_rows:
+        reason = obstacle or "removal='training_rows'"
+        msg = (
+            f"dial='share' is for removal='new_rows', but with {reason} the dependence is removed on the "
+            f"training rows. Use dial='angle', or 'auto'."
+        )
+        raise ValueError(msg)
 
 
 def _check_paper(config: FitConfig) -> None:

@@ -12,7 +12,14 @@ from fairspan._html import certificate_html
 from fairspan._system import printable
 from fairspan.method.linalg import Array, psd_eigh
 
-__all__ = ["BlockCertificate", "Certificate", "supremum"]
+__all__ = [
+    "BlockCertificate",
+    "Certificate",
+    "Direction",
+    "ExpectedDependence",
+    "NewRowsCertificate",
+    "supremum",
+]
 
 
 def supremum(cov: Array, delta: Array) -> tuple[float, Array]:
@@ -84,6 +91,111 @@ class BlockCertificate:
     n_merged: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Direction:
+    """A direction of the codes of an attribute, and how much of it is removed.
+
+    Attributes
+    ----------
+    name : str
+        Groups that the direction separates most.
+    correlation : float
+        Out-of-fold correlation of the direction with what X predicts of it.
+    strength : float
+        That correlation times the root of the (effective) number of rows.
+    weight : float
+        Share that is removed at fairness 1, from 0 (kept) to 1.
+    reason : str
+        Why it is not removed whole; empty if it is.
+    """
+
+    name: str
+    correlation: float
+    strength: float
+    weight: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedDependence:
+    """What is expected of the fitted score on new rows, for one attribute in one cell.
+
+    Attributes
+    ----------
+    cell, attribute, coding, constrained
+        As in :class:`BlockCertificate`.
+    correlation : float
+        Expected multiple correlation of the score with the codes, estimated out of fold.
+    signed : float or None
+        For one code and one score: the correlation, positive in the direction of the unconstrained model.
+    standard_error : float
+        Of each component of the correlation.
+    low, high : float
+        Interval for the correlation; all constrained blocks together have the confidence.
+    n_effective : float
+        Kish size of the rows with a code.
+    directions : tuple of Direction
+        Directions of the codes, strongest first; empty for codes that are only reported.
+    independent_spread : bool
+        The standard error takes code and score as independent, because no rows were at hand to
+        measure their spread together.
+    """
+
+    cell: str
+    attribute: str
+    coding: str
+    constrained: bool
+    correlation: float
+    signed: float | None
+    standard_error: float
+    low: float
+    high: float
+    n_effective: float
+    directions: tuple[Direction, ...]
+    independent_spread: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRowsCertificate:
+    """What is expected on new rows: rows from the same population that the model was not fitted on.
+
+    Attributes
+    ----------
+    removal : {"new_rows", "training_rows"}
+        Where the model has no dependence at fairness 1.
+    blocks : tuple of ExpectedDependence
+        One for every cell, attribute and coding.
+    confidence : float
+        Joint confidence of the intervals of the constrained blocks.
+    n_folds : int
+        Folds of the out-of-fold estimates.
+    """
+
+    removal: str
+    blocks: tuple[ExpectedDependence, ...]
+    confidence: float
+    n_folds: int
+
+    @property
+    def correlation(self) -> float:
+        """Largest expected correlation of the constrained blocks."""
+        return max((b.correlation for b in self.blocks if b.constrained), default=0.0)
+
+    @property
+    def high(self) -> float:
+        """Upper confidence bound on the correlation in every constrained block."""
+        return max((b.high for b in self.blocks if b.constrained), default=0.0)
+
+    def directions_left(self) -> list[str]:
+        """Directions that are not removed whole at fairness 1, each with its reason."""
+        return [
+            f"{b.attribute} in {b.cell}: {d.name} ({100 * d.weight:.0f} % removed): {d.reason}"
+            for b in self.blocks
+            for d in b.directions
+            if d.weight < 1.0
+        ]
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Certificate:
     """What holds for the model on the training rows, and the geometry behind it.
@@ -117,6 +229,8 @@ class Certificate:
         Largest correlation that was requested, by attribute, if attributes have separate limits.
         ``fairness`` then expresses the angle of the model to F on the angle scale; the model itself is
         not that of any dial value.
+    new_rows : NewRowsCertificate or None
+        What is expected on new rows; None if the fit has kept no folds to estimate it with.
     """
 
     criterion: str
@@ -129,6 +243,7 @@ class Certificate:
     accuracy_gap: float
     n_functions: int
     limits: dict[str, float] | None = None
+    new_rows: NewRowsCertificate | None = None
 
     @property
     def supremum(self) -> float:

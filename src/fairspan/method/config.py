@@ -92,6 +92,28 @@ class FitConfig:
     calibrate: bool = False
     curvature: str = "constant"
     class_weight: str | Mapping[Any, float] | None = None
+    # Where no dependence on S is left: in files of version 0.1.0, on the training rows.
+    removal: str = "training_rows"
+
+    @property
+    def without_new_rows_form(self) -> str | None:
+        """The parameter for which removal on new rows has no form, as "name=value"; None if it has one."""
+        if self.kernel == "precomputed" and self.feature_map is None:
+            return "kernel='precomputed'"
+        only = {"method": "optimal", "subspace": "model", "n_predictive_directions": "auto"}
+        for name, value in only.items():
+            if getattr(self, name) != value:
+                return f"{name}={getattr(self, name)!r}"
+        if not (isinstance(self.prior, str) and self.prior == "isotropic"):
+            return "prior" if not isinstance(self.prior, str) else f"prior={self.prior!r}"
+        return None
+
+    @property
+    def removes_on_new_rows(self) -> bool:
+        """Remove the dependence that is expected on new rows; else that of the training rows."""
+        if self.removal == "auto":
+            return self.without_new_rows_form is None
+        return self.removal == "new_rows"
 
     @property
     def criterion_name(self) -> str:
@@ -128,7 +150,8 @@ class FitConfig:
     def needs_folds(self) -> bool:
         """Moments are kept by fold."""
         by_error = self.alpha == "auto" and not self.ridge_by_evidence
-        return self.variant.exact and (by_error or self.needs_held_out_scores)
+        held_out = self.needs_held_out_scores or self.removes_on_new_rows
+        return self.variant.exact and (by_error or held_out)
 
     @property
     def uses_likelihood_metric(self) -> bool:
@@ -138,6 +161,7 @@ class FitConfig:
             and self.curvature == "likelihood"
             and self.variant.correlation_metric
             and self.subspace == "model"
+            and not self.removes_on_new_rows
         )
 
     def removes_correlation_only(self, kind: str) -> bool:

@@ -74,7 +74,7 @@ class Laplace:
     coef: Array  # (d, K - 1), at the mode
     intercept: Array  # (K - 1,), at the mode
     cov: Array  # posterior covariance of (intercept_1, coef_1, intercept_2, ...)
-    log_evidence: float
+    log_evidence: float | None  # None: not an approximation of a posterior
     n_steps: int  # of Newton's method
 
     @property

@@ -65,6 +65,16 @@ class Pooled:
         """Covariance of the columns, (D, D). It divides by the total weight, never by n - 1."""
         return self.scatter / self.weight
 
+    def project(self, basis: Array) -> Pooled:
+        """Compute the moments of ``columns @ basis`` without their second moments; basis is (D, k)."""
+        return replace(
+            self,
+            mean=self.mean @ basis,
+            scatter=np.zeros((0, 0)),
+            levels=tuple(replace(stats, mean=stats.mean @ basis) for stats in self.levels),
+            columns=tuple(replace(stats, cross=stats.cross @ basis) for stats in self.columns),
+        )
+
 
 def kish(weight: float, weight2: float) -> float:
     """Compute Kish's effective sample size ``(sum w)^2 / sum w^2``: the row count if weights are equal."""
@@ -259,8 +269,17 @@ class Moments:
             first_row=self.first_row @ basis,
         )
 
-    def pool(self, cell: int | None = None, folds: NDArray[np.bool_] | None = None) -> Pooled:
-        """Merge the groups of one cell (all cells if None) and of the folds in a mask (all folds if None)."""
+    def pool(
+        self,
+        cell: int | None = None,
+        folds: NDArray[np.bool_] | None = None,
+        *,
+        scatter: bool = True,
+    ) -> Pooled:
+        """Merge the groups of one cell (all cells if None) and of the folds in a mask (all folds if None).
+
+        Without ``scatter`` the second moments of the columns are left out.
+        """
         n_cells = len(self.weight) // self.n_folds
         chosen = np.ones((n_cells, self.n_folds), dtype=bool)
         if cell is not None:
@@ -271,10 +290,12 @@ class Moments:
         w = self.weight[g]
         total = float(w.sum())
         mean = (w / total) @ self.mean[g] if len(g) else np.zeros(self.n_columns)
-        spread = (self.mean[g] - mean) * np.sqrt(w)[:, None]
-        scatter = spread.T @ spread
-        for group in g:
-            scatter += self.scatter[group]
+        products = np.zeros((0, 0))
+        if scatter:
+            spread = (self.mean[g] - mean) * np.sqrt(w)[:, None]
+            products = spread.T @ spread
+            for group in g:
+                products += self.scatter[group]
         bounds = np.cumsum((0, *self.level_sizes))
         levels = tuple(self._pool_levels(g, slice(a, b)) for a, b in pairwise(bounds))
         columns = tuple(self._pool_column(g, v) for v in range(self.column_mean.shape[1]))
@@ -283,7 +304,7 @@ class Moments:
             weight2=float(self.weight2[g].sum()),
             rows=int(self.rows[g].sum()),
             mean=mean,
-            scatter=scatter,
+            scatter=products,
             levels=levels,
             columns=columns,
         )

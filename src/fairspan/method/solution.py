@@ -16,6 +16,7 @@ from fairspan.method.heads import PathMoments
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, Tridiagonal, orthonormal_columns
 from fairspan.method.moments import ColumnStats, LevelStats, Moments, Pooled
+from fairspan.method.new_rows import MIN_FOLD_ROWS, CrossFit, cross_fit
 from fairspan.method.pilot import Pilot
 from fairspan.method.removal import PAPER_ETA, Block, BlockReport, build_blocks
 from fairspan.method.sdr import (
@@ -130,6 +131,8 @@ class Solution:
     held_out: HeldOut | None  # only for heads that are fitted on rows
     uses_likelihood_metric: bool
     outside: Array  # parts of the basis outside F, (q, 2d + extra), in metric coordinates
+    new_rows: CrossFit | None = None  # cross-fitted removal, whose functions are then the basis
+    factor: Array | None = None  # L of Sig + eta_y I = LL', for Gaussian processes on new rows
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore from a file; version 0.1.0 called ``uses_likelihood_metric`` ``bent``."""
@@ -159,6 +162,7 @@ def solve(
     """
     # Whitening costs O(D^3) per matrix, so pool first: once per fold and once per cell, instead of
     # once per combination.
+    groups = moments
     by_cell = moments.over_folds() if pilot.cells.n_groups > 1 else None
     moments = moments.over_cells()
     if pilot.features.pending is not None:
@@ -194,11 +198,17 @@ def solve(
         fold_metric = metric
         removed = removed_basis(metric, covectors)
         pair = principal_pair(removed, metric.functions(predictive))
+    new_rows = None
+    if config.removes_on_new_rows and len(pair.angles) and _has_full_folds(moments, config):
+        reports = [block.report for block in blocks]
+        new_rows = cross_fit(groups, moments, pilot, config, reports, eta_y)
     columns = [pair.fair, pair.removed]
     if config.correlation_metric and config.subspace == "model" and len(pair.angles) == 1:
         columns.append(_off_the_line(metric, blocks, pair))
     u = np.concatenate(columns, axis=1)
     basis = metric.back(u)
+    if new_rows is not None:
+        basis, u = new_rows.basis, metric.functions(new_rows.basis)
     block_cov = tuple(block.cov for block in blocks)
     block_delta = tuple(block.delta for block in blocks)
     first = moments.first_row - total.mean
@@ -217,7 +227,10 @@ def solve(
             outside=orthonormal_columns(ridge.covectors(N)),
         )
     held_out = None
-    if config.needs_held_out_scores and pilot.target is not None:
+    if new_rows is not None:
+        centres = np.einsum("kdm,kd->km", new_rows.fold_bases, new_rows.fold_means)
+        held_out = HeldOut(new_rows.fold_bases, centres)
+    elif config.needs_held_out_scores and pilot.target is not None:
         held_out = held_out_bases(
             moments,
             lambda pooled: target_covariance(pooled, _target_stats(pooled, pilot))[0],
@@ -244,7 +257,29 @@ def solve(
         held_out=held_out,
         uses_likelihood_metric=likelihood_metric,
         outside=removed.T @ u,
+        new_rows=new_rows,
+        factor=ridge.factor if new_rows is not None and config.ridge_by_evidence else None,
     )
+
+
+def _has_full_folds(moments: Moments, config: FitConfig) -> bool:
+    """Whether every fold has the rows that removal on new rows needs; else raise or warn."""
+    least = int(moments.rows.min()) if moments.n_folds > 1 else 0
+    if least >= MIN_FOLD_ROWS:
+        return True
+    text = (
+        f"Removal on new rows needs {MIN_FOLD_ROWS} rows in each of {moments.n_folds} folds, and the "
+        f"smallest has {least} ({int(moments.rows.sum())} rows in all)."
+    )
+    if config.removal == "new_rows":
+        msg = f"{text} Pass removal='training_rows', or more rows."
+        raise ValueError(msg)
+    warn_user(
+        f"{text} The dependence on S is removed on the training rows only; new rows may show some. Pass "
+        f"removal='training_rows' to do this without a warning.",
+        DataWarning,
+    )
+    return False
 
 
 def _off_the_line(metric: Metric, blocks: list[Block], pair: PrincipalPair) -> Array:

@@ -16,7 +16,12 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.exceptions import NumericalWarning, warn_user
-from fairspan.method.certificates import BlockCertificate, Certificate, supremum
+from fairspan.method.certificates import (
+    BlockCertificate,
+    Certificate,
+    NewRowsCertificate,
+    supremum,
+)
 from fairspan.method.config import FitConfig
 from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.heads import (
@@ -29,6 +34,7 @@ from fairspan.method.heads import (
 )
 from fairspan.method.limits import keep_limits
 from fairspan.method.linalg import Array, is_tensor, psd_eigh, to_float64
+from fairspan.method.new_rows import CrossFit, expect
 from fairspan.method.removal import BlockReport
 from fairspan.method.solution import MOST_EXTRA, FairGeometry, Solution, path_moments
 from fairspan.method.subspaces import (
@@ -101,6 +107,7 @@ class _Model:
     n_functions: int
     limits: dict[str, float] | None = None
     fair_space: FairSpace | None = None
+    new_rows: NewRowsCertificate | None = None
 
 
 class Space(Protocol):
@@ -121,9 +128,10 @@ def locate(space: Space, config: FitConfig) -> Position:
     """Model at the dial value of ``config``, with its certificate."""
     if isinstance(config.fairness, Mapping):
         model = space.model(0.0, np.zeros(0))
-        value, dial = model.fairness, "angle"
+        value, dial = model.fairness, native_dial(space.solution)
     else:
         value, dial = float(config.fairness), config.dial
+        dial = native_dial(space.solution) if dial == "auto" else dial
         model = space.model(*_read_dial(space, value, dial))
     certificate = Certificate(
         criterion=config.criterion_name,
@@ -136,6 +144,7 @@ def locate(space: Space, config: FitConfig) -> Position:
         accuracy_gap=model.accuracy_gap,
         n_functions=model.n_functions,
         limits=model.limits,
+        new_rows=model.new_rows,
     )
     return Position(
         fairness=model.fairness,
@@ -149,8 +158,21 @@ def locate(space: Space, config: FitConfig) -> Position:
     )
 
 
+def native_dial(solution: Solution) -> str:
+    """The dial on which models of this solution are computed, and on which a path is drawn."""
+    return "angle" if solution.new_rows is None else "share"
+
+
 def _read_dial(space: Space, value: float, dial: str) -> tuple[float, Array]:
-    """Point on the angle scale that a dial value stands for, and the angles to F there."""
+    """Point on the native scale that a dial value stands for, and the angles to F there."""
+    if isinstance(space, NewRows):
+        return space.share(value, dial), np.zeros(0)
+    if dial == "share":
+        msg = (
+            "dial='share' is the share of the dependence that is expected on new rows; this model removes "
+            "it on the training rows. Use dial='angle', or removal='new_rows'."
+        )
+        raise ValueError(msg)
     pair = space.solution.pair
     if dial == "correlation":
         value, reached = space.within(limit := 1.0 - value)
@@ -161,6 +183,14 @@ def _read_dial(space: Space, value: float, dial: str) -> tuple[float, Array]:
         widest = float(pair.angles.max())
         value = 1.0 - float(angles.max()) / widest if widest > 0.0 else 1.0
     return value, angles
+
+
+def model_space(solution: Solution, config: FitConfig, head: Head | None = None) -> Space:
+    """The family of models for ``subspace="model"``."""
+    if solution.new_rows is not None:
+        return NewRows(solution, config)
+    limits = isinstance(config.fairness, Mapping)
+    return (SeparateLimits if limits else ModelSpace)(solution, config, head)
 
 
 def _worst_correlation(solution: Solution, path: PathMoments, w: Array) -> float:
@@ -269,6 +299,98 @@ class SeparateLimits(ModelSpace):
             containment_gap=outside,
             accuracy_gap=lost,
             limits={name: 1.0 - float(value) for name, value in given.items()},
+        )
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Models ``(1 - t) f_0 + t f_1`` of cross-fitted removal: the share t of the dependence is gone.
+
+    ``ends`` are the coefficients and intercepts of both ends, if a likelihood has fitted its own.
+    """
+
+    solution: Solution
+    config: FitConfig
+    ends: NewRowsEnds | None = None
+
+    @property
+    def _fit(self) -> CrossFit:
+        assert self.solution.new_rows is not None
+        return self.solution.new_rows
+
+    def share(self, value: float, dial: str) -> float:
+        """Share t that a dial value stands for."""
+        if dial == "correlation":
+            share, reached = self.within(limit := 1.0 - value)
+            if reached > limit + 1e-12:
+                left = self._fit.names_left()
+                warn_user(
+                    f"A correlation of {limit:.3g} is not expected at any dial value: at fairness 1 the "
+                    f"estimate is {reached:.3g}"
+                    + (f", because X predicts too little of {', '.join(left)}." if left else "."),
+                    NumericalWarning,
+                )
+            return share
+        if dial == "angle":
+            return self._fit.share_of_angle(value)
+        return self._fit.share_of_cosine(value) if dial == "cosine" else value
+
+    def coefficients(self, share: float) -> tuple[Array, Array]:
+        """Coefficients of the functions on the basis, (2L, L), and intercepts of the outputs."""
+        if self.ends is not None:
+            return self.ends.at(share)
+        return self._fit.coefficients(share), self.solution.target_mean
+
+    def _expected(self, C: Array) -> NewRowsCertificate:
+        path = self.solution.path
+        return expect(self._fit, C, path.cov, path.block_cov)
+
+    def within(self, limit: float) -> tuple[float, float]:
+        """Smallest share whose expected correlation keeps a limit, and the correlation it reaches."""
+        return smallest_fairness(
+            lambda share: self._expected(self.coefficients(share)[0]).correlation, limit, tol=1e-10
+        )
+
+    def model(self, fairness: float, angles: Array) -> _Model:  # noqa: ARG002
+        """Model at a share of the dependence."""
+        solution, fit = self.solution, self._fit
+        C, intercept = self.coefficients(fairness)
+        contrasts = fit.contrasts if self.ends is None else self.ends.contrasts
+        coef = np.ascontiguousarray(contrasts.T)
+        theta = fit.angle()
+        angle = float(np.arctan((1.0 - fairness) * np.tan(theta))) if theta < np.pi / 2 else theta
+        directions = solution.basis @ C
+        return _Model(
+            fairness=fairness,
+            directions=directions,
+            offset=C.T @ solution.centre,
+            coef=coef,
+            intercept=intercept,
+            blend=C,
+            claims=certify(solution.path, solution.reports, C, coef),
+            angles=np.full(C.shape[1], angle),
+            containment_gap=float(np.sin(angle)),
+            accuracy_gap=float(np.sin(theta - angle)),
+            n_functions=C.shape[1] if np.any(C) else 0,
+            new_rows=self._expected(C),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRowsEnds:
+    """Both ends of the dial as fitted by a likelihood on out-of-fold scores."""
+
+    contrasts: Array  # (outputs, L)
+    first: Array  # (2L, L)
+    last: Array
+    first_intercept: Array  # (outputs,)
+    last_intercept: Array
+
+    def at(self, share: float) -> tuple[Array, Array]:
+        """Coefficients and intercepts in between."""
+        return (
+            (1.0 - share) * self.first + share * self.last,
+            (1.0 - share) * self.first_intercept + share * self.last_intercept,
         )
 
 
@@ -547,35 +669,35 @@ def fair_root(inner: Array, t: float, eta_y: float) -> Array:
 
 
 def squared_lengths(solution: Solution, features: LandmarkMap | TransformerMap, X: Array) -> Array:
-    """``|u|^2`` and ``|Q'u|^2`` of ``u = L^-1 (psi - mu)``, (n, 2); Q is ``outside``.
+    """``|u|^2`` and ``|Q'u|^2`` of ``u = L^-1 (psi - mu)``, (n, 2); Q is ``outside``, empty on new rows.
 
     The posterior variance on all of F is ``(|u|^2 - t |Q'u|^2)/T`` in units of the noise.
     """
     fair = solution.fair
-    assert fair is not None
+    factor = solution.factor if fair is None else fair.factor
+    assert factor is not None
+    outside = np.zeros((len(factor), 0)) if fair is None else fair.outside
     if is_tensor(X):
-        return _tensor_lengths(solution.mean, fair, features, X)
+        return _tensor_lengths(solution.mean, factor, outside, features, X)
     out = np.empty((len(X), 2))
     for start in range(0, len(X), _BLOCK_ROWS):
         rows = slice(start, start + _BLOCK_ROWS)
         psi = features.coordinates(X[rows]) - solution.mean
-        u = scipy.linalg.solve_triangular(fair.factor, psi.T, lower=True).T
+        u = scipy.linalg.solve_triangular(factor, psi.T, lower=True).T
         out[rows, 0] = np.einsum("ij,ij->i", u, u)
-        out[rows, 1] = ((u @ fair.outside) ** 2).sum(axis=1)
+        out[rows, 1] = ((u @ outside) ** 2).sum(axis=1)
     return out
 
 
 def _tensor_lengths(
-    mean: Array, fair: FairGeometry, features: LandmarkMap | TransformerMap, X: Any
+    mean: Array, L: Array, Q: Array, features: LandmarkMap | TransformerMap, X: Any
 ) -> Array:
     """The same on the device of the rows; only two numbers per row are copied to the host."""
     import torch
 
     dtype, device = compute_dtype(X), X.device
     psi_on = features.psi_on(device, dtype)
-    factor, outside, centre = (
-        torch.tensor(v, dtype=dtype, device=device) for v in (fair.factor, fair.outside, mean)
-    )
+    factor, outside, centre = (torch.tensor(v, dtype=dtype, device=device) for v in (L, Q, mean))
     out = torch.empty((len(X), 2), dtype=dtype, device=device)
     with exact_float32(dtype):
         for rows in row_blocks(X, 2 * len(mean)):
