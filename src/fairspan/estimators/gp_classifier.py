@@ -399,10 +399,11 @@ def _fit_ends(state: FittedState) -> NewRowsEnds:
         coef, intercept = _outputs(laplace)
         return C @ coef, intercept
 
-    values, vectors = np.linalg.eigh(fit.cov)
-    C = vectors[:, values > 1e-10 * max(values[-1], 1e-300)]
+    m, rest = fit.path_size, ((0, len(fit.cov) - fit.path_size), (0, 0))
+    values, vectors = np.linalg.eigh(fit.cov[:m, :m])
+    C = np.pad(vectors[:, values > 1e-10 * max(values[-1], 1e-300)], rest)
     first, first_intercept = regress(C)
-    difference = np.concatenate([np.eye(L), -np.eye(L)])
+    difference = np.pad(np.concatenate([np.eye(L), -np.eye(L)]), rest)
     if K == 2:
         last, last_intercept = (
             regress(difference) if np.any(fit.last) else (0.0 * difference, start)

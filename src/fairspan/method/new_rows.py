@@ -29,7 +29,8 @@ from fairspan.method.certificates import (
 from fairspan.method.codes import Coder
 from fairspan.method.config import FitConfig
 from fairspan.method.data import Data
-from fairspan.method.linalg import Array, Tridiagonal, psd_eigh, take, to_numpy
+from fairspan.method.limits import keep_limits
+from fairspan.method.linalg import Array, Tridiagonal, orthonormal_columns, psd_eigh, take, to_numpy
 from fairspan.method.moments import Moments, Pooled, kish
 from fairspan.method.pilot import Pilot
 from fairspan.method.removal import BlockReport
@@ -46,6 +47,8 @@ MIN_FOLD_ROWS = 10
 _ROUNDING = 1e-12
 # Strength from which a direction of q codes is removed whole: 2 sqrt(q) + _RAMP.
 _RAMP = 2.0
+# Directions that separate limits may use.
+MOST_EXTRA = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,11 +170,14 @@ class NewRowsBlock:
 
     index: int  # of the block among all reports
     codes: Codes
-    cov: Array  # covariance of the codes with [A, u], (r, 2L), within the cell
+    cov: Array  # covariance of the codes with the basis, (r, m), within the cell
+    removed: (
+        Array  # orthonormal combinations of the codes that are removed in part or whole, (r, a)
+    )
     n_effective: float  # Kish size of the rows with a code
     eta: float
     directions: tuple[Direction, ...]
-    # E[c c' f f'] over the rows with a code, (r, r, 2L, 2L); None: not known, so take c and f as
+    # E[c c' f f'] over the rows with a code, (r, r, m, m); None: not known, so take c and f as
     # independent.
     spread: Array | None = None
 
@@ -180,20 +186,22 @@ class NewRowsBlock:
 class CrossFit:
     """Cross-fitted removal: functions of the folds, out-of-fold moments, and both ends of the dial.
 
-    The L functions of y are contrasts of its outputs: ``outputs = functions @ contrasts.T``.
+    The L functions of y are contrasts of its outputs: ``outputs = functions @ contrasts.T``. The basis
+    has m functions: A and u, of L columns each, and for L = 1 with several removed directions of the codes
+    the prediction of each, which only separate limits use.
     """
 
     contrasts: Array  # (outputs, L), orthonormal
-    basis: Array  # averages over the folds of [g, H lambda], (D, 2L)
-    fold_bases: Array  # the same for each fold, (K, D, 2L)
+    basis: Array  # averages over the folds, (D, m)
+    fold_bases: Array  # the basis of each fold, (K, D, m)
     fold_means: Array  # mean of psi without the fold, (K, D)
     share: Array  # weight of each fold, (K,)
-    cov: Array  # out-of-fold covariance of [A, u], (2L, 2L)
-    cov_target: Array  # with the contrasts of y, (2L, L)
+    cov: Array  # out-of-fold covariance of the basis, (m, m)
+    cov_target: Array  # with the contrasts of y, (m, L)
     target_cov: Array  # (L, L)
-    shift: Array  # means of [A, u] in the fold, about those without it, (K, 2L)
+    shift: Array  # means of the basis in the fold, about those without it, (K, m)
     target_shift: Array  # (K, L)
-    first: Array  # coefficients of the unconstrained end on [A, u], (2L, L)
+    first: Array  # coefficients of the unconstrained end on the basis, (m, L)
     last: Array  # of the fair end
     blocks: tuple[NewRowsBlock, ...]
     n_folds: int
@@ -202,7 +210,7 @@ class CrossFit:
     leverage: float | None = None
 
     def coefficients(self, share: float) -> Array:
-        """Coefficients on [A, u] at which this share of the expected dependence is gone, (2L, L)."""
+        """Coefficients on the basis at which this share of the expected dependence is gone, (m, L)."""
         return (1.0 - share) * self.first + share * self.last
 
     def names_left(self) -> list[str]:
@@ -216,10 +224,12 @@ class CrossFit:
 
     def angle(self) -> float:
         """Out-of-fold angle between the two ends."""
-        return float(np.arctan2(self._sd(self.first - self.last), self._sd(self.last)))
-
-    def _sd(self, coef: Array) -> float:
-        return float(np.sqrt(max(np.trace(coef.T @ self.cov @ coef), 0.0)))
+        return float(
+            np.arctan2(
+                np.sqrt(max(self.variance(self.first - self.last), 0.0)),
+                np.sqrt(max(self.variance(self.last), 0.0)),
+            )
+        )
 
     def error(self, share: float) -> float:
         """Out-of-fold squared error, summed over the contrasts."""
@@ -238,9 +248,50 @@ class CrossFit:
         off = self.target_shift - self.shift @ C
         return float(self.share @ (off**2).sum(axis=1))
 
-    def variance(self, C: Array) -> Array:
-        """Out-of-fold covariance of functions given by coefficients on [A, u]."""
-        return C.T @ self.cov @ C
+    @property
+    def n_functions(self) -> int:
+        """Number of functions L."""
+        return int(self.contrasts.shape[1])
+
+    @property
+    def path_size(self) -> int:
+        """Number of functions of the basis that the dial uses."""
+        return 2 * self.n_functions
+
+    def variance(self, C: Array) -> float:
+        """Out-of-fold variance of functions, summed."""
+        return float(np.trace(C.T @ self.cov @ C))
+
+    def nearest_share(self, C: Array) -> float:
+        """Share of the model on the dial that is nearest to a function."""
+        line = self.first - self.last
+        length = float(np.sum(line * (self.cov @ line)))
+        if length <= 0.0:
+            return 1.0
+        return float(np.clip(np.sum((self.first - C) * (self.cov @ line)) / length, 0.0, 1.0))
+
+    def within_limits(self, limits: list[float], block_cov: list[Array]) -> Array:
+        """The function nearest to the unconstrained one that keeps a limit in each constrained block.
+
+        Limits apply to the directions that are removed, ``block_cov`` are covariances of the basis in the
+        cells. Returns coefficients on the basis, (m, 1), scaled by the slope of y.
+        """
+        values, vectors = psd_eigh((self.cov + self.cov.T) / 2.0)
+        keep = values > _ROUNDING * max(float(values[0]), 1e-300)
+        Z = vectors[:, keep] / np.sqrt(values[keep])  # functions of out-of-fold variance 1
+        start = np.sqrt(values[keep]) * (vectors[:, keep].T @ self.first[:, 0])
+        blocks = [block for block in self.blocks if block.codes.report.constrained]
+        nearest = keep_limits(
+            start,
+            [Z.T @ block.cov.T @ block.removed for block in blocks],
+            [Z.T @ cov @ Z for cov in block_cov],
+            limits,
+        )
+        C = Z @ nearest.function[:, None]
+        length = float(nearest.function @ nearest.function)
+        if length == 0.0:
+            return np.asarray(C)
+        return np.asarray(C * max(float(np.sum(C * self.cov_target)) / length, 0.0))
 
     def share_of_angle(self, fairness: float) -> float:
         """Share for a point of the angle scale."""
@@ -384,37 +435,33 @@ def cross_fit(
     best = [_best_ridge(folds, i) for i in range(len(blocks))]
     H = [np.stack([fold.regressions[i][best[i]] for fold in folds]) for i in range(len(blocks))]
     g = np.stack([fold.functions for fold in folds])  # (K, D, L)
-    b = np.concatenate([H[i] for i in constrained], axis=2)  # (K, D, q)
-    both = np.concatenate([g, b], axis=2)
+    both = np.concatenate([g, *(H[i] for i in constrained)], axis=2)  # (K, D, L + q)
     # Out-of-fold moments of [A, b], of these with y, and of the codes with them.
-    cov = sum(
-        s * both[k].T @ (fold.test.scatter / fold.test.weight) @ both[k]
-        for k, (s, fold) in enumerate(zip(share, folds, strict=True))
+    products = [both[k].T @ fold.test.cov @ both[k] for k, fold in enumerate(folds)]
+    cov = np.einsum("k,kij->ij", share, products)
+    cov_target = np.einsum(
+        "k,kij->ij", share, [b.T @ f.target for b, f in zip(both, folds, strict=True)]
     )
-    cov_target = sum(
-        s * both[k].T @ fold.target for k, (s, fold) in enumerate(zip(share, folds, strict=True))
-    )
-    cross = [
-        sum(fold.test_codes[i][0].T @ both[k] for k, fold in enumerate(folds)) / total.weight
-        for i in range(len(blocks))
-    ]
-    code_cov = [
-        sum(fold.test_codes[i][1] for fold in folds) / total.weight for i in range(len(blocks))
-    ]
+    cross, code_cov = [], []
+    for i in range(len(blocks)):
+        products = [fold.test_codes[i][0].T @ both[k] for k, fold in enumerate(folds)]
+        cross.append(np.sum(products, axis=0) / total.weight)
+        code_cov.append(np.sum([fold.test_codes[i][1] for fold in folds], axis=0) / total.weight)
     L = g.shape[2]
     n = kish(total.weight, total.weight2)
-    lam, directions = _removal(
+    lam, directions, removed, active = _removal(
         [blocks[i] for i in constrained],
         [cross[i] for i in constrained],
         [code_cov[i] for i in constrained],
-        np.asarray(cov),
+        cov,
         L,
         n,
         config.n_sensitive_directions,
     )
-    # From [A, b] to [A, u].
-    mix = scipy.linalg.block_diag(np.eye(L), lam)
-    path_cov, path_target = mix.T @ cov @ mix, mix.T @ np.asarray(cov_target)
+    # From [A, b] to [A, u], and for separate limits to the single directions.
+    extra = active if L == 1 and 2 <= active.shape[1] <= MOST_EXTRA else active[:, :0]
+    mix = scipy.linalg.block_diag(np.eye(L), np.concatenate([lam, extra], axis=1))
+    path_cov, path_target = mix.T @ cov @ mix, mix.T @ cov_target
     fold_bases = both @ mix
     gaps = np.stack([fold.test.mean - fold.train.mean for fold in folds])
     target_gaps = np.stack([target.mean(fold.test) - target.mean(fold.train) for fold in folds])
@@ -430,6 +477,7 @@ def cross_fit(
                 index=numbers[i],
                 codes=codes,
                 cov=cross[i] @ mix * (total.weight / weight),
+                removed=removed.get(id(codes), np.zeros((codes.rank, 0))),
                 n_effective=kish(weight, weight2),
                 eta=float(grid[best[i]]),
                 directions=tuple(by_block.get(i, ())),
@@ -527,8 +575,11 @@ def _removal(
     L: int,
     n: float,
     wanted: str | int,
-) -> tuple[Array, list[list[Direction]]]:
+) -> tuple[Array, list[list[Direction]], dict[int, Array], Array]:
     """Coefficients lambda, (q, L), of ``u = b lambda``, and the directions of every block.
+
+    Also returned are the combinations of codes that are removed, by the identity of their block, and the
+    combinations of b that predict them.
 
     A direction that cannot be predicted out of fold is kept: to remove it would cost much accuracy and
     gain nothing (its weight rises with the squared strength from 2 sqrt(q) to 2 sqrt(q) + 2).
@@ -536,6 +587,7 @@ def _removal(
     starts = np.cumsum([0, *(codes.rank for codes in blocks)])
     q = int(starts[-1])
     left, right, weights, directions = np.zeros((q, q)), np.zeros((q, q)), np.zeros(q), []
+    removed = {}
     for codes, cov_cb, cov_c, start in zip(blocks, cross, code_cov, starts, strict=False):
         part = slice(start, start + codes.rank)
         P = cov_cb[:, L + start : L + start + codes.rank]
@@ -550,6 +602,7 @@ def _removal(
         failed = np.einsum("ij,ij->j", combos, P @ combos) <= 0.0
         weight[failed] = 0.0
         left[part, part], right[part, part], weights[part] = combos, root_b @ Vt.T, weight
+        removed[id(codes)] = orthonormal_columns(combos[:, weight > 0.0])
         directions.append(
             [
                 Direction(
@@ -572,7 +625,7 @@ def _removal(
         lam = right[:, active] @ _solve_joint(
             M[np.ix_(active, active)], weights[active, None] * v[active], len(blocks), n
         )
-    return lam, directions
+    return lam, directions, removed, right[:, active]
 
 
 def _solve_joint(M: Array, wanted: Array, n_blocks: int, n: float) -> Array:
@@ -614,12 +667,13 @@ def _reason(codes: Codes, strength: float, weight: float, failed: bool) -> str:
     return f"X predicts it too weakly out of fold (strength {strength:.1f}, removed whole from {need:.1f})"
 
 
-def _ends(cov: Array, cov_target: Array, L: int) -> tuple[Array, Array]:
-    """Coefficients on [A, u] of both ends of the dial, (2L, L) each.
+def _ends(path_cov: Array, path_target: Array, L: int) -> tuple[Array, Array]:
+    """Coefficients on the basis of both ends of the dial, (m, L) each.
 
     The first end is the least-squares regression of y on A and u; the last is A - u times the slope of y
     on it, if that is positive.
     """
+    cov, cov_target = path_cov[: 2 * L, : 2 * L], path_target[: 2 * L]
     values, vectors = psd_eigh((cov + cov.T) / 2.0)
     keep = values > _ROUNDING * max(float(values[0]), 1e-300)
     first = vectors[:, keep] @ ((vectors[:, keep].T @ cov_target) / values[keep, None])
@@ -632,7 +686,8 @@ def _ends(cov: Array, cov_target: Array, L: int) -> tuple[Array, Array]:
             "Nothing that predicts y is left at fairness 1: the fairest model predicts the mean of y.",
             DataWarning,
         )
-    return np.asarray(first), slope * difference
+    rest = ((0, len(path_cov) - 2 * L), (0, 0))
+    return np.pad(first, rest), np.pad(slope * difference, rest)
 
 
 # ------------------------------------------------------------------ what is expected on new rows
@@ -673,13 +728,13 @@ def measure_spread(fit: CrossFit, pilot: Pilot, data: Data) -> CrossFit:
 
 
 def with_spread(
-    fit: CrossFit, scores: Array, folds: Array, weight: Array, codes: list[tuple[Array, Array]]
+    fit: CrossFit, scores: Array, folds: Array, weight: Array, codes: list[tuple[Array, Flags]]
 ) -> CrossFit:
     """Add ``E[c c' f f']`` of every block, measured on rows.
 
     Parameters
     ----------
-    scores : out-of-fold values of [A, u], (n, 2L).
+    scores : out-of-fold values of the basis, (n, m).
     folds, weight : of the rows, (n,).
     codes : for every block the codes of the rows, (n, r), and which rows have one, (n,).
     """
@@ -716,7 +771,7 @@ def expect(
     removal: str = "new_rows",
     confidence: float = 0.95,
 ) -> NewRowsCertificate:
-    """Estimate the dependence on new rows of the functions with coefficients C on [A, u].
+    """Estimate the dependence on new rows of the functions with coefficients C on the basis.
 
     ``path_cov`` and ``block_cov`` are covariances of the averaged functions on the training rows, over all
     rows and in the cell of every block.

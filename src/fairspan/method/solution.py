@@ -16,7 +16,7 @@ from fairspan.method.heads import PathMoments
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, Tridiagonal, orthonormal_columns
 from fairspan.method.moments import ColumnStats, LevelStats, Moments, Pooled
-from fairspan.method.new_rows import MIN_FOLD_ROWS, CrossFit, cross_fit
+from fairspan.method.new_rows import MIN_FOLD_ROWS, MOST_EXTRA, CrossFit, cross_fit
 from fairspan.method.pilot import Pilot
 from fairspan.method.removal import PAPER_ETA, Block, BlockReport, build_blocks
 from fairspan.method.sdr import (
@@ -88,8 +88,6 @@ def held_out_bases(
     return HeldOut(np.array(bases), np.array(centres))
 
 
-# Directions beyond the line that separate limits may use.
-MOST_EXTRA = 32
 # Variance lost to rounding that is tolerated, as a share of the ridge.
 _LOST_SHARE = 1e-2
 # Length below which a vector is regarded as a point of the line.

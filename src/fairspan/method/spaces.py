@@ -34,9 +34,9 @@ from fairspan.method.heads import (
 )
 from fairspan.method.limits import keep_limits
 from fairspan.method.linalg import Array, is_tensor, psd_eigh, to_float64
-from fairspan.method.new_rows import CrossFit, expect
+from fairspan.method.new_rows import MOST_EXTRA, CrossFit, expect
 from fairspan.method.removal import BlockReport
-from fairspan.method.solution import MOST_EXTRA, FairGeometry, Solution, path_moments
+from fairspan.method.solution import FairGeometry, Solution, path_moments
 from fairspan.method.subspaces import (
     accuracy_gap,
     alive_directions,
@@ -270,7 +270,8 @@ class SeparateLimits(ModelSpace):
         assert isinstance(given, Mapping)
         pair, path = solution.pair, solution.path
         blocks = solution.constrained
-        _check_limits(solution, given, [solution.reports[i] for i in blocks])
+        reports = [solution.reports[i] for i in blocks]
+        _check_limits(solution, given, reports, sum(report.rank for report in reports))
         limits = [1.0 - given.get(solution.reports[i].attribute, 0.0) for i in blocks]
         C = np.zeros((len(path.cov), 0))
         outside, lost, angle = 0.0, 0.0, 0.0
@@ -352,9 +353,29 @@ class NewRows:
         )
 
     def model(self, fairness: float, angles: Array) -> _Model:  # noqa: ARG002
-        """Model at a share of the dependence."""
+        """Model at a share of the dependence, or within separate limits for the attributes."""
+        if isinstance(self.config.fairness, Mapping):
+            return self._limited(self.config.fairness)
+        return self._model(fairness, *self.coefficients(fairness))
+
+    def _limited(self, given: Mapping[str, float]) -> _Model:
+        """The model nearest to the unconstrained one that keeps a limit for each attribute."""
         solution, fit = self.solution, self._fit
-        C, intercept = self.coefficients(fairness)
+        reports = [solution.reports[i] for i in solution.constrained]
+        _check_limits(solution, given, reports, sum(b.removed.shape[1] for b in fit.blocks))
+        limits = [1.0 - given.get(report.attribute, 0.0) for report in reports]
+        cov = [solution.path.block_cov[i] for i in solution.constrained]
+        C = fit.within_limits(limits, cov)
+        intercept, share = solution.target_mean, fit.nearest_share(C)
+        if self.ends is not None:  # likelihoods use the scale of their own unconstrained end
+            ends = self.ends
+            scale = np.sqrt(fit.variance(ends.first) / np.maximum(fit.variance(fit.first), 1e-300))
+            C, intercept = C * float(scale), ends.first_intercept
+        model = self._model(share, C, intercept)
+        return replace(model, limits={name: 1.0 - float(value) for name, value in given.items()})
+
+    def _model(self, fairness: float, C: Array, intercept: Array) -> _Model:
+        solution, fit = self.solution, self._fit
         contrasts = fit.contrasts if self.ends is None else self.ends.contrasts
         coef = np.ascontiguousarray(contrasts.T)
         theta = fit.angle()
@@ -585,7 +606,7 @@ class FairComponents:
 
 
 def _check_limits(
-    solution: Solution, limits: Mapping[str, float], reports: list[BlockReport]
+    solution: Solution, limits: Mapping[str, float], reports: list[BlockReport], n_codes: int
 ) -> None:
     d, instead = len(solution.pair.angles), "Give one number for all attributes instead."
     known = list(dict.fromkeys(report.attribute for report in reports))
@@ -598,7 +619,6 @@ def _check_limits(
             f"classes); this model has {d}. {instead}"
         )
         raise ValueError(msg)
-    n_codes = sum(report.rank for report in reports)
     if d == 1 and n_codes > 1 and len(solution.path.cov) == 2 and n_codes > MOST_EXTRA:
         msg = (
             f"The attributes have {n_codes} codes in all cells, too many for separate limits, which keep "
