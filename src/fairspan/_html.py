@@ -101,8 +101,9 @@ def estimator_html(diagram: str, estimator: Any) -> str:
         ("fairness", _dial(certificate)),
         ("criterion", certificate.criterion.replace("_", " ")),
         ("protected attributes", ", ".join(inert(name, 60) for name in attributes) or "none"),
-        ("worst case over the model space", number(certificate.supremum)),
-        ("fitted score", number(certificate.score)),
+        *_on_new_rows(certificate),
+        ("worst case over the model space, training rows", number(certificate.supremum)),
+        ("fitted score, training rows", number(certificate.score)),
         ("containment gap, accuracy gap", gaps),
     ]
     if merged := certificate.merged_slices():
@@ -112,6 +113,14 @@ def estimator_html(diagram: str, estimator: Any) -> str:
         rows.append(("training rows", f"{moments.n_rows:,}"))
     caption = f"{type(estimator).__name__}, correlations with protected attributes on training rows"
     return diagram + _box(table(caption, ("what", "value"), rows))
+
+
+def _on_new_rows(certificate: Any) -> list[tuple[str, str]]:
+    found = certificate.new_rows
+    if found is None:
+        return []
+    high = f"{number(found.correlation)}, at most {number(found.high)}"
+    return [("expected on new rows", f"{high} ({100 * found.confidence:.0f} % confidence)")]
 
 
 def _dial(certificate: Any) -> str:
@@ -125,7 +134,7 @@ def certificate_html(certificate: Any, lines: Sequence[Sequence[str]], words: Se
     """Return a certificate: the promises in ``words``, then a table whose head is the first line."""
     head, *rows = lines
     dial = f"fairness {_dial(certificate)}" if certificate.limits is None else _dial(certificate)
-    caption = f"Certificate: {certificate.criterion.replace('_', ' ')}, {dial}, training rows"
+    caption = f"Certificate: {certificate.criterion.replace('_', ' ')}, {dial}"
     sentences = [text[:1].upper() + text[1:] for text in words]
     return _box(_paragraphs(sentences), table(caption, head, rows))
 

@@ -198,14 +198,15 @@ class NewRowsCertificate:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Certificate:
-    """What holds for the model on the training rows, and the geometry behind it.
+    """What is expected of the model on new rows, what holds on the training rows, and the geometry.
 
-    The statements are exact for the training rows: no function of the model space has a larger multiple
-    correlation with the codes than ``supremum``, in any constrained cell. On new rows some dependence
-    remains. Most of it is a bias: the fit removes what X predicts of S on the training rows, which is
-    partly noise, and removes less on new rows. The bias grows with the degrees of freedom per training
-    row. Chance adds about ``1/sqrt(n_test) + 1/sqrt(n_train)``. Zero correlation with level indicators
-    means equal group means, not equal distributions.
+    ``new_rows`` estimates the correlation of the fitted score with the protected attributes on rows that
+    the model has not seen, with an interval. All other statements are exact for the training rows: no
+    function of the model space has a larger multiple correlation with the codes than ``supremum``, in any
+    constrained cell. A model that has no dependence on its training rows (``removal="training_rows"``)
+    keeps some on new rows. Most of it is a bias: what X predicts of S on the training rows is partly noise,
+    so less is removed on new rows; the bias grows with the degrees of freedom per training row. Zero
+    correlation with level indicators means equal group means, not equal distributions.
 
     Attributes
     ----------
@@ -270,12 +271,29 @@ class Certificate:
         out = asdict(self)
         out["blocks"] = [{**asdict(b), "left_out": list(b.left_out)} for b in self.blocks]
         out["cosines"], out["angles"] = self.cosines.tolist(), self.angles.tolist()
+        if self.new_rows is not None:
+            for block in out["new_rows"]["blocks"]:
+                block["directions"] = list(block["directions"])
+            out["new_rows"]["blocks"] = list(out["new_rows"]["blocks"])
         return out
+
+    def _lines(self) -> list[tuple[str, ...]]:
+        """Header and lines of the table."""
+        if self.new_rows is None:
+            return [_HEADER, *(_line(block) for block in self.blocks)]
+        expected = {(b.cell, b.attribute, b.coding): b for b in self.new_rows.blocks}
+        level = f"at most ({100 * self.new_rows.confidence:.0f} %)"
+        lines = [(*_HEADER[:3], "new rows", level, *_HEADER[3:])]
+        for block in self.blocks:
+            line, found = _line(block), expected.get((block.cell, block.attribute, block.coding))
+            numbers = ("?", "?") if found is None else (_shown(found.correlation), _shown(found.high))
+            lines.append((*line[:3], *numbers, *line[3:]))
+        return lines
 
     def table(self) -> str:
         """Format a table with one line per cell, attribute and coding."""
-        rows = [_HEADER, *(_line(block) for block in self.blocks)]
-        widths = [max(len(r[i]) for r in rows) for i in range(len(_HEADER))]
+        rows = self._lines()
+        widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in rows]
         # A line break in a name would add a line to the table.
         return "\n".join(printable(line, keep="").rstrip() for line in lines)
@@ -288,13 +306,13 @@ class Certificate:
         if self.limits is not None:
             limits = ", ".join(f"{name} {limit:g}" for name, limit in self.limits.items())
             setting = f"limits on correlations ({limits})"
-        lines = [
-            f"{self.criterion}, {setting}, training rows:",
-            f"no function of the model space correlates with a constrained attribute by more than "
-            f"{_shown(self.supremum).removeprefix('<')}.",
-        ]
+        lines = [f"{self.criterion}, {setting}:", *self._new_rows_sentences()]
+        lines.append(
+            f"Training rows: no function of the model space correlates with a constrained attribute by "
+            f"more than {_shown(self.supremum).removeprefix('<')}."
+        )
         if self.n_functions == 0:
-            lines[1] = "the model space is empty: only the mean of y is left to predict."
+            lines[1:] = ["The model space is empty: only the mean of y is left to predict."]
         if others:
             lines.append(
                 f"NOT constrained, too few rows or no variation: "
@@ -311,19 +329,35 @@ class Certificate:
                 f"not removed and not counted above."
             )
         fewer = any(b.constrained and b.n_removed < b.n_codes for b in self.blocks)
-        if fewer and self.limits is None:  # separate limits apply to all codes
+        on_training_rows = self.new_rows is None or self.new_rows.removal == "training_rows"
+        if fewer and on_training_rows and self.limits is None:  # separate limits apply to all codes
             lines.append("Not all directions are removed; n_sensitive_directions='all' reaches 0.")
         return "\n".join([*(printable(line, keep="") for line in lines), self.table()])
 
     __repr__ = __str__
 
+    def _new_rows_sentences(self) -> list[str]:
+        """What is expected on new rows, and which directions are not removed."""
+        found = self.new_rows
+        if found is None:
+            return []
+        lines = [
+            f"New rows, estimated out of fold: the score is expected to correlate with a constrained "
+            f"attribute by {_shown(found.correlation)}, and by at most {_shown(found.high)} "
+            f"({100 * found.confidence:.0f} % confidence)."
+        ]
+        if left := found.directions_left():
+            more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+            lines.append(f"NOT removed whole: {'; '.join(left[:_NAMED])}{more}.")
+        return lines
+
     def _repr_html_(self) -> str:
         sentences = str(self).removesuffix(self.table()).splitlines()[1:]
-        return certificate_html(
-            self, [_HEADER, *(_line(block) for block in self.blocks)], sentences
-        )
+        return certificate_html(self, self._lines(), sentences)
 
 
+# Directions listed in a sentence.
+_NAMED = 5
 _HEADER = ("cell", "attribute", "compared by", "worst case", "fitted", "removed", "rows")
 
 _COMPARED = {"levels": "group means", "slices": "slice means", "value": "linear", "none": "-"}
