@@ -16,7 +16,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from fairspan._html import estimator_html
-from fairspan.device.passes import accumulate, for_precision, precision_for
+from fairspan.device.passes import for_precision, precision_for, start_pass
 from fairspan.estimators.prepare import build_pilot
 from fairspan.estimators.state import FittedAttribute, FittedState, read_old_state
 from fairspan.estimators.stream_methods import StreamFit
@@ -29,10 +29,11 @@ from fairspan.exceptions import (
 from fairspan.inputs.config import FitConfig, read_config
 from fairspan.inputs.refit import changed_parameters, check_search, snapshot
 from fairspan.inputs.rows import ColumnSchema, check_rows, read_features, read_training_data
+from fairspan.method.accumulate import MomentsPass, accumulate
 from fairspan.method.data import Data, Kind
 from fairspan.method.features import LandmarkMap
 from fairspan.method.laplace import RowCurvature
-from fairspan.method.linalg import Array, to_numpy
+from fairspan.method.linalg import Array, is_tensor, to_numpy
 from fairspan.method.pilot import Pilot, move_to
 from fairspan.method.row_sketch import RowSketch
 from fairspan.method.solution import Solution, solve
@@ -226,7 +227,8 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         check_search()
         with self._new_fit() as work:
             data = work._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
-            work._prepare(*pilot_rows(work._config, data))
+            sample = pilot_rows(work._config, data) if is_tensor(data.X) else (data,)
+            work._prepare(*sample)
             work._absorb(data)
             work._solve(data)
         return self
@@ -433,14 +435,16 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
     def _prepare(self, data: Data, fold_rule: str = "strata") -> None:
         """Freeze the pilot on these rows, with no moments yet."""
         config = self._config
-        precision, data = precision_for(data.X), data.on_host()
+        X, data = data.X, data.on_host()
         if data.n < 2:
             msg = (
                 f"n_samples={data.n}: at least two rows are needed to learn anything about groups."
             )
             raise ValueError(msg)
         check_rows(self, config, data)
-        pilot = for_precision(build_pilot(config, data, fold_rule), precision)
+        pilot = build_pilot(config, data, fold_rule)
+        if is_tensor(X):
+            pilot = for_precision(pilot, precision_for(X))
         classes = None
         if pilot.target is not None and not pilot.target_is_numeric and data.classes is not None:
             classes = data.classes.in_order_of(pilot.target)
@@ -461,9 +465,11 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         counter = state.counter.copy()
         if start is not None:
             move_to(counter, start)
-        moments, smallest = accumulate(
-            state.pilot, state.moments, counter, data, verbose=self.verbose
-        )
+        if is_tensor(data.X):
+            row_pass = start_pass(state.pilot, state.moments, X=data.X)
+        else:
+            row_pass = MomentsPass(state.pilot, state.moments)
+        moments, smallest = accumulate(row_pass, data, counter, verbose=self.verbose)
         self._state = replace(
             state,
             moments=moments,

@@ -9,9 +9,9 @@ import scipy.optimize
 from sklearn.base import clone
 
 from fairspan._system import memory_bytes
-from fairspan.device.passes import accumulate
 from fairspan.estimators.prepare_codes import check_levels, learn_cells, learn_coders, learn_target
 from fairspan.inputs.rows import read_seed
+from fairspan.method.accumulate import MomentsPass
 from fairspan.method.codes import Cells, Coder, CrossedCoder, code_slices, slice_edges
 from fairspan.method.config import FitConfig
 from fairspan.method.data import Attribute, Codes, Data
@@ -302,10 +302,9 @@ def _target_moments(
         cells=Cells("all", ("all rows",)),
         code_target=not pilot.target_is_numeric,
     )
-    moments, _ = accumulate(
-        small, small.empty_moments(), small.counter(), replace(sample, sensitive={}, control={})
-    )
-    return moments.project(features.whitening), small
+    row_pass = MomentsPass(small, small.empty_moments())
+    row_pass.add(replace(sample, sensitive={}, control={}), small.counter())
+    return row_pass.moments().project(features.whitening), small
 
 
 def build_pilot(config: FitConfig, data: Data, fold_rule: str = "strata") -> Pilot:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairspan._system import refuse_bytes
 from fairspan.method.data import Attribute
-from fairspan.method.linalg import is_tensor
+from fairspan.method.linalg import is_tensor, to_numpy
 
 __all__ = [
     "LARGEST",
@@ -30,6 +30,7 @@ __all__ = [
     "require_columns",
     "take_rows",
     "unmasked",
+    "without_tensors",
 ]
 
 # Squares of numbers up to here, and sums of such squares, are finite.
@@ -377,3 +378,10 @@ def take_rows(raw: Any, rows: Any) -> Any:
         index = rows if isinstance(rows, slice) else torch.as_tensor(rows, device=raw.device)
         return raw[index]
     return raw[rows] if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)[rows]
+
+
+def without_tensors(raw: Any) -> Any:
+    """Tensors, or a mapping of them, as arrays: rows in an array want everything else in arrays."""
+    if isinstance(raw, Mapping):
+        return {name: to_numpy(values) for name, values in raw.items()}
+    return to_numpy(raw)

@@ -25,6 +25,7 @@ from fairspan.inputs.columns import (
     read_attributes,
     refuse_dates,
     unmasked,
+    without_tensors,
 )
 from fairspan.inputs.tensors import (
     all_finite,
@@ -34,7 +35,6 @@ from fairspan.inputs.tensors import (
     read_tensor_attributes,
     read_tensor_target,
     read_tensor_weights,
-    without_tensors,
 )
 from fairspan.method.codes import MAX_INTEGER_CATEGORIES
 from fairspan.method.config import FitConfig

@@ -25,18 +25,10 @@ __all__ = [
     "read_tensor_attributes",
     "read_tensor_target",
     "read_tensor_weights",
-    "without_tensors",
 ]
 
 # Labels that are brought to the host; numbers with more values than this are no classes.
 _MOST_CLASSES = 2**16
-
-
-def without_tensors(raw: Any) -> Any:
-    """Tensors, or a mapping of them, as arrays: rows in an array want everything else in arrays."""
-    if isinstance(raw, Mapping):
-        return {name: to_numpy(values) for name, values in raw.items()}
-    return to_numpy(raw)
 
 
 def bring_home(attribute: Attribute, home: Any) -> Attribute:

@@ -346,3 +346,14 @@ class MomentsPass(RowPass):
     def moments(self) -> Moments:
         """The moments so far; the next :meth:`add` writes into the same memory."""
         return replace(self._accumulator.finish(), row_sketch=self._row_sketch)
+
+
+def accumulate(
+    row_pass: RowPass, data: Data, counter: Counter, *, verbose: int = 0
+) -> tuple[Moments, float | None]:
+    """Add rows to a pass; return the moments and, after a pass on a device, the smallest eigenvalue.
+
+    ``counter`` advances. The eigenvalue is that of the covariance and shows the rounding of the pass.
+    """
+    row_pass.add(data, counter, verbose=verbose)
+    return row_pass.moments(), row_pass.check()

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairspan.inputs.columns import without_tensors
 from fairspan.inputs.rows import read_seed
-from fairspan.inputs.tensors import without_tensors
 from fairspan.method.config import FitConfig
 from fairspan.method.data import Attribute, Data
 from fairspan.method.linalg import home_of, is_tensor, mix, to_home, to_numpy
