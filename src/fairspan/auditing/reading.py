@@ -31,8 +31,8 @@ from fairspan.method.codes import (
     warn_of_doubtful_labels,
     warn_of_few_values,
 )
-from fairspan.method.data import Codes, Kind
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes, Kind
 from fairspan.metrics.groups import STRATA, GroupSums, combinations
 from fairspan.metrics.inputs import (
     Labels,

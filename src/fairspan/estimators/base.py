@@ -30,11 +30,11 @@ from fairspan.inputs.config import FitConfig, read_config
 from fairspan.inputs.refit import changed_parameters, check_search, snapshot
 from fairspan.inputs.rows import ColumnSchema, check_rows, read_features, read_training_data
 from fairspan.method.accumulate import MomentsPass, accumulate
-from fairspan.method.data import Data, Kind
 from fairspan.method.features import LandmarkMap
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, is_tensor, to_numpy
 from fairspan.method.pilot import Pilot, move_to
+from fairspan.method.problem import Data, Kind
 from fairspan.method.row_sketch import RowSketch
 from fairspan.method.solution import Solution, solve
 from fairspan.method.spaces import ModelSpace, Position, SeparateLimits, Space, locate

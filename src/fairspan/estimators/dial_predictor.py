@@ -19,8 +19,8 @@ from fairspan.estimators.gp_regressor import FairGPRegressor
 from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
 from fairspan.exceptions import each_warning_once
 from fairspan.method.certificates import Certificate
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 
 __all__ = [
     "DialHeads",

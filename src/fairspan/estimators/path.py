@@ -33,9 +33,9 @@ from fairspan.exceptions import each_warning_once
 from fairspan.inputs.alignment import align_rows
 from fairspan.inputs.columns import as_frame, named_columns_of, take_rows
 from fairspan.inputs.rows import read_seed, read_training_data
-from fairspan.method.data import Codes, Data
-from fairspan.method.folds import FoldCounter
 from fairspan.method.linalg import Array
+from fairspan.method.pilot import FoldCounter
+from fairspan.method.problem import Codes, Data
 from fairspan.plotting import TradeoffDisplay
 
 __all__ = [

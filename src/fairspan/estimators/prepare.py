@@ -13,8 +13,6 @@ from fairspan.estimators.prepare_codes import check_levels, learn_cells, learn_c
 from fairspan.inputs.rows import read_seed
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.codes import Cells, Coder, CrossedCoder, code_slices, slice_edges
-from fairspan.method.config import FitConfig
-from fairspan.method.data import Attribute, Codes, Data
 from fairspan.method.features import (
     LandmarkMap,
     TransformerMap,
@@ -33,6 +31,7 @@ from fairspan.method.kernels import (
 from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import N_FOLDS, Pilot, fingerprint
+from fairspan.method.problem import Attribute, Codes, Data, FitConfig
 from fairspan.method.sdr import kfold_errors, ridge_grid, target_covariance
 
 AUTO_COMPONENTS = 1000

@@ -18,12 +18,11 @@ from fairspan.method.codes import (
     warn_of_doubtful_labels,
     warn_of_few_values,
 )
-from fairspan.method.config import FitConfig
-from fairspan.method.data import Codes, Data
 from fairspan.method.linalg import Array
 from fairspan.method.pilot import Encoded, Pilot
+from fairspan.method.problem import MIN_ROWS, Codes, Data, FitConfig
 from fairspan.method.removal import refuse_attribute
-from fairspan.method.sdr import MIN_ROWS, usable_levels
+from fairspan.method.sdr import usable_levels
 
 _MAX_GROUPS = 20
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from numpy.typing import NDArray
 
-from fairspan.method.config import FitConfig
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Counter, Pilot
+from fairspan.method.problem import FitConfig
 from fairspan.method.row_sketch import RowSketch
 from fairspan.method.solution import Solution
 from fairspan.method.spaces import Position

@@ -11,8 +11,8 @@ import narwhals as nw
 import numpy as np
 
 from fairspan._system import refuse_bytes
-from fairspan.method.data import Attribute
 from fairspan.method.linalg import is_tensor, to_numpy
+from fairspan.method.problem import Attribute
 
 __all__ = [
     "LARGEST",

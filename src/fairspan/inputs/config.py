@@ -16,9 +16,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from sklearn.metrics.pairwise import KERNEL_PARAMS
 
-from fairspan.method.config import FitConfig, canonical_criterion
-from fairspan.method.data import Kind
 from fairspan.method.kernels import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
+from fairspan.method.problem import FitConfig, Kind, canonical_criterion
 
 __all__ = ["PARAMETERS", "FitConfig", "canonical_criterion", "document_parameters", "read_config"]
 

@@ -37,9 +37,8 @@ from fairspan.inputs.tensors import (
     read_tensor_weights,
 )
 from fairspan.method.codes import MAX_INTEGER_CATEGORIES
-from fairspan.method.config import FitConfig
-from fairspan.method.data import Attribute, ClassLabels, Data
 from fairspan.method.linalg import Array, home_of, is_tensor, to_home, to_numpy
+from fairspan.method.problem import Attribute, ClassLabels, Data, FitConfig
 
 __all__ = [
     "ColumnSchema",

@@ -13,9 +13,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from fairspan.inputs.columns import read_attributes
-from fairspan.method.config import FitConfig
-from fairspan.method.data import Attribute, ClassLabels
 from fairspan.method.linalg import is_tensor, to_home, to_numpy
+from fairspan.method.problem import Attribute, ClassLabels, FitConfig
 from fairspan.method.torch_columns import DEVICE_KERNELS, refuse_on_device
 
 __all__ = [

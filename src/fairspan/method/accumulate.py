@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from fairspan._system import track
-from fairspan.method.data import Codes, Data
 from fairspan.method.linalg import Array, mirror_upper
 from fairspan.method.moments import Moments, merge_mean
 from fairspan.method.pilot import Counter, Encoded, Pilot
+from fairspan.method.problem import Codes, Data
 from fairspan.method.row_sketch import RowSketch
 
 __all__ = ["Accumulator", "GramLayout", "MomentsPass", "RowPass"]

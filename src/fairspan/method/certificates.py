@@ -5,38 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-import scipy.linalg
-
 from fairspan._html import certificate_html
 from fairspan._system import printable
-from fairspan.method.linalg import Array, psd_eigh
+from fairspan.method.linalg import Array
+from fairspan.method.subspaces import supremum
 
 __all__ = ["BlockCertificate", "Certificate", "supremum"]
-
-
-def supremum(cov: Array, delta: Array) -> tuple[float, Array]:
-    """Compute the largest multiple correlation with the codes over a space, and a function that has it.
-
-    ``sup_h R(h)^2 = lambda_max(E'Delta Delta'E, E'Sig E)``, on the eigenspace of ``E'Sig E`` above
-    1e-12 of its largest eigenvalue. ``cov`` is E'Sig E, of shape (d, d), and ``delta`` is E'Delta.
-    """
-    d = len(cov)
-    if d == 0 or delta.shape[1] == 0:
-        return 0.0, np.zeros(d)
-    if d == 1:  # the usual case: the multiple correlation of one function
-        variance = float(cov[0, 0])
-        if variance <= 0.0:
-            return 0.0, np.zeros(1)
-        correlation = np.linalg.norm(delta) / np.sqrt(variance)
-        return float(min(correlation, 1.0)), np.array([variance**-0.5])
-    values, vectors = psd_eigh((cov + cov.T) / 2.0)
-    keep = values > 1e-12 * values[0]
-    if values[0] <= 0.0 or not keep.any():
-        return 0.0, np.zeros(d)
-    whiten = vectors[:, keep] / np.sqrt(values[keep])
-    left, singular, _ = scipy.linalg.svd(whiten.T @ delta, full_matrices=False)
-    return float(min(singular[0], 1.0)), np.asarray(whiten @ left[:, 0])
 
 
 @dataclass(frozen=True, kw_only=True)

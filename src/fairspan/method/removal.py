@@ -9,12 +9,11 @@ import numpy as np
 
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
 from fairspan.method.codes import Cells, Coder
-from fairspan.method.config import FitConfig
 from fairspan.method.linalg import Array, Tridiagonal
 from fairspan.method.moments import Moments, Pooled
 from fairspan.method.pilot import Pilot
+from fairspan.method.problem import MIN_ROWS, FitConfig
 from fairspan.method.sdr import (
-    MIN_ROWS,
     MIN_SHARE,
     CodeBlock,
     canonical_directions,

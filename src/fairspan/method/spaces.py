@@ -16,27 +16,26 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.exceptions import NumericalWarning, warn_user
-from fairspan.method.certificates import BlockCertificate, Certificate, supremum
-from fairspan.method.config import FitConfig
+from fairspan.method.certificates import BlockCertificate, Certificate
 from fairspan.method.features import LandmarkMap, TransformerMap
-from fairspan.method.heads import (
-    PathMoments,
-    line_head,
-    multiple_correlation,
-    on_basis,
-    ridge_head,
-    smallest_fairness,
-)
 from fairspan.method.limits import keep_limits
 from fairspan.method.linalg import Array, is_tensor, psd_eigh, to_float64
+from fairspan.method.problem import FitConfig
 from fairspan.method.removal import BlockReport
 from fairspan.method.solution import MOST_EXTRA, FairGeometry, Solution, path_moments
 from fairspan.method.subspaces import (
+    PathMoments,
     accuracy_gap,
     alive_directions,
     blend,
     containment_gap,
     dial_angles,
+    line_head,
+    multiple_correlation,
+    on_basis,
+    ridge_head,
+    smallest_fairness,
+    supremum,
     warn_lost_directions,
 )
 from fairspan.method.torch_columns import compute_dtype, exact_float32, row_blocks

@@ -13,8 +13,8 @@ import numpy as np
 from fairspan.device.passes import precision_for
 from fairspan.exceptions import RowError
 from fairspan.inputs.columns import as_frame, is_float
-from fairspan.method.data import Attribute, Data
 from fairspan.method.linalg import is_tensor
+from fairspan.method.problem import Attribute, Data
 from fairspan.streaming.estimator import StreamedEstimator, naming_rows
 from fairspan.streaming.rows import Rows
 from fairspan.streaming.sample import Sample

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from fairspan.inputs.columns import without_tensors
 from fairspan.inputs.rows import read_seed
-from fairspan.method.config import FitConfig
-from fairspan.method.data import Attribute, Data
 from fairspan.method.linalg import home_of, is_tensor, mix, to_home, to_numpy
+from fairspan.method.problem import Attribute, Data, FitConfig
 from fairspan.streaming.rows import Rows, join
 
 __all__ = ["Sample", "pilot_rows"]
