@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.state import FittedState
 from fairspan.method.linalg import to_numpy
-from fairspan.method.spaces import FairLine, Head, LineHead, ModelSpace, SeparateLimits, Space
 
 
 class FairPredictor(FairKernelEstimator):
@@ -27,19 +24,6 @@ class FairPredictor(FairKernelEstimator):
             control_features = None
         options["control_features"] = control_features
         return FairnessPath.from_estimator(self, X, y, **options)
-
-    def _space(
-        self, state: FittedState, head: Head | None = None, line_head: LineHead | None = None
-    ) -> Space:
-        """The family of models that the dial moves along.
-
-        The heads are least squares if not given: ridge on the model space, the posterior mean on F.
-        """
-        if state.config.subspace == "fair":
-            return FairLine(state.solved, state.config, line_head)
-        limits = isinstance(state.config.fairness, Mapping)
-        space = SeparateLimits if limits else ModelSpace
-        return space(state.solved, state.config, head)
 
 
 class FairClassifier(FairPredictor):

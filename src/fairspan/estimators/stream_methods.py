@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fairspan.encoding import collect_unseen
-from fairspan.inputs.refit import snapshot
+from fairspan.estimators.state import snapshot
 from fairspan.inputs.rows import ColumnSchema, read_features
 from fairspan.method.pilot import Pilot, move_to
 from fairspan.method.problem import Data
