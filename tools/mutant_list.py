@@ -538,7 +538,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "maximiser is the least correlated function",
-        "method/certificates.py",
+        "method/subspaces.py",
         "np.asarray(whiten @ left[:, 0])",
         "np.asarray(whiten @ left[:, -1])",
         _tests(

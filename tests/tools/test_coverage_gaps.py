@@ -6,15 +6,7 @@ import pytest
 
 pytest.importorskip("coverage")
 
-from tools.coverage_gaps import (
-    ROOT,
-    File,
-    Reason,
-    explained,
-    judge,
-    read_reasons,
-    unexplained,
-)
+from tools.coverage_gaps import ROOT, File, Reason, explained, judge, read_reasons, unexplained
 
 CODE = textwrap.dedent("""\
     def f(x):

@@ -22,8 +22,7 @@ from fairspan.auditing.outputs import (
 )
 from fairspan.estimators.path import FairnessPath
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.inputs.alignment import align_rows
-from fairspan.inputs.columns import as_frame, named_columns_of, read_attributes
+from fairspan.inputs.columns import align_rows, as_frame, named_columns_of, read_attributes
 from fairspan.method.codes import (
     Coder,
     infer_kind,

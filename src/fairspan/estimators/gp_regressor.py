@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairspan.estimators.predictor import FairPredictor
 from fairspan.estimators.state import FittedAttribute, FittedState
-from fairspan.inputs.config import document_parameters
-from fairspan.inputs.rows import read_seed
+from fairspan.inputs.config import document_parameters, read_seed
 from fairspan.method.gp import (
     Evidence,
     Posterior,

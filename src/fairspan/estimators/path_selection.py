@@ -11,9 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.dial_predictor import (
-    decide,
-)
+from fairspan.estimators.dial_predictor import decide
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.codes import Coder, CrossedCoder, infer_kind
 from fairspan.method.linalg import Array

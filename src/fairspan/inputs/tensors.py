@@ -23,7 +23,6 @@ __all__ = [
     "read_tensor",
     "read_tensor_attributes",
     "read_tensor_target",
-    "read_tensor_weights",
 ]
 
 # Labels that are brought to the host; numbers with more values than this are no classes.
@@ -147,34 +146,3 @@ def read_tensor_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, 
     return attribute, ClassLabels.of(
         _attribute("y", labels, "target", home).on_host(), to_numpy(labels)
     )
-
-
-def check_weight_shape(shape: tuple[int, ...], n: int) -> None:
-    """One weight per row, in the words of scikit-learn."""
-    if len(shape) != 1:
-        msg = "Sample weights must be 1D array or scalar"
-        raise ValueError(msg)
-    if shape != (n,):
-        msg = f"sample_weight.shape == {shape}, expected {(n,)}!"
-        raise ValueError(msg)
-
-
-def read_tensor_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Any:
-    """Weights of the rows, none of them negative."""
-    import torch
-
-    weights = sample_weight.detach().to(home, torch.float64)
-    check_weight_shape(tuple(weights.shape), n)
-    if not all_finite(weights):
-        what = "NaN" if bool(weights.isnan().any()) else "infinity"
-        msg = f"Input sample_weight contains {what}."
-        raise ValueError(msg)
-    low, high = torch.aminmax(weights)
-    if float(low) < 0.0:
-        negative = int((weights < 0).sum())
-        msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
-        raise ValueError(msg)
-    if not block and float(high) == 0.0:
-        msg = "sample_weight is zero for every row; nothing is left to fit."
-        raise ValueError(msg)
-    return weights

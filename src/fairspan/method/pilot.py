@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan.method.codes import Cells, Coder, CrossedCoder
-from fairspan.method.features import LandmarkMap, TransformerMap
+from fairspan.method.features import LandmarkMap, TransformerMap, group_means
 from fairspan.method.linalg import Array, home_of, is_tensor, mix, row_numbers, to_home, to_numpy
 from fairspan.method.moments import Moments
 from fairspan.method.problem import Attribute, Codes, Data
@@ -135,6 +135,8 @@ def _single_key(codes: Codes) -> NDArray[np.int64]:
 Counter = FoldCounter | PositionFolds
 
 N_FOLDS = 5
+# Rows that the residual of the landmarks is estimated on, in all and of a group that would have none.
+_RESIDUAL_ROWS, _RESIDUAL_GROUP = 500, 50
 
 
 @dataclass(frozen=True)
@@ -306,3 +308,35 @@ def fingerprint(pilot: Pilot, probe: Array | None = None) -> str:
         feed(pilot.features.columns(probe))
     feed(pilot)
     return digest.hexdigest()
+
+
+def group_residual(
+    pilot: Pilot, data: Data, landmark_rows: Codes, rng: np.random.Generator
+) -> dict[str, dict[str, float]]:
+    """Mean share of each group that the landmarks cannot see, on rows that are not landmarks.
+
+    A group too small for the subsample is added to it; one whose rows are all landmarks is seen.
+    """
+    features = pilot.features
+    if isinstance(features, LandmarkMap) and features.kernel.name == "precomputed":
+        return {}
+    others = np.setdiff1d(np.arange(data.n), landmark_rows)
+    if len(others) == 0 or features.exact:
+        others = np.arange(data.n)
+    rows = rng.choice(others, size=min(len(others), _RESIDUAL_ROWS), replace=False)
+    other = np.zeros(data.n, dtype=bool)
+    other[others] = True
+    for coder in pilot.coders:
+        code = coder.codes(data.sensitive)
+        order = np.argsort(code, kind="stable")
+        starts = np.searchsorted(code[order], np.arange(coder.n_levels + 1))
+        more = [rows]
+        for level in np.setdiff1d(np.arange(coder.n_levels), code[rows]):
+            members = order[starts[level] : starts[level + 1]]
+            unseen = members[other[members]]
+            more.append((unseen if len(unseen) else members)[:_RESIDUAL_GROUP])
+        rows = np.concatenate(more)
+    part = data.take(rows)
+    codes = {coder.name: coder.codes(part.sensitive) for coder in pilot.coders}
+    labels = {coder.name: coder.labels for coder in pilot.coders}
+    return group_means(features.residual(part.X), codes, labels)

@@ -19,7 +19,7 @@ from fairspan.estimators import FairGPClassifier, FairGPRegressor
 from fairspan.estimators.predictor import FairPredictor
 from fairspan.exceptions import FairspanWarning, RowError, warn_user
 from fairspan.inputs.columns import read_attribute
-from fairspan.inputs.config import canonical_criterion
+from fairspan.method.problem import canonical_criterion
 from fairspan.report.roles import Roles
 from fairspan.report.table import is_continuous
 

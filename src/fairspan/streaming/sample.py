@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan.inputs.columns import without_tensors
-from fairspan.inputs.rows import read_seed
+from fairspan.inputs.config import read_seed
 from fairspan.method.linalg import home_of, is_tensor, mix, to_home, to_numpy
 from fairspan.method.problem import Attribute, Data, FitConfig
 from fairspan.streaming.rows import Rows, join
