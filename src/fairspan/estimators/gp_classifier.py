@@ -16,11 +16,12 @@ from fairspan.estimators.likelihood_rows import SecondPass, TrainingRows
 from fairspan.estimators.state import FittedAttribute, FittedState
 from fairspan.inputs.config import document_parameters
 from fairspan.method.calibration import Link, fit_link
+from fairspan.method.fair_prior import squared_lengths
 from fairspan.method.laplace import Laplace, class_curvature, fit_laplace, moderate, softmax
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Data
 from fairspan.method.solution import Solution
-from fairspan.method.spaces import Position, locate, squared_lengths
+from fairspan.method.spaces import Position, locate
 from fairspan.method.subspaces import line_head, line_keep, ridge_head
 
 # Coefficients of all latent functions together. Newton's method factorises a square matrix of that

@@ -11,8 +11,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.state import FittedState
 from fairspan.inputs.config import document_parameters
+from fairspan.method.fair_prior import FairComponents
 from fairspan.method.linalg import Array
-from fairspan.method.spaces import FairComponents, Head, LineHead, Space
+from fairspan.method.spaces import Head, LineHead, Space
 
 
 @document_parameters
