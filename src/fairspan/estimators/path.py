@@ -33,12 +33,7 @@ from fairspan.method.problem import Codes, Data
 from fairspan.plotting import TradeoffDisplay
 from fairspan.streaming.rows import take_rows
 
-__all__ = [
-    "FairnessPath",
-    "Selection",
-    "fairness_path",
-    "read_rows",
-]
+__all__ = ["FairnessPath", "Selection", "fairness_path", "read_rows"]
 
 # Predictions held at once while the curves are computed: 8 MiB.
 _BLOCK_NUMBERS = 2**20
