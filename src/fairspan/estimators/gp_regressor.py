@@ -10,7 +10,7 @@ import scipy.linalg
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairspan.estimators.predictor import FairPredictor
+from fairspan.estimators.ridge import FairPredictor
 from fairspan.estimators.state import FittedAttribute, FittedState
 from fairspan.inputs.config import document_parameters, read_seed
 from fairspan.method.fair_prior import fair_root, squared_lengths
