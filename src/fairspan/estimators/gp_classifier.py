@@ -295,9 +295,8 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         if state.config.likelihood == "gaussian":
             return self._gaussian_probabilities(scores, 2.0 * outputs - 1.0, spread)
         fit: LaplaceFit = state.head
-        if (
-            state.config.subspace == "fair"
-        ):  # from scores on B to those of the functions of the line
+        if state.config.subspace == "fair":
+            # From scores on B to those of the functions of the line.
             scores = scores @ fit.functions
         latents = moderate(_columns(outputs), _latent_variance(state, scores, spread))
         return softmax(latents) if fit.link is None else fit.link.probabilities(latents)

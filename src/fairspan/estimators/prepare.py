@@ -114,7 +114,7 @@ def learn_coders(config: FitConfig, data: Data) -> list[Coder | CrossedCoder]:
 
 
 def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes) -> None:
-    labels = coder.labels  # made anew at every look
+    labels = coder.labels  # computed at every access
     small = [f"{labels[h]!r} ({n} rows)" for h, n in enumerate(counts) if n < MIN_ROWS]
     if small:
         warn_user(
@@ -176,9 +176,8 @@ def learn_cells(config: FitConfig, data: Data, target: Coder | None) -> Cells:
     """The cells in which the criterion asks for parity."""
     criterion = config.criterion_name
     if config.pos_label is not None and target is not None and target.kind == "categorical":
-        _positive_class(
-            config, data, target
-        )  # a class that y does not have is an error in any case
+        # A class that y does not have is an error for every criterion.
+        _positive_class(config, data, target)
     if criterion == "statistical_parity":
         return Cells("all", ("all rows",))
     if criterion == "conditional_statistical_parity":
@@ -412,19 +411,14 @@ def _by_evidence(config: FitConfig, sample: Data, pilot: Pilot, median: float) -
         kind, index = small.target_position()
         target = total.levels[index] if kind == "levels" else total.columns[index]
         cross, _, variance = target_covariance(total, target)
-        found = evidence_ridge(
-            total.cov,
-            cross,
-            variance,
-            total.rows,
-            total.weight,
-            deeper=small.features.trend_decades,
-        )
-        return found.minus_two
+        decades = small.features.trend_decades
+        return evidence_ridge(
+            total.cov, cross, variance, total.rows, total.weight, deeper=decades
+        ).minus_two
 
     starts = np.log(_EVIDENCE_STARTS)
     reach = np.diff(starts).max()
-    found = [
+    optima = [
         scipy.optimize.minimize_scalar(
             minus_two,
             bounds=(start - reach, start + reach),
@@ -433,7 +427,7 @@ def _by_evidence(config: FitConfig, sample: Data, pilot: Pilot, median: float) -
         )
         for start in starts
     ]
-    best = min(found, key=lambda one: float(one.fun))
+    best = min(optima, key=lambda optimum: float(optimum.fun))
     return width_to_gamma(float(np.exp(best.x)) * median, str(config.kernel))
 
 

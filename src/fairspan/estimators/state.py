@@ -186,6 +186,7 @@ class ScoredRows:
 class FittedEstimator(BaseEstimator):
     """Access to the fitted state, its public attributes, and files that contain it."""
 
+    # Parameters that can change without a new fit.
     fairness: Any
     dial: Any
     verbose: Any
@@ -196,6 +197,7 @@ class FittedEstimator(BaseEstimator):
     _target_kind: Kind | None = None
     # Likelihood of an estimator that has no such parameter.
     _likelihood: str | None = None
+
     pilot_ = FittedAttribute(lambda s: s.pilot, after="pilot")
     moments_ = FittedAttribute(lambda s: s.moments, after="moments")
     classes_ = FittedAttribute(lambda s: s.classes, after="pilot")
@@ -283,9 +285,9 @@ class FittedEstimator(BaseEstimator):
             raise AttributeError(msg)
         return list(self._schema.text_features)
 
-    def _need_moments(self, what: str) -> None:
+    def _need_moments(self, method: str) -> None:
         if self._fit_state.moments is None:
-            msg = f"{what} needs the moments, which this model was saved without (keep_moments=False)."
+            msg = f"{method} needs the moments, which this model was saved without (keep_moments=False)."
             raise ValueError(msg)
 
     def _check_fitted(self) -> None:

@@ -353,7 +353,7 @@ def named_columns_of(frame: nw.DataFrame[Any] | None, raw: Any, role: str) -> li
 
 
 def without_tensors(raw: Any) -> Any:
-    """Tensors, or a mapping of them, as arrays: rows in an array want everything else in arrays."""
+    """Return tensors, or a mapping of them, as arrays: beside an array X all else must be in arrays."""
     if isinstance(raw, Mapping):
         return {name: to_numpy(values) for name, values in raw.items()}
     return to_numpy(raw)

@@ -472,7 +472,7 @@ def _warn_far_from_origin(data: Data, *, linear: bool) -> None:
 def _warn_sensitive_columns(est: FeatureReader, data: Data) -> None:
     """Columns of X that are a protected attribute, or the indicator of one of its levels."""
     for attribute in data.sensitive.values():
-        # Rows without S say nothing about whether a column of X repeats S.
+        # Only rows with S can show whether a column of X repeats it.
         known = ~attribute.missing
         X, values = (
             (data.X, attribute.values) if known.all() else (data.X[known], attribute.values[known])

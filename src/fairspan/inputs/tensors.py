@@ -1,6 +1,6 @@
-"""User input in torch tensors: read where it lives, with the words of the readers of arrays.
+"""Read user input in torch tensors on its device, with the messages of the readers of arrays.
 
-Ten million rows are not copied to the host to be looked at; what is asked of them is a few numbers.
+Ten million rows are not copied to the host to be checked; only a few numbers of them are.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def read_tensor_attributes(
     elif isinstance(raw, Mapping) and any(is_tensor(values) for values in raw.values()):
         columns = {str(name): values for name, values in raw.items()}
     else:
-        found = read_attributes(raw, n, role, prefix)
-        return {name: bring_home(one, home) for name, one in found.items()}
+        attributes = read_attributes(raw, n, role, prefix)
+        return {name: bring_home(attribute, home) for name, attribute in attributes.items()}
     out: dict[str, Attribute] = {}
     for name, values in columns.items():
         if not is_tensor(values):

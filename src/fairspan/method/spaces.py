@@ -4,7 +4,7 @@ A space turns a point of the angle scale into a model: the span between G and F 
 the nearest function within separate limits (:class:`SeparateLimits`), the line between kernel ridge and
 its fair projection (:class:`FairLine`), or principal components of F, in
 :class:`fairspan.method.fair_prior.FairComponents`.
-:func:`locate` reads the dial, asks the space for the model, and certifies it.
+:func:`locate` reads the dial, computes the model of a space there, and its certificate.
 """
 
 from __future__ import annotations
