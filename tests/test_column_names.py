@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from fairspan import FairRepresentation, audit, table_encoder
-from fairspan.inputs.columns import check_one_role, require_columns
+from fairspan.inputs.columns import require_columns
 from fairspan.report import explore
+from fairspan.streaming.sources import check_one_role
 from tests.support.small import FIXED, table
 
 pd = pytest.importorskip("pandas")

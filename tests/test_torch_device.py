@@ -26,10 +26,10 @@ from fairspan.estimators.prepare import build_pilot  # noqa: E402
 from fairspan.method import torch_columns as _device  # noqa: E402
 from fairspan.method.accumulate import MomentsPass  # noqa: E402
 from fairspan.method.codes import Coder  # noqa: E402
-from fairspan.method.data import Attribute  # noqa: E402
 from fairspan.method.features import LandmarkMap, TransformerMap  # noqa: E402
-from fairspan.method.folds import FoldCounter, PositionFolds  # noqa: E402
 from fairspan.method.kernels import Kernel  # noqa: E402
+from fairspan.method.pilot import FoldCounter, PositionFolds  # noqa: E402
+from fairspan.method.problem import Attribute  # noqa: E402
 from fairspan.streaming import sample as _sample  # noqa: E402
 
 N = 700

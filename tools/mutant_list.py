@@ -294,28 +294,30 @@ MUTANTS: tuple[Mutant, ...] = (
     # ------------------------------------------------------------------ heads
     Mutant(
         "head penalised in the wrong norm",
-        "method/heads.py",
+        "method/subspaces.py",
         "normal = C.T @ (path.cov + eta_y * path.gram) @ C",
         "normal = C.T @ (path.cov + eta_y * np.eye(len(path.cov))) @ C",
-        _tests("unit/method/test_heads", "the_head_minimises_the_penalised_loss"),
+        _tests("unit/method/test_subspaces", "the_head_minimises_the_penalised_loss"),
     ),
     Mutant(
         "multiple correlation squared",
-        "method/heads.py",
+        "method/subspaces.py",
         "return float(np.sqrt(np.clip(ratio, 0.0, 1.0).max(initial=0.0)))",
         "return float(np.clip(ratio, 0.0, 1.0).max(initial=0.0))",
-        _tests("unit/method/test_heads", "multiple_correlation_is_the_correlation_with_the_code"),
+        _tests(
+            "unit/method/test_subspaces", "multiple_correlation_is_the_correlation_with_the_code"
+        ),
     ),
     Mutant(
         "bisection returns the side that breaks the limit",
-        "method/heads.py",
+        "method/subspaces.py",
         "return good, worst(good)",
         "return bad, worst(bad)",
-        _tests("unit/method/test_heads", "the_side_of_a_jump_that_keeps_the_limit_is_taken"),
+        _tests("unit/method/test_subspaces", "the_side_of_a_jump_that_keeps_the_limit_is_taken"),
     ),
     Mutant(
         "line to the fair end walked backwards",
-        "method/heads.py",
+        "method/subspaces.py",
         "np.tan((1.0 - fairness) * theta[wide])",
         "np.tan(fairness * theta[wide])",
         _tests("test_models", "all_of_f_gives_the_line_between_the_ends"),
@@ -358,7 +360,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "shrinkage of the fair prior inverted",
-        "method/spaces.py",
+        "method/fair_prior.py",
         "ridge = (1.0 - t) / t * eta_y",
         "ridge = t / (1.0 - t + 1e-300) * eta_y",
         _tests("laws/test_fair_subspace", "gaps_equal_their_closed_forms"),
@@ -458,24 +460,24 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "folds of strata not staggered",
-        "method/folds.py",
+        "method/pilot.py",
         "start[s] = self.offset + rank + seen",
         "start[s] = self.offset + seen",
-        _tests("unit/method/test_folds", "tiny_strata_do_not_share_a_fold"),
+        _tests("unit/method/test_pilot", "tiny_strata_do_not_share_a_fold"),
     ),
     Mutant(
         "fold counters begin anew in every block",
-        "method/folds.py",
+        "method/pilot.py",
         "seen = self.counts.get(keys[s], 0)",
         "seen = 0",
-        _tests("unit/method/test_folds", "blocks_get_the_folds_of_the_batch"),
+        _tests("unit/method/test_pilot", "blocks_get_the_folds_of_the_batch"),
     ),
     Mutant(
         "folds by place not rotated",
-        "method/folds.py",
+        "method/pilot.py",
         "rotation = mix(positions // K) % K",
         "rotation = 0 * positions",
-        _tests("unit/method/test_folds", "data_with_a_period_are_balanced"),
+        _tests("unit/method/test_pilot", "data_with_a_period_are_balanced"),
     ),
     # ------------------------------------------------------------------ features
     Mutant(
@@ -538,7 +540,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "maximiser is the least correlated function",
-        "method/certificates.py",
+        "method/subspaces.py",
         "np.asarray(whiten @ left[:, 0])",
         "np.asarray(whiten @ left[:, -1])",
         _tests(

@@ -1,4 +1,4 @@
-"""Names of version 0.1.0 that have moved: import paths of its documentation, classes in its files."""
+"""Names that have moved: import paths in the documentation of 0.1.0, classes in saved files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 __all__ = ["forward_old_imports", "rename_moved_classes"]
 
 _METHOD = (
-    *("calibration", "certificates", "codes", "features", "folds", "gp", "heads", "laplace"),
-    *("limits", "moments", "sdr", "subspaces"),
+    *("calibration", "certificates", "codes", "features", "gp", "laplace", "limits", "moments"),
+    *("sdr", "subspaces"),
 )
 
 # Modules that the documentation of 0.1.0 named.
@@ -22,10 +22,13 @@ MODULES = {
     **{f"fairspan.{name}": f"fairspan.method.{name}" for name in _METHOD},
     "fairspan.accumulator": "fairspan.method.accumulate",
     "fairspan.estimators.gaussian_process": "fairspan.estimators.gp_regressor",
+    "fairspan.folds": "fairspan.method.pilot",
+    "fairspan.heads": "fairspan.method.subspaces",
     "fairspan.streams": "fairspan.streaming",
 }
 
-# Classes in files that `save_model` of 0.1.0 wrote: old module, old name, where the class is now.
+# Classes in files that `save_model` wrote before they moved: old module, old name, where the class is
+# now. Modules directly in fairspan are those of 0.1.0.
 CLASSES = {
     ("fairspan.calibration", "Link"): "fairspan.method.calibration",
     ("fairspan.certificates", "BlockCertificate"): "fairspan.method.certificates",
@@ -46,11 +49,14 @@ CLASSES = {
     ("fairspan.features", "Kernel"): "fairspan.method.kernels",
     ("fairspan.features", "LandmarkMap"): "fairspan.method.features",
     ("fairspan.features", "TransformerMap"): "fairspan.method.features",
-    ("fairspan.folds", "FoldCounter"): "fairspan.method.folds",
-    ("fairspan.folds", "PositionFolds"): "fairspan.method.folds",
+    ("fairspan.folds", "FoldCounter"): "fairspan.method.pilot",
+    ("fairspan.folds", "PositionFolds"): "fairspan.method.pilot",
     ("fairspan.gp", "Posterior"): "fairspan.method.gp",
-    ("fairspan.heads", "PathMoments"): "fairspan.method.heads",
+    ("fairspan.heads", "PathMoments"): "fairspan.method.subspaces",
     ("fairspan.laplace", "Laplace"): "fairspan.method.laplace",
+    ("fairspan.method.folds", "FoldCounter"): "fairspan.method.pilot",
+    ("fairspan.method.folds", "PositionFolds"): "fairspan.method.pilot",
+    ("fairspan.method.heads", "PathMoments"): "fairspan.method.subspaces",
     ("fairspan.moments", "Moments"): "fairspan.method.moments",
     ("fairspan.subspaces", "PrincipalPair"): "fairspan.method.subspaces",
 }

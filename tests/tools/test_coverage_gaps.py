@@ -6,15 +6,7 @@ import pytest
 
 pytest.importorskip("coverage")
 
-from tools.coverage_gaps import (
-    ROOT,
-    File,
-    Reason,
-    explained,
-    judge,
-    read_reasons,
-    unexplained,
-)
+from tools.coverage_gaps import ROOT, File, Reason, explained, judge, read_reasons, unexplained
 
 CODE = textwrap.dedent("""\
     def f(x):
@@ -76,7 +68,7 @@ def test_percentages_are_of_all_files_together():
             missing_lines=(1,),
             missing_branches=((2, 3), (2, 4)),
         ),
-        File("src/fairspan/method/folds.py", 10, 0, missing_lines=(), missing_branches=()),
+        File("src/fairspan/method/pilot.py", 10, 0, missing_lines=(), missing_branches=()),
     )
     found = judge(files, [Reason("src/fairspan/method/sdr.py", "x = 1", "")], iter(["old"]))
     assert (found.line, found.branch) == (99.0, 90.0)

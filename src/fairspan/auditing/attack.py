@@ -30,9 +30,9 @@ from fairspan.auditing.cross_fit import (
     unit_range,
 )
 from fairspan.auditing.reading import Protected
-from fairspan.method.data import Codes
 from fairspan.method.kernels import median_distance
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 from fairspan.metrics.groups import bootstrap_counts
 
 __all__ = ["ATTACKERS", "Attack", "attack", "weighted_auc"]

@@ -23,8 +23,8 @@ import scipy.optimize
 import scipy.stats
 
 from fairspan.auditing.reading import Protected
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array, psd_eigh
+from fairspan.method.problem import Codes
 from fairspan.method.sdr import MIN_SHARE
 from fairspan.metrics.groups import membership
 

@@ -17,8 +17,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array, psd_eigh
+from fairspan.method.problem import Codes
 from fairspan.metrics.groups import bootstrap_counts
 
 # Candidate ridge penalties, relative to the largest eigenvalue of the covariance.

@@ -12,8 +12,8 @@ import numpy as np
 from fairspan.auditing.findings import Finding, listed, rate_interval, summarise, unseen_rate
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.method.codes import code_slices, slice_edges
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 from fairspan.metrics.groups import ALL, BIN, DECIDED, STRATA, TARGET, GroupSums
 from fairspan.metrics.inputs import Mask
 

@@ -20,8 +20,8 @@ from scipy.special import gammaincc
 
 from fairspan.auditing.reading import Protected
 from fairspan.auditing.scores import distances
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 from fairspan.metrics.scores import standardize
 
 Rows = NDArray[np.intp]

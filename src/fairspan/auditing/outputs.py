@@ -14,8 +14,8 @@ from fairspan.encoding import table_encoder
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import as_frame, is_temporal
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array, take
+from fairspan.method.problem import Codes
 from fairspan.metrics.inputs import Labels, read_labels, read_scores
 
 # ------------------------------------------------------------------ scores and decisions

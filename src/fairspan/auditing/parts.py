@@ -25,8 +25,8 @@ from fairspan.auditing.proxy import Proxy, proxy_component
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.auditing.scores import distance_interval, score_columns, score_findings
 from fairspan.method.codes import code_slices, slice_edges
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 from fairspan.metrics.groups import BIN, DECIDED, STRATA, TARGET, count_cells, resample
 
 __all__ = [

@@ -18,8 +18,8 @@ import scipy.optimize
 from numpy.typing import NDArray
 
 from fairspan.auditing.reading import Protected
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 from fairspan.metrics.groups import ALL, resample
 
 __all__ = ["Proxy", "proxy_component"]

@@ -22,8 +22,7 @@ from fairspan.auditing.outputs import (
 )
 from fairspan.estimators.path import FairnessPath
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.inputs.alignment import align_rows
-from fairspan.inputs.columns import as_frame, named_columns_of, read_attributes
+from fairspan.inputs.columns import align_rows, as_frame, named_columns_of, read_attributes
 from fairspan.method.codes import (
     Coder,
     infer_kind,
@@ -31,8 +30,8 @@ from fairspan.method.codes import (
     warn_of_doubtful_labels,
     warn_of_few_values,
 )
-from fairspan.method.data import Codes, Kind
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes, Kind
 from fairspan.metrics.groups import STRATA, GroupSums, combinations
 from fairspan.metrics.inputs import (
     Labels,

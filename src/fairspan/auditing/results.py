@@ -25,7 +25,7 @@ from fairspan.auditing.plot import AuditDisplay
 from fairspan.auditing.proxy import Proxy
 from fairspan.auditing.reading import Audited, read_audit
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
-from fairspan.inputs.rows import read_seed
+from fairspan.inputs.config import read_seed
 from fairspan.metrics.inputs import SensitiveKind
 
 __all__ = ["Audit", "audit", "check_settings"]

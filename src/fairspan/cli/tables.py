@@ -17,11 +17,12 @@ from fairspan.cli.output import first_few, print_status
 from fairspan.cli.read import read_data
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import FairspanWarning
-from fairspan.inputs.columns import check_one_role, require_columns
-from fairspan.inputs.config import canonical_criterion
+from fairspan.inputs.columns import require_columns
+from fairspan.method.problem import canonical_criterion
 from fairspan.report import complete_rows
 from fairspan.report.favourable import Favourable, choose_favourable
 from fairspan.report.table import is_continuous
+from fairspan.streaming.sources import check_one_role
 
 KIND_HINT = "--kind NAME=categorical or NAME=continuous changes how a column is read."
 _MISSING_WORDS = ", ".join(["Empty fields", *(word for word in MISSING_WORDS if word)])

@@ -39,7 +39,7 @@ from fairspan.cli.tables import (
     read_training_table,
 )
 from fairspan.exceptions import RowError
-from fairspan.inputs.config import canonical_criterion
+from fairspan.method.problem import canonical_criterion
 from fairspan.report import explore, held_out_rows
 from fairspan.report.favourable import Favourable
 from fairspan.report.pipeline import check_options

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from fairspan._system import track
 from fairspan.exceptions import NumericalError
 from fairspan.method.accumulate import GramLayout, MomentsPass, RowPass
-from fairspan.method.data import Codes, Data
 from fairspan.method.features import NYSTROM_TOL, LandmarkMap
 from fairspan.method.linalg import Array, is_tensor, take, to_float64, to_home
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Counter, Encoded, Pilot, fingerprint
+from fairspan.method.problem import Codes, Data
 from fairspan.method.torch_columns import (
     add_gram,
     block_rows,
@@ -32,7 +32,7 @@ from fairspan.method.torch_columns import (
     padded_width,
 )
 
-__all__ = ["DevicePass", "accumulate", "for_precision", "precision_for", "start_pass"]
+__all__ = ["DevicePass", "for_precision", "precision_for", "start_pass"]
 
 # Smallest eigenvalue of a covariance that counts as rounding, as a share of the largest. Measured on
 # eight tables: down to -7e-10 (float64) and -1e-8 (float32) when columns are whitened as they should be;
@@ -429,16 +429,3 @@ def _sort(groups: Any, n_groups: int) -> tuple[Any, list[int]]:
 
     sizes = torch.bincount(groups, minlength=n_groups).tolist()
     return torch.argsort(groups, stable=True), sizes
-
-
-def accumulate(
-    pilot: Pilot, moments: Moments, counter: Counter, data: Data, *, verbose: int = 0
-) -> tuple[Moments, float | None]:
-    """Add rows to moments; ``counter`` advances, ``moments`` itself is not changed.
-
-    A tensor is summed on its device. The second result is then the smallest eigenvalue of the
-    covariance, which shows the rounding of that pass; otherwise None.
-    """
-    row_pass = start_pass(pilot, moments, X=data.X)
-    row_pass.add(data, counter, verbose=verbose)
-    return row_pass.moments(), row_pass.check()

@@ -3,118 +3,40 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted
 
 from fairspan._html import estimator_html
-from fairspan.device.passes import accumulate, for_precision, precision_for
+from fairspan.device.passes import for_precision, precision_for, start_pass
 from fairspan.estimators.prepare import build_pilot
-from fairspan.estimators.state import FittedAttribute, FittedState, read_old_state
+from fairspan.estimators.state import FittedEstimator, FittedState, check_search, snapshot
 from fairspan.estimators.stream_methods import StreamFit
-from fairspan.exceptions import (
-    DataWarning,
-    IncompatibleMomentsError,
-    each_warning_once,
-    warn_user,
-)
-from fairspan.inputs.config import FitConfig, read_config
-from fairspan.inputs.refit import changed_parameters, check_search, snapshot
-from fairspan.inputs.rows import ColumnSchema, check_rows, read_features, read_training_data
-from fairspan.method.data import Data, Kind
-from fairspan.method.features import LandmarkMap
+from fairspan.exceptions import DataWarning, IncompatibleMomentsError, each_warning_once, warn_user
+from fairspan.inputs.config import read_config
+from fairspan.inputs.rows import check_rows, read_training_data
+from fairspan.method.accumulate import MomentsPass, accumulate
+from fairspan.method.expected import measure_spread
 from fairspan.method.laplace import RowCurvature
-from fairspan.method.linalg import Array, to_numpy
-from fairspan.method.new_rows import measure_spread
-from fairspan.method.pilot import Pilot, move_to
-from fairspan.method.row_sketch import RowSketch
-from fairspan.method.solution import Solution, solve
-from fairspan.method.spaces import Position, Space, locate, model_space, native_dial
+from fairspan.method.linalg import Array, is_tensor
+from fairspan.method.new_rows_space import model_space
+from fairspan.method.pilot import move_to
+from fairspan.method.problem import Data
+from fairspan.method.solution import solve
+from fairspan.method.spaces import FairLine, Head, LineHead, Position, Space, locate
 from fairspan.streaming.sample import pilot_rows
 
 # Attributes of an instance that are not parameters.
 _OF_A_FIT = frozenset(("_state", "_schema", "n_features_in_", "feature_names_in_", "selection_"))
 
 
-def _target_kind_name(state: FittedState) -> str | None:
-    if state.pilot.target is None:
-        return None
-    return "numeric" if state.pilot.target_is_numeric else "classes"
-
-
-def _directions_by_cell(state: FittedState) -> dict[str, dict[str, int]]:
-    reports = [report for report in state.solved.reports if report.constrained]
-    return {
-        cell: {r.attribute: r.n_directions for r in reports if r.cell == cell}
-        for cell in state.pilot.cells.names
-    }
-
-
-@dataclass(frozen=True)
-class ScoredRows:
-    """Clean rows with their scores on the basis of the path; predictions accept them in place of X.
-
-    Every model of the path is a blend of the functions of the basis, so its scores need no further
-    pass over the kernel columns.
-    """
-
-    X: Array  # (n, p), as `_read_new` returns it
-    on_basis: Array  # (n, 2d)
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-    def __getitem__(self, rows: slice) -> Array:
-        return self.X[rows]
-
-
-class FairKernelEstimator(StreamFit, BaseEstimator):
+class FairKernelEstimator(StreamFit, FittedEstimator):
     """Shared parameters, fitting, merging and the dial of every fair kernel estimator."""
-
-    _state: FittedState | None = None
-    _schema: ColumnSchema = ColumnSchema()
-    # Kind of y that the estimator predicts; None: y is read as it is.
-    _target_kind: Kind | None = None
-    # Likelihood of an estimator that has no such parameter.
-    _likelihood: str | None = None
-
-    pilot_ = FittedAttribute(lambda s: s.pilot, after="pilot")
-    moments_ = FittedAttribute(lambda s: s.moments, after="moments")
-    classes_ = FittedAttribute(lambda s: s.classes, after="pilot")
-    n_samples_seen_ = FittedAttribute(lambda s: s.n_samples_seen, after="pilot")
-    smallest_eigenvalue_ = FittedAttribute(lambda s: s.smallest_eigenvalue, after="pilot")
-    gamma_ = FittedAttribute(lambda s: s.pilot.gamma, optional=True)
-    n_components_ = FittedAttribute(lambda s: s.pilot.features.rank)
-    landmarks_ = FittedAttribute(
-        lambda s: s.pilot.features.landmarks if isinstance(s.pilot.features, LandmarkMap) else None,
-        optional=True,
-    )
-    dropped_mass_ = FittedAttribute(lambda s: s.pilot.features.dropped_mass)
-    approximation_residual_ = FittedAttribute(lambda s: s.pilot.residual)
-    sensitive_kinds_ = FittedAttribute(lambda s: {c.name: c.kind for c in s.pilot.coders})
-    target_kind_ = FittedAttribute(_target_kind_name, optional=True)
-    cells_ = FittedAttribute(lambda s: list(s.pilot.cells.names))
-    alpha_ = FittedAttribute(
-        lambda s: None if s.pilot.target is None else s.solved.eta_y * s.solved.weight,
-        optional=True,
-    )
-    cosines_ = FittedAttribute(lambda s: s.solved.pair.cosines)
-    angles_ = FittedAttribute(lambda s: s.solved.pair.angles)
-    n_removed_ = FittedAttribute(lambda s: s.solved.n_removed)
-    blocks_ = FittedAttribute(lambda s: s.solved.reports)
-    n_directions_ = FittedAttribute(_directions_by_cell)
-    certificate_ = FittedAttribute(lambda s: s.located.certificate, after="position")
-    score_coef_ = FittedAttribute(lambda s: s.located.coef, after="position")
-    score_intercept_ = FittedAttribute(lambda s: s.located.intercept, after="position")
-    fairness_ = FittedAttribute(lambda s: s.located.fairness, after="position")
 
     # S and control features are requested by default, so Pipeline, GridSearchCV and cross_validate
     # route them without a `set_fit_request` of the user's.
@@ -229,7 +151,8 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         check_search()
         with self._new_fit() as work:
             data = work._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
-            work._prepare(*pilot_rows(work._config, data))
+            sample = pilot_rows(work._config, data) if is_tensor(data.X) else (data,)
+            work._prepare(*sample)
             work._absorb(data)
             work._solve(data)
         return self
@@ -436,14 +359,16 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
     def _prepare(self, data: Data, fold_rule: str = "strata") -> None:
         """Freeze the pilot on these rows, with no moments yet."""
         config = self._config
-        precision, data = precision_for(data.X), data.on_host()
+        X, data = data.X, data.on_host()
         if data.n < 2:
             msg = (
                 f"n_samples={data.n}: at least two rows are needed to learn anything about groups."
             )
             raise ValueError(msg)
         check_rows(self, config, data)
-        pilot = for_precision(build_pilot(config, data, fold_rule), precision)
+        pilot = build_pilot(config, data, fold_rule)
+        if is_tensor(X):
+            pilot = for_precision(pilot, precision_for(X))
         classes = None
         if pilot.target is not None and not pilot.target_is_numeric and data.classes is not None:
             classes = data.classes.in_order_of(pilot.target)
@@ -464,9 +389,11 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         counter = state.counter.copy()
         if start is not None:
             move_to(counter, start)
-        moments, smallest = accumulate(
-            state.pilot, state.moments, counter, data, verbose=self.verbose
-        )
+        if is_tensor(data.X):
+            row_pass = start_pass(state.pilot, state.moments, X=data.X)
+        else:
+            row_pass = MomentsPass(state.pilot, state.moments)
+        moments, smallest = accumulate(row_pass, data, counter, verbose=self.verbose)
         self._state = replace(
             state,
             moments=moments,
@@ -509,9 +436,16 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         """State with the model at its dial value."""
         return replace(state, position=locate(self._space(state), state.config))
 
-    def _space(self, state: FittedState) -> Space:
-        """The family of models that the dial moves along."""
-        return model_space(state.solved, state.config)
+    def _space(
+        self, state: FittedState, head: Head | None = None, line_head: LineHead | None = None
+    ) -> Space:
+        """The family of models that the dial moves along.
+
+        The heads are least squares if not given: ridge on the model space, the posterior mean on F.
+        """
+        if state.config.subspace == "fair":
+            return FairLine(state.solved, state.config, line_head)
+        return model_space(state.solved, state.config, head)
 
     def _follow(self, earlier: list[Any]) -> None:
         """Start from the models before this one on a path."""
@@ -522,153 +456,6 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         state = self._current_state
         position = locate(self._space(state), state.config)
         return position, position.coef, position.intercept
-
-    # ------------------------------------------------------------------ fitted state
-
-    @property
-    def _fit_state(self) -> FittedState:
-        """The state, which must exist."""
-        assert self._state is not None
-        return self._state
-
-    @property
-    def _current_state(self) -> FittedState:
-        """The state with the dial value of the parameters."""
-        state = self._fit_state
-        config = replace(state.config, fairness=self.fairness, dial=self.dial, verbose=self.verbose)
-        return replace(state, config=config)
-
-    @property
-    def _config(self) -> FitConfig:
-        """Parameters of the fit; before a fit, the current ones."""
-        return read_config(self) if self._state is None else self._state.config
-
-    @property
-    def _solution(self) -> Solution:
-        return self._fit_state.solved
-
-    @property
-    def _position(self) -> Position:
-        return self._fit_state.located
-
-    @property
-    def _pilot(self) -> Pilot:
-        return self._fit_state.pilot
-
-    @property
-    def _fitted_rows(self) -> RowSketch | None:
-        return None if self._state is None else self._state.fitted_rows
-
-    @property
-    def _native_dial(self) -> str:
-        """The dial on which paths are drawn: that of the removal."""
-        return native_dial(self._solution)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self._position.directions.shape[1])
-
-    @property
-    def encoder_(self) -> Any:
-        """Fitted transformer of tables, if :meth:`fit_stream` made one."""
-        if self._schema.encoder is None:
-            msg = f"{type(self).__name__!r} object has no attribute 'encoder_'"
-            raise AttributeError(msg)
-        return self._schema.encoder
-
-    @property
-    def text_features_(self) -> list[str]:
-        """Columns that held text, if :meth:`fit_stream` encoded a table."""
-        if self._schema.text_features is None:
-            msg = f"{type(self).__name__!r} object has no attribute 'text_features_'"
-            raise AttributeError(msg)
-        return list(self._schema.text_features)
-
-    def _scores(self, X: Array | ScoredRows) -> Array:
-        """``Pi(x) = E'(psi(x) - mu)``."""
-        position = self._position
-        if isinstance(X, ScoredRows):
-            return np.asarray(X.on_basis @ position.blend - position.offset)
-        return self._pilot.features.scores(X, position.directions) - position.offset
-
-    def _outputs(self, X: Any) -> Array:
-        """The fitted score of new rows: one column per output."""
-        return self._scores(self._read_new(X)) @ self.score_coef_ + self.score_intercept_
-
-    def _coordinates(self, X: Array) -> Array:
-        """``psi(x) - mu``, for what needs all of psi and not only scores."""
-        return np.asarray(to_numpy(self._pilot.features.coordinates(X)) - self._solution.mean)
-
-    def _need_moments(self, what: str) -> None:
-        if self._fit_state.moments is None:
-            msg = f"{what} needs the moments, which this model was saved without (keep_moments=False)."
-            raise ValueError(msg)
-
-    def _check_fitted(self) -> None:
-        check_is_fitted(self)
-
-    def _read_new(self, X: Any) -> Array:
-        self._check_fitted()
-        if isinstance(X, ScoredRows):
-            return X  # type: ignore[return-value]  # `_scores` reads it in place of an array
-        return read_features(self, X, reset=False, config=self._config)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._state is not None and self._state.position is not None
-
-    def _check_unchanged(self) -> None:
-        """Raise if a parameter that the fit depends on was changed since."""
-        if self._state is None or not (changed := changed_parameters(self._state.given, self)):
-            return
-        name = changed[0]
-        msg = (
-            f"{name} was changed after the fit (fitted with {self._state.given[name]!r:.80}, now "
-            f"{getattr(self, name)!r:.80}), and this model was never fitted with the new value. Call "
-            f"fit again, or set {name} back. Only fairness, dial and verbose can change without a fit."
-        )
-        raise ValueError(msg)
-
-    # ------------------------------------------------------------------ files
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore from a file or a pickle.
-
-        Parameters are not repeated in the file: a model is saved only while they are those of the fit.
-        """
-        super().__setstate__(state)
-        attributes = self.__dict__
-        # A file may be older than a parameter, which then had its default value.
-        for name, parameter in inspect.signature(type(self)).parameters.items():
-            attributes.setdefault(name, parameter.default)
-        if "pilot_" in attributes:
-            self._read_old_attributes(attributes)
-        fitted = attributes.get("_state")
-        if fitted is not None and "config" not in fitted.__dict__:
-            complete = {"config": read_config(self), "given": snapshot(self.get_params(deep=False))}
-            fitted.__dict__.update(complete)
-
-    def _read_old_attributes(self, attributes: dict[str, Any]) -> None:
-        """Turn the attributes of version 0.1.0 into the state and the schema of columns."""
-        encoder, text = attributes.pop("encoder_", None), attributes.pop("text_features_", None)
-        numbers = attributes.pop("_column_numbers", None)
-        self._schema = ColumnSchema(
-            encoder=encoder,
-            text_features=None if text is None else tuple(text),
-            sensitive_columns=tuple(attributes.pop("_sensitive_columns", ())),
-            column_numbers=None if numbers is None else tuple(numbers),
-        )
-        state = read_old_state(attributes, read_config(self))
-        state = replace(
-            state, given=snapshot(self.get_params(deep=False)), head=self._read_old_head(attributes)
-        )
-        for name in set(attributes) - set(self.get_params(deep=False)):
-            if isinstance(getattr(type(self), name, None), FittedAttribute | property):
-                del attributes[name]
-        self._state = state
-
-    def _read_old_head(self, attributes: dict[str, Any]) -> Any:  # noqa: ARG002
-        """The head of a file that version 0.1.0 wrote."""
-        return None
 
 
 def _one_minus(max_correlation: Any) -> Any:

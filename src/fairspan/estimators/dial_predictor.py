@@ -13,14 +13,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fairspan.estimators.base import FairKernelEstimator, ScoredRows
+from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.gp_classifier import FairGPClassifier
 from fairspan.estimators.gp_regressor import FairGPRegressor
 from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
+from fairspan.estimators.state import ScoredRows
 from fairspan.exceptions import each_warning_once
 from fairspan.method.certificates import Certificate
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 
 __all__ = [
     "DialHeads",

@@ -17,12 +17,14 @@ from fairspan.estimators.likelihood_rows import SecondPass, TrainingRows
 from fairspan.estimators.state import FittedAttribute, FittedState
 from fairspan.inputs.config import document_parameters
 from fairspan.method.calibration import Link, fit_link
-from fairspan.method.data import Codes, Data
-from fairspan.method.heads import line_head, line_keep, ridge_head
+from fairspan.method.fair_prior import squared_lengths
 from fairspan.method.laplace import Laplace, class_curvature, fit_laplace, moderate, softmax
 from fairspan.method.linalg import Array
+from fairspan.method.new_rows_space import NewRows, NewRowsEnds
+from fairspan.method.problem import Codes, Data
 from fairspan.method.solution import Solution
-from fairspan.method.spaces import NewRows, NewRowsEnds, Position, locate, squared_lengths
+from fairspan.method.spaces import Position, locate
+from fairspan.method.subspaces import line_head, line_keep, ridge_head
 
 # Coefficients of all latent functions together. Newton's method factorises a square matrix of that
 # size in every step, and the model keeps its inverse: 128 MB, and about 20 s on two cores (3,000 rows).
@@ -301,9 +303,8 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         if state.config.likelihood == "gaussian":
             return self._gaussian_probabilities(scores, 2.0 * outputs - 1.0, spread)
         fit: LaplaceFit = state.head
-        if (
-            state.config.subspace == "fair"
-        ):  # from scores on B to those of the functions of the line
+        if state.config.subspace == "fair":
+            # From scores on B to those of the functions of the line.
             scores = scores @ fit.functions
         latents = moderate(_columns(outputs), _latent_variance(state, scores, spread))
         return softmax(latents) if fit.link is None else fit.link.probabilities(latents)

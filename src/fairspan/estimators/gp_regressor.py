@@ -10,11 +10,10 @@ import scipy.linalg
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairspan.estimators.base import ScoredRows
-from fairspan.estimators.predictor import FairPredictor
-from fairspan.estimators.state import FittedAttribute, FittedState
-from fairspan.inputs.config import document_parameters
-from fairspan.inputs.rows import read_seed
+from fairspan.estimators.ridge import FairPredictor
+from fairspan.estimators.state import FittedAttribute, FittedState, ScoredRows
+from fairspan.inputs.config import document_parameters, read_seed
+from fairspan.method.fair_prior import fair_root, squared_lengths
 from fairspan.method.gp import (
     Evidence,
     Posterior,
@@ -26,7 +25,7 @@ from fairspan.method.gp import (
 )
 from fairspan.method.linalg import Array
 from fairspan.method.solution import Solution
-from fairspan.method.spaces import Position, fair_root, squared_lengths
+from fairspan.method.spaces import Position
 
 
 @dataclass(frozen=True, kw_only=True)

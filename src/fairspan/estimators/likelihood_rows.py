@@ -9,17 +9,17 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from fairspan.estimators.predictor import FairClassifier
+from fairspan.estimators.ridge import FairClassifier
 from fairspan.estimators.state import FittedState
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.method.data import Codes, Data
+from fairspan.method.fair_prior import squared_lengths
 from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.laplace import LEAST_CURVATURE, RowCurvature, ScoreBlock, row_curvature
 from fairspan.method.linalg import Array, is_tensor, to_float64, to_home, to_numpy
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Counter, Pilot
+from fairspan.method.problem import Codes, Data
 from fairspan.method.solution import Solution, solve
-from fairspan.method.spaces import squared_lengths
 from fairspan.method.torch_columns import compute_dtype, exact_float32, row_blocks
 
 # Rows as they come: features and weights.

@@ -14,13 +14,7 @@ from sklearn.utils.validation import _num_samples
 from fairspan._html import path_html
 from fairspan._system import track
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.dial_predictor import (
-    DialHeads,
-    DialOutputs,
-    DialPredictor,
-    decide,
-    move,
-)
+from fairspan.estimators.dial_predictor import DialHeads, DialOutputs, DialPredictor, decide, move
 from fairspan.estimators.path_selection import (
     PathEvaluator,
     Selection,
@@ -30,20 +24,16 @@ from fairspan.estimators.path_selection import (
     warn_unless_met,
 )
 from fairspan.exceptions import each_warning_once
-from fairspan.inputs.alignment import align_rows
-from fairspan.inputs.columns import as_frame, named_columns_of, take_rows
-from fairspan.inputs.rows import read_seed, read_training_data
-from fairspan.method.data import Codes, Data
-from fairspan.method.folds import FoldCounter
+from fairspan.inputs.columns import align_rows, as_frame, named_columns_of
+from fairspan.inputs.config import read_seed
+from fairspan.inputs.rows import read_training_data
 from fairspan.method.linalg import Array
+from fairspan.method.pilot import FoldCounter
+from fairspan.method.problem import Codes, Data
 from fairspan.plotting import TradeoffDisplay
+from fairspan.streaming.rows import take_rows
 
-__all__ = [
-    "FairnessPath",
-    "Selection",
-    "fairness_path",
-    "read_rows",
-]
+__all__ = ["FairnessPath", "Selection", "fairness_path", "read_rows"]
 
 # Predictions held at once while the curves are computed: 8 MiB.
 _BLOCK_NUMBERS = 2**20

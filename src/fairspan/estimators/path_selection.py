@@ -11,13 +11,11 @@ import numpy as np
 import scipy.sparse
 
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.dial_predictor import (
-    decide,
-)
+from fairspan.estimators.dial_predictor import decide
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.codes import Coder, CrossedCoder, infer_kind
-from fairspan.method.data import Codes, Data
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes, Data
 from fairspan.metrics import correlation_noise
 
 # Slices of a continuous attribute, as many as in `fairspan.metrics`.

@@ -1,24 +1,34 @@
-"""Build the pilot: feature map, bandwidth and landmarks, chosen from the training rows."""
+"""Build the pilot from the training rows: category lists, slice edges and cells, bandwidth and landmarks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.optimize
 from sklearn.base import clone
 
 from fairspan._system import memory_bytes
-from fairspan.device.passes import accumulate
-from fairspan.estimators.prepare_codes import check_levels, learn_cells, learn_coders, learn_target
-from fairspan.inputs.rows import read_seed
-from fairspan.method.codes import Cells, Coder, CrossedCoder, code_slices, slice_edges
-from fairspan.method.config import FitConfig
-from fairspan.method.data import Attribute, Codes, Data
+from fairspan.exceptions import DataWarning, warn_user
+from fairspan.inputs.config import read_seed
+from fairspan.method.accumulate import MomentsPass
+from fairspan.method.codes import (
+    MAX_INTEGER_CATEGORIES,
+    Cells,
+    Coder,
+    CrossedCoder,
+    code_slices,
+    infer_kind,
+    infer_kinds,
+    slice_edges,
+    warn_of_doubtful_labels,
+    warn_of_few_values,
+)
 from fairspan.method.features import (
     LandmarkMap,
     TransformerMap,
-    group_means,
     pivoted_cholesky_landmarks,
     stratified_landmarks,
 )
@@ -32,11 +42,183 @@ from fairspan.method.kernels import (
 )
 from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments
-from fairspan.method.pilot import N_FOLDS, Pilot, fingerprint
+from fairspan.method.pilot import N_FOLDS, Pilot, fingerprint, group_residual
+from fairspan.method.problem import MIN_ROWS, Attribute, Codes, Data, FitConfig
+from fairspan.method.removal import check_levels
 from fairspan.method.sdr import kfold_errors, ridge_grid, target_covariance
 
+_MAX_GROUPS = 20
+
+
+def _kinds(config: FitConfig, data: Data) -> dict[str, str]:
+    given: Any = config.sensitive_kind  # of any type: it is checked here
+    names = list(data.sensitive)
+    if isinstance(given, str):
+        wanted = dict.fromkeys(names, given)
+    elif isinstance(given, Mapping):
+        wanted = {**dict.fromkeys(names, "auto"), **given}
+    else:
+        fits = isinstance(given, list | tuple) and len(given) == len(names)
+        wanted = dict(zip(names, given, strict=True)) if fits else {}
+    allowed = ("auto", "categorical", "continuous")
+    if set(wanted) != set(names) or any(kind not in allowed for kind in wanted.values()):
+        msg = (
+            f"sensitive_kind={given!r} does not fit the attributes {names}. Give 'auto', "
+            f"'categorical' or 'continuous', or one of them per attribute (a list in order, or a "
+            f"dict by name)."
+        )
+        raise ValueError(msg)
+    auto = {name: data.sensitive[name] for name, kind in wanted.items() if kind == "auto"}
+    if not config.variant.exact and config.max_slices is None:  # every value is a level in any case
+        guessed = {name: infer_kind(attribute) for name, attribute in auto.items()}
+    else:
+        guessed = infer_kinds(auto)
+    return {name: guessed.get(name, kind) for name, kind in wanted.items()}
+
+
+def learn_coders(config: FitConfig, data: Data) -> list[Coder | CrossedCoder]:
+    """One coder per protected attribute, and one for their combinations if these are asked for."""
+    warn_of_doubtful_labels(data.sensitive, "sensitive_features")
+    coders: list[Coder] = []
+    for name, kind in _kinds(config, data).items():
+        attribute = data.sensitive[name]
+        distinct = np.unique(attribute.values[~attribute.missing])
+        if len(distinct) < 2:
+            only = f"only {distinct[0].item()!r}" if len(distinct) else "no value at all"
+            msg = (
+                f"sensitive_features {name!r} is constant ({only}); there is nothing to be fair "
+                f"about. Leave it out."
+            )
+            raise ValueError(msg)
+        if config.max_slices is None and kind == "continuous" and len(distinct) > data.n / 2:
+            msg = (
+                f"n_slices='distinct' would cut sensitive_features {name!r} into {len(distinct)} "
+                f"slices for {data.n} rows; more than half of them single. Give an integer n_slices."
+            )
+            raise ValueError(msg)
+        coder = Coder.learn(attribute, kind, config.max_slices, data.weights)  # type: ignore[arg-type]
+        if kind == "categorical" and config.variant.exact:
+            counts = np.bincount(
+                coder.codes(data.sensitive)[~attribute.missing], minlength=coder.n_levels
+            )
+            _warn_groups(name, coder, counts)
+        coders.append(coder)
+    if config.intersectional and len(coders) > 1:
+        crossed = CrossedCoder.learn(coders, data.sensitive)
+        codes = crossed.codes(data.sensitive)
+        _warn_groups(
+            crossed.name, crossed, np.bincount(codes[codes >= 0], minlength=crossed.n_levels)
+        )
+        return [crossed]
+    return list(coders)
+
+
+def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes) -> None:
+    labels = coder.labels  # computed at every access
+    small = [f"{labels[h]!r} ({n} rows)" for h, n in enumerate(counts) if n < MIN_ROWS]
+    if small:
+        warn_user(
+            f"Attribute {name!r} has groups of fewer than {MIN_ROWS} rows, which are left out of its "
+            f"constraint: {', '.join(small[:5])}{', ...' if len(small) > 5 else ''}. Merge them with "
+            f"others, or collect more.",
+            DataWarning,
+        )
+    if coder.n_levels > _MAX_GROUPS:
+        warn_user(
+            f"Attribute {name!r} has {coder.n_levels} groups; parity between so many costs accuracy "
+            f"and is estimated from few rows each. If it is a number, pass "
+            f"sensitive_kind={ {name: 'continuous'} }.",
+            DataWarning,
+        )
+
+
+def learn_target(config: FitConfig, data: Data) -> Coder | None:
+    """The coder of y; None without y."""
+    if data.y is None:
+        return None
+    wanted = config.target_kind
+    kind = wanted or infer_kind(data.y)
+    warn_of_doubtful_labels({"y": data.y}, "target")
+    distinct = np.unique(data.y.values)
+    numbers = distinct.dtype.kind == "f"
+    if wanted == "continuous" and not numbers:
+        msg = (
+            f"y does not hold numbers (its first value is {distinct[0].item()!r}), which "
+            f"{config.estimator} needs. For classes use a classifier, e.g. FairRidgeClassifier."
+        )
+        raise ValueError(msg)
+    if wanted == "categorical" and numbers and (distinct != np.floor(distinct)).any():
+        msg = (
+            f"Unknown label type: continuous. y holds numbers with decimals, and {config.estimator} "
+            f"needs classes. Use a regressor, e.g. FairRidge, or turn y into text."
+        )
+        raise ValueError(msg)
+    few = numbers and len(distinct) <= MAX_INTEGER_CATEGORIES
+    if wanted is None and kind == "continuous" and few and (distinct == np.floor(distinct)).all():
+        warn_user(
+            f"y holds {len(distinct)} distinct whole numbers as floats, and {config.estimator} reads "
+            f"floats as amounts. If they are classes, give integers or text, e.g. y.astype(int).",
+            DataWarning,
+        )
+    if len(distinct) < 2 and kind == "categorical":
+        msg = f"y holds one class only ({distinct[0].item()!r}); two or more are needed to learn from it."
+        raise ValueError(msg)
+    if config.max_slices is None and kind == "continuous" and len(distinct) > data.n / 2:
+        msg = (
+            f"n_slices='distinct' would cut y into {len(distinct)} slices for {data.n} rows. Give an "
+            f"integer n_slices, or round y."
+        )
+        raise ValueError(msg)
+    return Coder.learn(data.y, kind, config.max_slices, data.weights)
+
+
+def learn_cells(config: FitConfig, data: Data, target: Coder | None) -> Cells:
+    """The cells in which the criterion asks for parity."""
+    criterion = config.criterion_name
+    if config.pos_label is not None and target is not None and target.kind == "categorical":
+        # A class that y does not have is an error for every criterion.
+        _positive_class(config, data, target)
+    if criterion == "statistical_parity":
+        return Cells("all", ("all rows",))
+    if criterion == "conditional_statistical_parity":
+        warn_of_doubtful_labels(data.control, "control_features")
+        warn_of_few_values(data.control, config.max_slices, "control_features")
+        parts = [
+            Coder.learn(attribute, infer_kind(attribute), config.max_slices, data.weights)
+            for attribute in data.control.values()
+        ]
+        strata = CrossedCoder.learn(parts, data.control)
+        prefix = " x ".join(data.control)
+        return Cells("strata", tuple(f"{prefix}={label}" for label in strata.labels), strata=strata)
+    assert target is not None
+    if criterion == "equalized_odds":
+        sign = "=" if target.kind == "categorical" else " "
+        return Cells("target", tuple(f"y{sign}{label}" for label in target.labels))
+    if target.kind == "continuous":
+        msg = (
+            "criterion='equal_opportunity' needs classes: y is numeric. For a numeric y use "
+            "criterion='equalized_odds', which asks for independence within slices of y."
+        )
+        raise ValueError(msg)
+    positive = _positive_class(config, data, target)
+    return Cells("class", (f"y={target.labels[positive]}",), positive=positive)
+
+
+def _positive_class(config: FitConfig, data: Data, target: Coder) -> int:
+    assert data.classes is not None
+    classes = data.classes.in_order_of(target).tolist()
+    if config.pos_label is not None:
+        if config.pos_label not in classes:
+            msg = f"pos_label={config.pos_label!r} is not in y, whose classes are {classes}."
+            raise ValueError(msg)
+        return int(classes.index(config.pos_label))
+    if len(classes) == 2 and not isinstance(classes[0], str):
+        return 1  # scikit-learn's convention: the larger label is the positive one
+    msg = f"y has {len(classes)} classes ({classes[:5]}); pass pos_label to say which one is the opportunity."
+    raise ValueError(msg)
+
+
 AUTO_COMPONENTS = 1000
-_RESIDUAL_ROWS, _RESIDUAL_GROUP = 500, 50
 _LANDMARK_POOL = 20_000
 _LANDMARK_SLICES = 4
 
@@ -177,38 +359,6 @@ def _coarse(coder: Coder, attribute: Attribute, weights: Array | None) -> Codes:
     return out
 
 
-def group_residual(
-    pilot: Pilot, data: Data, landmark_rows: Codes, rng: np.random.Generator
-) -> dict[str, dict[str, float]]:
-    """Mean share of each group that the landmarks cannot see, on rows that are not landmarks.
-
-    A group too small for the subsample is added to it; one whose rows are all landmarks is seen.
-    """
-    features = pilot.features
-    if isinstance(features, LandmarkMap) and features.kernel.name == "precomputed":
-        return {}
-    others = np.setdiff1d(np.arange(data.n), landmark_rows)
-    if len(others) == 0 or features.exact:
-        others = np.arange(data.n)
-    rows = rng.choice(others, size=min(len(others), _RESIDUAL_ROWS), replace=False)
-    other = np.zeros(data.n, dtype=bool)
-    other[others] = True
-    for coder in pilot.coders:
-        code = coder.codes(data.sensitive)
-        order = np.argsort(code, kind="stable")
-        starts = np.searchsorted(code[order], np.arange(coder.n_levels + 1))
-        more = [rows]
-        for level in np.setdiff1d(np.arange(coder.n_levels), code[rows]):
-            members = order[starts[level] : starts[level + 1]]
-            unseen = members[other[members]]
-            more.append((unseen if len(unseen) else members)[:_RESIDUAL_GROUP])
-        rows = np.concatenate(more)
-    part = data.take(rows)
-    codes = {coder.name: coder.codes(part.sensitive) for coder in pilot.coders}
-    labels = {coder.name: coder.labels for coder in pilot.coders}
-    return group_means(features.residual(part.X), codes, labels)
-
-
 MEDIAN_WIDTH = 1.5
 CV_WIDTHS = (0.7, 1.5, 3.0)
 _MEDIAN_ROWS = 1000
@@ -261,19 +411,14 @@ def _by_evidence(config: FitConfig, sample: Data, pilot: Pilot, median: float) -
         kind, index = small.target_position()
         target = total.levels[index] if kind == "levels" else total.columns[index]
         cross, _, variance = target_covariance(total, target)
-        found = evidence_ridge(
-            total.cov,
-            cross,
-            variance,
-            total.rows,
-            total.weight,
-            deeper=small.features.trend_decades,
-        )
-        return found.minus_two
+        decades = small.features.trend_decades
+        return evidence_ridge(
+            total.cov, cross, variance, total.rows, total.weight, deeper=decades
+        ).minus_two
 
     starts = np.log(_EVIDENCE_STARTS)
     reach = np.diff(starts).max()
-    found = [
+    optima = [
         scipy.optimize.minimize_scalar(
             minus_two,
             bounds=(start - reach, start + reach),
@@ -282,7 +427,7 @@ def _by_evidence(config: FitConfig, sample: Data, pilot: Pilot, median: float) -
         )
         for start in starts
     ]
-    best = min(found, key=lambda one: float(one.fun))
+    best = min(optima, key=lambda optimum: float(optimum.fun))
     return width_to_gamma(float(np.exp(best.x)) * median, str(config.kernel))
 
 
@@ -302,10 +447,9 @@ def _target_moments(
         cells=Cells("all", ("all rows",)),
         code_target=not pilot.target_is_numeric,
     )
-    moments, _ = accumulate(
-        small, small.empty_moments(), small.counter(), replace(sample, sensitive={}, control={})
-    )
-    return moments.project(features.whitening), small
+    row_pass = MomentsPass(small, small.empty_moments())
+    row_pass.add(replace(sample, sensitive={}, control={}), small.counter())
+    return row_pass.moments().project(features.whitening), small
 
 
 def build_pilot(config: FitConfig, data: Data, fold_rule: str = "strata") -> Pilot:

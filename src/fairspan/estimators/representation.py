@@ -11,8 +11,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.state import FittedState
 from fairspan.inputs.config import document_parameters
+from fairspan.method.fair_prior import FairComponents
 from fairspan.method.linalg import Array
-from fairspan.method.spaces import FairComponents, Space
+from fairspan.method.spaces import Head, LineHead, Space
 
 
 @document_parameters
@@ -135,10 +136,12 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
             **params,
         )
 
-    def _space(self, state: FittedState) -> Space:
-        if state.config.subspace == "model":
-            return super()._space(state)
-        return FairComponents(state.solved, state.config)
+    def _space(
+        self, state: FittedState, head: Head | None = None, line_head: LineHead | None = None
+    ) -> Space:
+        if state.config.subspace == "fair":
+            return FairComponents(state.solved, state.config)
+        return super()._space(state, head, line_head)
 
     def transform(self, X: Any) -> Array:
         """Scores of new rows on the model space (or the fair components).

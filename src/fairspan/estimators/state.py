@@ -1,24 +1,46 @@
-"""The fitted state of an estimator: one frozen record, replaced as a whole."""
+"""The fitted state of an estimator, and what depends on it: attributes, scores of new rows, files.
+
+The state is one frozen record, replaced as a whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sized
+from dataclasses import dataclass, replace
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
+import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
-from fairspan.method.config import FitConfig
+from fairspan.exceptions import FairspanWarning, warn_user
+from fairspan.inputs.config import Configurable, read_config
+from fairspan.inputs.rows import ColumnSchema, read_features
+from fairspan.method.features import LandmarkMap
+from fairspan.method.linalg import Array, is_tensor, to_numpy
 from fairspan.method.moments import Moments
+from fairspan.method.new_rows_space import NewRowsEnds
 from fairspan.method.pilot import Counter, Pilot
+from fairspan.method.problem import FitConfig, Kind
 from fairspan.method.row_sketch import RowSketch
 from fairspan.method.solution import Solution
-from fairspan.method.spaces import NewRowsEnds, Position
+from fairspan.method.spaces import Position, native_dial
 
 if TYPE_CHECKING:
     from fairspan.estimators.likelihood_rows import TrainingRows
 
-__all__ = ["FittedAttribute", "FittedState", "read_old_state"]
+__all__ = [
+    "FittedAttribute",
+    "FittedEstimator",
+    "FittedState",
+    "ScoredRows",
+    "check_search",
+    "snapshot",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +136,6 @@ def read_old_state(attributes: dict[str, Any], config: FitConfig) -> FittedState
         # A posterior with another prior than the isotropic one has coefficients of its own.
         coef = {"coef": take("score_coef_", position.coef), "fair_space": fair_space}
         vars(position).update(coef)
-    if fair_space is None and position is not None:
-        vars(position)["fair_space"] = None
     return FittedState(
         config=config,
         given={},
@@ -131,3 +151,328 @@ def read_old_state(attributes: dict[str, Any], config: FitConfig) -> FittedState
         rows=take("_rows", None),
         position=position,
     )
+
+
+def _target_kind_name(state: FittedState) -> str | None:
+    if state.pilot.target is None:
+        return None
+    return "numeric" if state.pilot.target_is_numeric else "classes"
+
+
+def _directions_by_cell(state: FittedState) -> dict[str, dict[str, int]]:
+    reports = [report for report in state.solved.reports if report.constrained]
+    return {
+        cell: {r.attribute: r.n_directions for r in reports if r.cell == cell}
+        for cell in state.pilot.cells.names
+    }
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Clean rows with their scores on the basis of the path; predictions accept them in place of X.
+
+    Every model of the path is a blend of the functions of the basis, so its scores need no further
+    pass over the kernel columns.
+    """
+
+    X: Array  # (n, p), as `_read_new` returns it
+    on_basis: Array  # (n, 2d)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, rows: slice) -> Array:
+        return self.X[rows]
+
+
+class FittedEstimator(BaseEstimator):
+    """Access to the fitted state, its public attributes, and files that contain it."""
+
+    # Parameters that can change without a new fit.
+    fairness: Any
+    dial: Any
+    verbose: Any
+
+    _state: FittedState | None = None
+    _schema: ColumnSchema = ColumnSchema()
+    # Kind of y that the estimator predicts; None: y is read as it is.
+    _target_kind: Kind | None = None
+    # Likelihood of an estimator that has no such parameter.
+    _likelihood: str | None = None
+
+    pilot_ = FittedAttribute(lambda s: s.pilot, after="pilot")
+    moments_ = FittedAttribute(lambda s: s.moments, after="moments")
+    classes_ = FittedAttribute(lambda s: s.classes, after="pilot")
+    n_samples_seen_ = FittedAttribute(lambda s: s.n_samples_seen, after="pilot")
+    smallest_eigenvalue_ = FittedAttribute(lambda s: s.smallest_eigenvalue, after="pilot")
+    gamma_ = FittedAttribute(lambda s: s.pilot.gamma, optional=True)
+    n_components_ = FittedAttribute(lambda s: s.pilot.features.rank)
+    landmarks_ = FittedAttribute(
+        lambda s: s.pilot.features.landmarks if isinstance(s.pilot.features, LandmarkMap) else None,
+        optional=True,
+    )
+    dropped_mass_ = FittedAttribute(lambda s: s.pilot.features.dropped_mass)
+    approximation_residual_ = FittedAttribute(lambda s: s.pilot.residual)
+    sensitive_kinds_ = FittedAttribute(lambda s: {c.name: c.kind for c in s.pilot.coders})
+    target_kind_ = FittedAttribute(_target_kind_name, optional=True)
+    cells_ = FittedAttribute(lambda s: list(s.pilot.cells.names))
+    alpha_ = FittedAttribute(
+        lambda s: None if s.pilot.target is None else s.solved.eta_y * s.solved.weight,
+        optional=True,
+    )
+    cosines_ = FittedAttribute(lambda s: s.solved.pair.cosines)
+    angles_ = FittedAttribute(lambda s: s.solved.pair.angles)
+    n_removed_ = FittedAttribute(lambda s: s.solved.n_removed)
+    blocks_ = FittedAttribute(lambda s: s.solved.reports)
+    n_directions_ = FittedAttribute(_directions_by_cell)
+    certificate_ = FittedAttribute(lambda s: s.located.certificate, after="position")
+    score_coef_ = FittedAttribute(lambda s: s.located.coef, after="position")
+    score_intercept_ = FittedAttribute(lambda s: s.located.intercept, after="position")
+    fairness_ = FittedAttribute(lambda s: s.located.fairness, after="position")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._state is not None and self._state.position is not None
+
+    @property
+    def _fit_state(self) -> FittedState:
+        """The state, which must exist."""
+        assert self._state is not None
+        return self._state
+
+    @property
+    def _current_state(self) -> FittedState:
+        """The state with the dial value of the parameters."""
+        state = self._fit_state
+        config = replace(state.config, fairness=self.fairness, dial=self.dial, verbose=self.verbose)
+        return replace(state, config=config)
+
+    @property
+    def _config(self) -> FitConfig:
+        """Parameters of the fit; before a fit, the current ones."""
+        return read_config(self) if self._state is None else self._state.config
+
+    @property
+    def _solution(self) -> Solution:
+        return self._fit_state.solved
+
+    @property
+    def _position(self) -> Position:
+        return self._fit_state.located
+
+    @property
+    def _pilot(self) -> Pilot:
+        return self._fit_state.pilot
+
+    @property
+    def _fitted_rows(self) -> RowSketch | None:
+        return None if self._state is None else self._state.fitted_rows
+
+    @property
+    def _native_dial(self) -> str:
+        """The dial on which paths are drawn: that of the removal."""
+        return native_dial(self._solution)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self._position.directions.shape[1])
+
+    @property
+    def encoder_(self) -> Any:
+        """Fitted transformer of tables, if :meth:`fit_stream` made one."""
+        if self._schema.encoder is None:
+            msg = f"{type(self).__name__!r} object has no attribute 'encoder_'"
+            raise AttributeError(msg)
+        return self._schema.encoder
+
+    @property
+    def text_features_(self) -> list[str]:
+        """Columns that held text, if :meth:`fit_stream` encoded a table."""
+        if self._schema.text_features is None:
+            msg = f"{type(self).__name__!r} object has no attribute 'text_features_'"
+            raise AttributeError(msg)
+        return list(self._schema.text_features)
+
+    def _need_moments(self, method: str) -> None:
+        if self._fit_state.moments is None:
+            msg = f"{method} needs the moments, which this model was saved without (keep_moments=False)."
+            raise ValueError(msg)
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+
+    def _check_unchanged(self) -> None:
+        """Raise if a parameter that the fit depends on was changed since."""
+        if self._state is None or not (changed := changed_parameters(self._state.given, self)):
+            return
+        name = changed[0]
+        msg = (
+            f"{name} was changed after the fit (fitted with {self._state.given[name]!r:.80}, now "
+            f"{getattr(self, name)!r:.80}), and this model was never fitted with the new value. Call "
+            f"fit again, or set {name} back. Only fairness, dial and verbose can change without a fit."
+        )
+        raise ValueError(msg)
+
+    # ------------------------------------------------------------------ scores
+
+    def _read_new(self, X: Any) -> Array:
+        self._check_fitted()
+        if isinstance(X, ScoredRows):
+            return X  # type: ignore[return-value]  # `_scores` reads it in place of an array
+        return read_features(self, X, reset=False, config=self._config)
+
+    def _scores(self, X: Array | ScoredRows) -> Array:
+        """``Pi(x) = E'(psi(x) - mu)``."""
+        position = self._position
+        if isinstance(X, ScoredRows):
+            return np.asarray(X.on_basis @ position.blend - position.offset)
+        return self._pilot.features.scores(X, position.directions) - position.offset
+
+    def _outputs(self, X: Any) -> Array:
+        """The fitted score of new rows: one column per output."""
+        return self._scores(self._read_new(X)) @ self.score_coef_ + self.score_intercept_
+
+    def _coordinates(self, X: Array) -> Array:
+        """``psi(x) - mu``, for what needs all of psi and not only scores."""
+        return np.asarray(to_numpy(self._pilot.features.coordinates(X)) - self._solution.mean)
+
+    # ------------------------------------------------------------------ files
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore from a file or a pickle.
+
+        Parameters are not repeated in the file: a model is saved only while they are those of the fit.
+        """
+        super().__setstate__(state)
+        attributes = self.__dict__
+        # A file may be older than a parameter, which then had its default value.
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            attributes.setdefault(name, parameter.default)
+        if "pilot_" in attributes:
+            self._read_old_attributes(attributes)
+        fitted = attributes.get("_state")
+        if fitted is not None and "config" not in fitted.__dict__:
+            complete = {"config": read_config(self), "given": snapshot(self.get_params(deep=False))}
+            fitted.__dict__.update(complete)
+
+    def _read_old_attributes(self, attributes: dict[str, Any]) -> None:
+        """Turn the attributes of version 0.1.0 into the state and the schema of columns."""
+        encoder, text = attributes.pop("encoder_", None), attributes.pop("text_features_", None)
+        numbers = attributes.pop("_column_numbers", None)
+        self._schema = ColumnSchema(
+            encoder=encoder,
+            text_features=None if text is None else tuple(text),
+            sensitive_columns=tuple(attributes.pop("_sensitive_columns", ())),
+            column_numbers=None if numbers is None else tuple(numbers),
+        )
+        state = read_old_state(attributes, read_config(self))
+        state = replace(
+            state, given=snapshot(self.get_params(deep=False)), head=self._read_old_head(attributes)
+        )
+        for name in set(attributes) - set(self.get_params(deep=False)):
+            if isinstance(getattr(type(self), name, None), FittedAttribute | property):
+                del attributes[name]
+        self._state = state
+
+    def _read_old_head(self, attributes: dict[str, Any]) -> Any:  # noqa: ARG002
+        """The head of a file that version 0.1.0 wrote."""
+        return None
+
+
+# A fitted model can be moved to another value of these without a new fit.
+_FREE = frozenset(("fairness", "dial", "verbose"))
+
+
+def changed_parameters(fitted: Mapping[str, Any], estimator: Configurable) -> list[str]:
+    """Names of parameters that differ from the snapshot of the fit and would need another fit."""
+    now = snapshot(estimator.get_params(deep=False))
+    return [k for k, v in fitted.items() if k not in _FREE and not equal_values(v, now.get(k))]
+
+
+def snapshot(value: Any) -> Any:
+    """Copy parameters so that later changes in place are found.
+
+    Arrays, dicts and lists are copied; a nested estimator is kept as its type and its parameters;
+    functions and random generators are kept as they are.
+    """
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return type(value), snapshot(value.get_params(deep=False))
+    if isinstance(value, Mapping):
+        return {key: snapshot(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [snapshot(part) for part in value]
+    if is_tensor(value) or (hasattr(value, "__array__") and not isinstance(value, np.generic)):
+        return np.array(to_numpy(value))
+    return value
+
+
+def equal_values(a: Any, b: Any) -> bool:
+    """Whether two snapshots are equal, arrays included."""
+    if a is b:
+        return True
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(equal_values(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(equal_values, a, b))
+    try:
+        return bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
+    except (TypeError, ValueError):  # values without a truth value, such as an array and a list
+        return False
+
+
+# ------------------------------------------------------------------ searches
+
+
+def check_search() -> None:
+    """Warn if this fit is the refit of a search that chose ``fairness`` by accuracy.
+
+    Only the search knows how candidates are scored, and no argument carries that to an estimator, so
+    look for the search among the callers. The refit runs once per search, in the process of the user,
+    and after the choice; fits of single candidates are left alone.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
+        if module == "sklearn.model_selection._validation" and function == "_fit_and_score":
+            return
+        if module == "sklearn.model_selection._search" and function == "fit":
+            _warn_unfair_search(frame.f_locals.get("self"))
+            return
+        frame = frame.f_back
+
+
+def _warn_unfair_search(search: Any) -> None:
+    chosen = getattr(search, "best_params_", {})
+    names = [name for name in chosen if name.rpartition("__")[2] == "fairness"]
+    names = [name for name in names if _n_candidates(search, name) > 1]
+    if not names or not _ignores_groups(search.scoring, search.refit):
+        return
+    score = "the default score" if search.scoring is None else f"scoring={search.scoring!r:.80}"
+    warn_user(
+        f"{type(search).__name__} chose {names[0]}={chosen[names[0]]!r} by {score}, which does not "
+        f"measure fairness: less fairness wins wherever it is more accurate. Score with "
+        f"fairspan.metrics.fairness_scorer, or choose from one fit: "
+        f"fairspan.fairness_path(model, X, y, sensitive_features=s).select(at_most=0.05).",
+        FairspanWarning,
+    )
+
+
+def _n_candidates(search: Any, name: str) -> int:
+    """Values that a search tries for a parameter; 2 for a distribution or where it is not known."""
+    space = getattr(search, "param_grid", getattr(search, "param_distributions", None))
+    if space is None:
+        return 2
+    grids = [space] if isinstance(space, Mapping) else space
+    values = [grid[name] for grid in grids if name in grid]
+    return sum(len(value) if isinstance(value, Sized) else 2 for value in values)
+
+
+def _ignores_groups(scoring: Any, refit: Any) -> bool:
+    """Whether candidates are ranked by a metric of scikit-learn, none of which sees groups."""
+    if isinstance(scoring, Mapping):
+        scoring = scoring.get(refit) if isinstance(refit, str) else refit
+    elif isinstance(scoring, list | tuple | set):
+        scoring = refit  # the name of one of them, or a function
+    if scoring is None or isinstance(scoring, str):
+        return True
+    metric = getattr(scoring, "_score_func", scoring)  # of a scorer
+    return str(getattr(metric, "__module__", "")).partition(".")[0] == "sklearn"

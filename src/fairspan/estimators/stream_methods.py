@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fairspan.encoding import collect_unseen
-from fairspan.inputs.refit import snapshot
+from fairspan.estimators.state import snapshot
 from fairspan.inputs.rows import ColumnSchema, read_features
-from fairspan.method.data import Data
 from fairspan.method.pilot import Pilot, move_to
+from fairspan.method.problem import Data
 from fairspan.streaming.estimator import PilotSample, StreamedMoments
 from fairspan.streaming.fit import run_stream
 from fairspan.streaming.plan import StreamPlan

@@ -15,12 +15,12 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from sklearn.metrics.pairwise import KERNEL_PARAMS
+from sklearn.utils import check_random_state
 
-from fairspan.method.config import FitConfig, canonical_criterion
-from fairspan.method.data import Kind
 from fairspan.method.kernels import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
+from fairspan.method.problem import FitConfig, Kind, canonical_criterion
 
-__all__ = ["PARAMETERS", "FitConfig", "canonical_criterion", "document_parameters", "read_config"]
+__all__ = ["PARAMETERS", "Configurable", "document_parameters", "read_config", "read_seed"]
 
 Check = Callable[[str, object], None]
 
@@ -515,3 +515,16 @@ def _check_label_process(config: FitConfig) -> None:
     if config.likelihood == "logistic" and not config.variant.exact:
         msg = "method='paper' classifies by regression on -1 and 1; use likelihood='gaussian'."
         raise ValueError(msg)
+
+
+def read_seed(random_state: Any) -> np.random.RandomState:
+    """Random generator of a seed, with an error that names the parameter and the value."""
+    try:
+        generator: np.random.RandomState = check_random_state(random_state)
+    except ValueError as error:
+        msg = (
+            f"random_state={random_state!r} is not allowed; give None, a RandomState, or a whole number "
+            f"from 0 to 2^32 - 1."
+        )
+        raise ValueError(msg) from error
+    return generator

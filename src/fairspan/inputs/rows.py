@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import narwhals as nw
 import numpy as np
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from fairspan._system import refuse_bytes
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
-from fairspan.inputs.alignment import align_rows
 from fairspan.inputs.columns import (
     LARGEST,
+    align_rows,
     as_array,
     as_frame,
     column_names,
@@ -25,31 +24,21 @@ from fairspan.inputs.columns import (
     read_attributes,
     refuse_dates,
     unmasked,
+    without_tensors,
 )
 from fairspan.inputs.tensors import (
     all_finite,
     bring_home,
-    check_weight_shape,
     read_tensor,
     read_tensor_attributes,
     read_tensor_target,
-    read_tensor_weights,
-    without_tensors,
 )
+from fairspan.inputs.weights import read_weights
 from fairspan.method.codes import MAX_INTEGER_CATEGORIES
-from fairspan.method.config import FitConfig
-from fairspan.method.data import Attribute, ClassLabels, Data
-from fairspan.method.linalg import Array, home_of, is_tensor, to_home, to_numpy
+from fairspan.method.linalg import Array, home_of, is_tensor, to_numpy
+from fairspan.method.problem import Attribute, ClassLabels, Data, FitConfig
 
-__all__ = [
-    "ColumnSchema",
-    "check_rows",
-    "distinct",
-    "one_column",
-    "read_features",
-    "read_seed",
-    "read_training_data",
-]
+__all__ = ["ColumnSchema", "check_rows", "one_column", "read_features", "read_training_data"]
 
 
 # Means this many standard deviations from 0 leave a linear function half of its digits.
@@ -61,10 +50,6 @@ fit needs the protected attributes: `sensitive_features` was not given. Three wa
 cross_validate(model, X, y, params={"sensitive_features": s})
   3. by step:    pipeline.fit(X, y, stepname__sensitive_features=s)   (routing off)
 An unfair model is never fitted silently; for one, ask for fairness=0."""
-
-
-# Weights multiply squares.
-_WEIGHT_RANGE = 1e100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,22 +66,6 @@ class FeatureReader(Protocol):
     """An estimator on which scikit-learn records the columns of X."""
 
     _schema: ColumnSchema
-
-
-# --------------------------------------------------------------------------- X, y, weights
-
-
-def read_seed(random_state: Any) -> np.random.RandomState:
-    """Random generator of a seed, with an error that names the parameter and the value."""
-    try:
-        generator: np.random.RandomState = check_random_state(random_state)
-    except ValueError as error:
-        msg = (
-            f"random_state={random_state!r} is not allowed; give None, a RandomState, or a whole number "
-            f"from 0 to 2^32 - 1."
-        )
-        raise ValueError(msg) from error
-    return generator
 
 
 def _check_frame_dtypes(frame: nw.DataFrame[Any], protected: frozenset[str]) -> None:
@@ -148,10 +117,9 @@ def read_features(
         return _encode(est, X, reset=reset)
     if is_tensor(X):
         assert config is not None
-        X = read_tensor(est, X, config, reset=reset)
-        if not all_finite(X):
-            _check_finite(est, to_numpy(X))  # raises with the column and row
-        tensor: Array = X
+        tensor: Array = read_tensor(est, X, config, reset=reset)
+        if not all_finite(tensor):
+            _check_finite(est, to_numpy(tensor))  # raises with the column and row
         return tensor
     X = unmasked(X)
     frame = as_frame(X, "X")
@@ -175,7 +143,9 @@ def read_features(
         refuse_bytes(X, "X")
         refuse_dates(X, "X")
     try:
-        X = validate_data(est, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C")
+        checked: Array = validate_data(
+            est, X, reset=reset, dtype=np.float64, ensure_all_finite=False, order="C"
+        )
     except ValueError as error:
         if "could not convert string" in str(error):
             raise ValueError(_text_message(est, X)) from error
@@ -185,8 +155,7 @@ def read_features(
             )
             raise ValueError(msg) from error
         raise
-    _check_finite(est, X)
-    checked: Array = X
+    _check_finite(est, checked)
     return checked
 
 
@@ -297,9 +266,7 @@ def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, ClassL
     if attribute.missing.any():
         msg = f"Input y contains NaN or None in {int(attribute.missing.sum())} rows. Drop those rows first."
         raise ValueError(msg)
-    labels = None
-    if len(y):
-        labels = ClassLabels.of(attribute, y)
+    labels = ClassLabels.of(attribute, y) if len(y) else None
     return attribute if home is None else bring_home(attribute, home), labels
 
 
@@ -322,67 +289,6 @@ def one_column(y: Any) -> np.ndarray:
         raise ValueError(msg) from error
     refuse_bytes(array, "y")
     return np.asarray(column_or_1d(array, warn=True))
-
-
-def distinct(y: np.ndarray) -> np.ndarray:
-    """Labels in their order."""
-    try:
-        return np.unique(y)
-    except TypeError as error:
-        kinds = sorted({type(value).__name__ for value in y.tolist()})
-        msg = f"y mixes values that have no order ({', '.join(kinds)}); give labels of one type."
-        raise ValueError(msg) from error
-
-
-def _read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Array | None:
-    if sample_weight is None:
-        return None
-    if is_tensor(sample_weight):
-        tensor: Array = read_tensor_weights(sample_weight, n, home, block=block)
-        return tensor
-    if isinstance(sample_weight, numbers.Real):
-        sample_weight = np.full(n, float(sample_weight))
-    try:
-        given = np.asarray(unmasked(sample_weight))
-        refuse_dates(given, "sample_weight")
-        given = given.astype(np.float64) if given.dtype.kind in "OUS" else given
-    except (TypeError, ValueError) as error:
-        msg = f"sample_weight must be one number per row; got {sample_weight!r:.80}."
-        raise ValueError(msg) from error
-    weights = check_array(
-        given,
-        ensure_2d=False,
-        dtype=np.float64,
-        ensure_all_finite=False,
-        input_name="sample_weight",
-    )
-    check_weight_shape(weights.shape, n)
-    # Not by check_array, which looks at no value under scikit-learn's assume_finite.
-    unusable = int((~np.isfinite(weights)).sum())
-    if unusable:
-        what = "NaN" if np.isnan(weights).any() else "infinity"
-        msg = (
-            f"Input sample_weight contains {what}: {unusable} rows have no finite weight. Give a number "
-            f"of at least 0 for every row; weight 0 leaves a row out."
-        )
-        raise ValueError(msg)
-    if (weights < 0).any():
-        negative = int((weights < 0).sum())
-        msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
-        raise ValueError(msg)
-    largest = weights.max(initial=0.0)
-    if largest > _WEIGHT_RANGE or 0.0 < largest < 1.0 / _WEIGHT_RANGE:
-        msg = (
-            f"sample_weight is {largest:.3g} at most; that must be from {1.0 / _WEIGHT_RANGE:g} to "
-            f"{_WEIGHT_RANGE:g}. Rescale the weights: weight k counts as k copies."
-        )
-        raise ValueError(msg)
-    # All-zero weights are fine for a streamed block, but an error for `fit`.
-    if not block and not (weights > 0).any():
-        msg = "sample_weight is zero for every row; nothing is left to fit."
-        raise ValueError(msg)
-    checked: Array = to_home(weights, home)
-    return checked
 
 
 def read_training_data(
@@ -470,18 +376,19 @@ def read_training_data(
             f"can do without it."
         )
         raise ValueError(msg)
+    if sample_weight is not None:
+        sample_weight = read_weights(sample_weight, n, home, block=not reset)
     data = Data(
         X=X,
         y=target,
         classes=classes,
         sensitive=sensitive,
         control=control,
-        weights=_read_weights(sample_weight, n, home, block=not reset),
+        weights=sample_weight,
         sensitive_columns=tuple(taken),
     )
     if data.weights is not None and (data.weights == 0).any():
-        kept = data.weights > 0
-        data = replace(data.take(kept), given=n)
+        data = replace(data.take(data.weights > 0), given=n)
     return data
 
 
@@ -545,8 +452,7 @@ def _warn_far_from_origin(data: Data, *, linear: bool) -> None:
     """Kernels of inner products see the origin: far from it all rows look alike."""
     spread = data.X.std(axis=0)
     varies = np.ptp(data.X, axis=0) > 0
-    ratio = np.abs(data.X.mean(axis=0))[varies] / spread[varies]
-    far = float(ratio.max(initial=0.0))
+    far = float((np.abs(data.X.mean(axis=0))[varies] / spread[varies]).max(initial=0.0))
     where = f"A column of X lies {far:.2g} standard deviations from 0"
     remedy = "Standardise first, e.g. make_pipeline(StandardScaler(), model)."
     if linear and far > _FAR_LINEAR:
@@ -566,7 +472,7 @@ def _warn_far_from_origin(data: Data, *, linear: bool) -> None:
 def _warn_sensitive_columns(est: FeatureReader, data: Data) -> None:
     """Columns of X that are a protected attribute, or the indicator of one of its levels."""
     for attribute in data.sensitive.values():
-        # Rows without S say nothing about whether a column of X repeats S.
+        # Only rows with S can show whether a column of X repeats it.
         known = ~attribute.missing
         X, values = (
             (data.X, attribute.values) if known.all() else (data.X[known], attribute.values[known])

@@ -1,6 +1,6 @@
-"""User input in torch tensors: read where it lives, with the words of the readers of arrays.
+"""Read user input in torch tensors on its device, with the messages of the readers of arrays.
 
-Ten million rows are not copied to the host to be looked at; what is asked of them is a few numbers.
+Ten million rows are not copied to the host to be checked; only a few numbers of them are.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from fairspan.inputs.columns import read_attributes
-from fairspan.method.config import FitConfig
-from fairspan.method.data import Attribute, ClassLabels
 from fairspan.method.linalg import is_tensor, to_home, to_numpy
+from fairspan.method.problem import Attribute, ClassLabels, FitConfig
 from fairspan.method.torch_columns import DEVICE_KERNELS, refuse_on_device
 
 __all__ = [
@@ -24,19 +23,10 @@ __all__ = [
     "read_tensor",
     "read_tensor_attributes",
     "read_tensor_target",
-    "read_tensor_weights",
-    "without_tensors",
 ]
 
 # Labels that are brought to the host; numbers with more values than this are no classes.
 _MOST_CLASSES = 2**16
-
-
-def without_tensors(raw: Any) -> Any:
-    """Tensors, or a mapping of them, as arrays: rows in an array want everything else in arrays."""
-    if isinstance(raw, Mapping):
-        return {name: to_numpy(values) for name, values in raw.items()}
-    return to_numpy(raw)
 
 
 def bring_home(attribute: Attribute, home: Any) -> Attribute:
@@ -91,8 +81,8 @@ def read_tensor_attributes(
     elif isinstance(raw, Mapping) and any(is_tensor(values) for values in raw.values()):
         columns = {str(name): values for name, values in raw.items()}
     else:
-        found = read_attributes(raw, n, role, prefix)
-        return {name: bring_home(one, home) for name, one in found.items()}
+        attributes = read_attributes(raw, n, role, prefix)
+        return {name: bring_home(attribute, home) for name, attribute in attributes.items()}
     out: dict[str, Attribute] = {}
     for name, values in columns.items():
         if not is_tensor(values):
@@ -156,34 +146,3 @@ def read_tensor_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, 
     return attribute, ClassLabels.of(
         _attribute("y", labels, "target", home).on_host(), to_numpy(labels)
     )
-
-
-def check_weight_shape(shape: tuple[int, ...], n: int) -> None:
-    """One weight per row, in the words of scikit-learn."""
-    if len(shape) != 1:
-        msg = "Sample weights must be 1D array or scalar"
-        raise ValueError(msg)
-    if shape != (n,):
-        msg = f"sample_weight.shape == {shape}, expected {(n,)}!"
-        raise ValueError(msg)
-
-
-def read_tensor_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Any:
-    """Weights of the rows, none of them negative."""
-    import torch
-
-    weights = sample_weight.detach().to(home, torch.float64)
-    check_weight_shape(tuple(weights.shape), n)
-    if not all_finite(weights):
-        what = "NaN" if bool(weights.isnan().any()) else "infinity"
-        msg = f"Input sample_weight contains {what}."
-        raise ValueError(msg)
-    low, high = torch.aminmax(weights)
-    if float(low) < 0.0:
-        negative = int((weights < 0).sum())
-        msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
-        raise ValueError(msg)
-    if not block and float(high) == 0.0:
-        msg = "sample_weight is zero for every row; nothing is left to fit."
-        raise ValueError(msg)
-    return weights

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from fairspan._system import track
-from fairspan.method.data import Codes, Data
 from fairspan.method.linalg import Array, mirror_upper
 from fairspan.method.moments import Moments, merge_mean
 from fairspan.method.pilot import Counter, Encoded, Pilot
+from fairspan.method.problem import Codes, Data
 from fairspan.method.row_sketch import RowSketch
 
 __all__ = ["Accumulator", "GramLayout", "MomentsPass", "RowPass"]
@@ -346,3 +346,14 @@ class MomentsPass(RowPass):
     def moments(self) -> Moments:
         """The moments so far; the next :meth:`add` writes into the same memory."""
         return replace(self._accumulator.finish(), row_sketch=self._row_sketch)
+
+
+def accumulate(
+    row_pass: RowPass, data: Data, counter: Counter, *, verbose: int = 0
+) -> tuple[Moments, float | None]:
+    """Add rows to a pass; return the moments and, after a pass on a device, the smallest eigenvalue.
+
+    ``counter`` advances. The eigenvalue is that of the covariance and shows the rounding of the pass.
+    """
+    row_pass.add(data, counter, verbose=verbose)
+    return row_pass.moments(), row_pass.check()

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.optimize
 
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 
 __all__ = ["Link", "fit_link"]
 

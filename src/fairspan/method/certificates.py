@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-import scipy.linalg
-
 from fairspan._html import certificate_html
 from fairspan._system import printable
-from fairspan.method.linalg import Array, psd_eigh
+from fairspan.method.linalg import Array
+from fairspan.method.subspaces import supremum
 
 __all__ = [
     "BlockCertificate",
@@ -20,30 +18,6 @@ __all__ = [
     "NewRowsCertificate",
     "supremum",
 ]
-
-
-def supremum(cov: Array, delta: Array) -> tuple[float, Array]:
-    """Compute the largest multiple correlation with the codes over a space, and a function that has it.
-
-    ``sup_h R(h)^2 = lambda_max(E'Delta Delta'E, E'Sig E)``, on the eigenspace of ``E'Sig E`` above
-    1e-12 of its largest eigenvalue. ``cov`` is E'Sig E, of shape (d, d), and ``delta`` is E'Delta.
-    """
-    d = len(cov)
-    if d == 0 or delta.shape[1] == 0:
-        return 0.0, np.zeros(d)
-    if d == 1:  # the usual case: the multiple correlation of one function
-        variance = float(cov[0, 0])
-        if variance <= 0.0:
-            return 0.0, np.zeros(1)
-        correlation = np.linalg.norm(delta) / np.sqrt(variance)
-        return float(min(correlation, 1.0)), np.array([variance**-0.5])
-    values, vectors = psd_eigh((cov + cov.T) / 2.0)
-    keep = values > 1e-12 * values[0]
-    if values[0] <= 0.0 or not keep.any():
-        return 0.0, np.zeros(d)
-    whiten = vectors[:, keep] / np.sqrt(values[keep])
-    left, singular, _ = scipy.linalg.svd(whiten.T @ delta, full_matrices=False)
-    return float(min(singular[0], 1.0)), np.asarray(whiten @ left[:, 0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,10 +257,12 @@ class Certificate:
             return [_HEADER, *(_line(block) for block in self.blocks)]
         expected = {(b.cell, b.attribute, b.coding): b for b in self.new_rows.blocks}
         level = f"at most ({100 * self.new_rows.confidence:.0f} %)"
-        lines = [(*_HEADER[:3], "new rows", level, *_HEADER[3:])]
+        lines: list[tuple[str, ...]] = [(*_HEADER[:3], "new rows", level, *_HEADER[3:])]
         for block in self.blocks:
             line, found = _line(block), expected.get((block.cell, block.attribute, block.coding))
-            numbers = ("?", "?") if found is None else (_shown(found.correlation), _shown(found.high))
+            numbers = (
+                ("?", "?") if found is None else (_shown(found.correlation), _shown(found.high))
+            )
             lines.append((*line[:3], *numbers, *line[3:]))
         return lines
 

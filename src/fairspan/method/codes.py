@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.method.data import Attribute, Codes, Kind
 from fairspan.method.linalg import Array, is_tensor, to_home, to_numpy
+from fairspan.method.problem import Attribute, Codes, Kind
 
 __all__ = [
     "MAX_INTEGER_CATEGORIES",

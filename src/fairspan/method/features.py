@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan.method.data import Codes
 from fairspan.method.kernels import Kernel, RbfColumns
 from fairspan.method.linalg import Array, is_tensor, psd_eigh, to_float64, to_home
+from fairspan.method.problem import Codes
 from fairspan.method.torch_columns import (
     DeviceColumns,
     compute_dtype,

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.exceptions import NumericalWarning, warn_user
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 
 # Computes the covariance (D, D) weighted by the curvature of the likelihood, from the mean of psi (D,),
 # the functions of all classes (D, K) and the shares of the classes (K,).

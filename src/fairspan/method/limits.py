@@ -28,8 +28,8 @@ import scipy.linalg
 import scipy.optimize
 
 from fairspan.exceptions import NumericalWarning, warn_user
-from fairspan.method.heads import multiple_correlation
 from fairspan.method.linalg import Array
+from fairspan.method.subspaces import multiple_correlation
 
 __all__ = ["Limited", "keep_limits"]
 

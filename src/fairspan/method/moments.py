@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan.exceptions import IncompatibleMomentsError
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 from fairspan.method.row_sketch import RowSketch
 
 __all__ = ["ColumnStats", "LevelStats", "Moments", "Pooled", "kish", "merge_mean"]

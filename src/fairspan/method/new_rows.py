@@ -11,35 +11,23 @@ are their out-of-fold predictions; ``u = b lambda`` is the part of A that S expl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-import scipy.stats
-from numpy.typing import NDArray
 
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.method.certificates import (
-    Direction,
-    ExpectedDependence,
-    NewRowsCertificate,
-    supremum,
-)
-from fairspan.method.codes import Coder
-from fairspan.method.config import FitConfig
-from fairspan.method.data import Data
+from fairspan.method.certificates import Direction
+from fairspan.method.fold_codes import CodeSums, FoldCodes, Outputs, make_codes
 from fairspan.method.limits import keep_limits
-from fairspan.method.linalg import Array, Tridiagonal, orthonormal_columns, psd_eigh, take, to_numpy
+from fairspan.method.linalg import Array, Tridiagonal, orthonormal_columns, psd_eigh
 from fairspan.method.moments import Moments, Pooled, kish
 from fairspan.method.pilot import Pilot
+from fairspan.method.problem import FitConfig
 from fairspan.method.removal import BlockReport
-from fairspan.method.sdr import ridge_factor, ridge_grid, target_covariance, usable_levels
+from fairspan.method.sdr import ridge_factor, ridge_grid
 
-Numbers = NDArray[np.intp]
-Flags = NDArray[np.bool_]
-
-__all__ = ["Codes", "CrossFit", "NewRowsBlock", "cross_fit", "expect", "measure_spread"]
+__all__ = ["CrossFit", "NewRowsBlock", "cross_fit"]
 
 # Rows that every fold needs.
 MIN_FOLD_ROWS = 10
@@ -52,124 +40,11 @@ MOST_EXTRA = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Codes:
-    """Whitened codes of one attribute in one cell, the same for all folds.
-
-    For levels, a row of level ``used[h]`` has the codes ``whitening[h]``, less their mean over the rows
-    under consideration. For the value of a number v, the code is ``v * whitening``. Rows outside the cell
-    have the code 0.
-    """
-
-    report: BlockReport
-    cell: int | None  # None: all rows
-    level: int | None  # number of the coded variable, or
-    column: int | None  # number of the numeric variable
-    used: tuple[int, ...]
-    names: tuple[str, ...]  # of the levels used
-    whitening: Array  # (levels, codes) or (1, 1)
-
-    @property
-    def rank(self) -> int:
-        """Number of codes."""
-        return int(self.whitening.shape[1])
-
-    def sums(self, pooled: Pooled) -> tuple[Array, Array]:
-        """Sum of weighted products of the codes with psi, (D, r), and with each other, (r, r)."""
-        if self.column is not None:
-            stats = pooled.columns[self.column]
-            scale = float(self.whitening[0, 0])
-            return stats.cross[:, None] * scale, np.array([[stats.square * scale**2]])
-        assert self.level is not None
-        levels = pooled.levels[self.level]
-        used = list(self.used)
-        weight, mean = levels.weight[used], levels.mean[used]
-        total = float(weight.sum())
-        if total == 0.0:
-            return np.zeros((mean.shape[1], self.rank)), np.zeros((self.rank, self.rank))
-        p = weight / total
-        spread = (mean - p @ mean) * weight[:, None]
-        codes = self.whitening - p @ self.whitening
-        return spread.T @ self.whitening, (codes * weight[:, None]).T @ codes
-
-    def weight(self, pooled: Pooled) -> tuple[float, float]:
-        """Sum of the weights, and of their squares, of the rows with a code."""
-        if self.column is not None:
-            stats = pooled.columns[self.column]
-            return stats.weight, stats.weight2
-        assert self.level is not None
-        levels, used = pooled.levels[self.level], list(self.used)
-        return float(levels.weight[used].sum()), float(levels.weight2[used].sum())
-
-    def of_rows(self, levels: Numbers, values: Array, inside: Flags) -> Array:
-        """Codes of rows, (n, r), not yet centred; 0 outside the cell and for missing values.
-
-        ``levels`` and ``values`` are the encoded rows, ``inside`` marks the rows of the cell.
-        """
-        out = np.zeros((len(inside), self.rank))
-        if self.column is not None:
-            v = values[:, self.column]
-            known = inside & np.isfinite(v)
-            out[known, 0] = v[known] * self.whitening[0, 0]
-            return out
-        code = levels[:, self.level]
-        for h, row in zip(self.used, self.whitening, strict=True):
-            out[inside & (code == h)] = row
-        return out
-
-    def has_code(self, levels: Numbers, values: Array, inside: Flags) -> Flags:
-        """Mark the rows that have a code."""
-        if self.column is not None:
-            return np.asarray(inside & np.isfinite(values[:, self.column]))
-        return np.asarray(inside & np.isin(levels[:, self.level], self.used))
-
-
-def _make_codes(
-    report: BlockReport,
-    pooled: Pooled,
-    *,
-    cell: int | None,
-    level: int,
-    column: int,
-    labels: tuple[str, ...],
-    min_rows: int,
-) -> Codes:
-    """Fix the codes of a block, with the whitening of the pooled rows of its cell."""
-    if report.coding == "value":
-        stats = pooled.columns[column]
-        scale = np.array([[np.sqrt(stats.weight / stats.square)]])
-        return Codes(
-            report=report, cell=cell, level=None, column=column, used=(), names=(), whitening=scale
-        )
-    levels = pooled.levels[level]
-    groups = usable_levels(
-        levels.rows.tolist(),
-        levels.weight.tolist(),
-        ordered=report.coding == "slices",
-        min_rows=min_rows,
-    )
-    weight = np.array([levels.weight[group].sum() for group in groups])
-    root = np.sqrt(weight / weight.sum())
-    by_group = scipy.linalg.null_space(root[None]) / root[:, None]
-    used = tuple(h for group in groups for h in group)
-    return Codes(
-        report=report,
-        cell=cell,
-        level=level,
-        column=None,
-        used=used,
-        names=tuple(labels[h] for h in used),
-        whitening=np.concatenate(
-            [np.tile(row, (len(group), 1)) for row, group in zip(by_group, groups, strict=True)]
-        ),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class NewRowsBlock:
     """Out-of-fold moments of one attribute in one cell."""
 
     index: int  # of the block among all reports
-    codes: Codes
+    codes: FoldCodes
     cov: Array  # covariance of the codes with the basis, (r, m), within the cell
     removed: (
         Array  # orthonormal combinations of the codes that are removed in part or whole, (r, a)
@@ -327,83 +202,6 @@ class _Fold:
     regressions: list[Array]  # H of each block, (etas, D, r)
 
 
-class _Target:
-    """Moments of the outputs of y in pooled rows."""
-
-    def __init__(self, pilot: Pilot) -> None:
-        self._kind, self._index = pilot.target_position()
-        assert pilot.target is not None
-        K = pilot.target.n_levels
-        # Orthonormal contrasts of the classes, whose shares add up to 1; two classes: the larger label.
-        self.contrasts = np.ones((1, 1))
-        if self._kind == "levels":
-            two = np.array([[-1.0], [1.0]]) / np.sqrt(2.0)
-            self.contrasts = two if K == 2 else scipy.linalg.null_space(np.ones((1, K)))
-
-    def _stats(self, pooled: Pooled) -> tuple[Array, Array, Array]:
-        stats = pooled.levels if self._kind == "levels" else pooled.columns
-        return target_covariance(pooled, stats[self._index])
-
-    def cross(self, pooled: Pooled) -> Array:
-        """Covariance of psi with the contrasts, (D, L)."""
-        return self._stats(pooled)[0] @ self.contrasts
-
-    def mean(self, pooled: Pooled) -> Array:
-        """Means of the contrasts, (L,)."""
-        return self._stats(pooled)[1] @ self.contrasts
-
-    def cov(self, pooled: Pooled) -> Array:
-        """Covariance of the contrasts, (L, L)."""
-        _, mean, variance = self._stats(pooled)
-        cov = np.diag(mean) - np.outer(mean, mean) if self._kind == "levels" else variance[:, None]
-        return np.asarray(self.contrasts.T @ cov @ self.contrasts)
-
-
-class _CodeSums:
-    """Moments of the codes by cell and fold, in the coordinates of psi, without second moments of psi."""
-
-    def __init__(self, moments: Moments, pilot: Pilot) -> None:
-        self._moments, self._pending = moments, pilot.features.pending
-        self._known: dict[tuple[int | None, int, bool], Pooled] = {}
-
-    def pool(self, cell: int | None, fold: int = -1, *, others: bool = False) -> Pooled:
-        """Rows of a cell in a fold, or in the others; all rows of the cell for fold -1."""
-        key = (cell, fold, others)
-        if key not in self._known:
-            mask = (np.arange(self._moments.n_folds) == fold) != (others or fold < 0)
-            pooled = self._moments.pool(cell=cell, folds=mask, scatter=False)
-            self._known[key] = pooled if self._pending is None else pooled.project(self._pending)
-        return self._known[key]
-
-
-def _all_codes(
-    reports: list[BlockReport], pilot: Pilot, sums: _CodeSums, min_rows: int
-) -> list[Codes | None]:
-    """Codes of every block; None for a block without any."""
-    columns, seen = {}, 0
-    for j, coder in enumerate(pilot.coders):
-        columns[coder.name] = (j, seen)
-        seen += isinstance(coder, Coder) and coder.kind == "continuous"
-    out: list[Codes | None] = []
-    for report in reports:
-        level, column = columns[report.attribute]
-        cell = None if pilot.cells.rule == "all" else pilot.cells.names.index(report.cell)
-        out.append(
-            None
-            if report.coding == "none"
-            else _make_codes(
-                report,
-                sums.pool(cell),
-                cell=cell,
-                level=level,
-                column=column,
-                labels=tuple(pilot.coders[level].labels),
-                min_rows=min_rows,
-            )
-        )
-    return out
-
-
 def cross_fit(
     by_cell: Moments,
     moments: Moments,
@@ -422,8 +220,8 @@ def cross_fit(
     eta_y : ridge of the regression of y.
     """
     K = moments.n_folds
-    sums, target = _CodeSums(by_cell, pilot), _Target(pilot)
-    every = _all_codes(reports, pilot, sums, config.variant.min_rows)
+    sums, target = CodeSums(by_cell, pilot), Outputs(pilot)
+    every = make_codes(reports, pilot, sums, config.variant.min_rows)
     blocks = [codes for codes in every if codes is not None]
     trace = float(np.trace(moments.pool().scatter)) / moments.pool().weight
     grid = ridge_grid(trace) if isinstance(config.eta, str) else np.array([float(config.eta)])
@@ -515,9 +313,9 @@ def _leverage(folds: list[_Fold], share: Array, eta_y: float) -> float:
 
 def _folds(
     moments: Moments,
-    sums: _CodeSums,
-    blocks: list[Codes],
-    target: _Target,
+    sums: CodeSums,
+    blocks: list[FoldCodes],
+    target: Outputs,
     eta_y: float,
     grid: Array,
 ) -> Iterator[_Fold]:
@@ -568,7 +366,7 @@ def _inverse_root(matrix: Array) -> Array:
 
 
 def _removal(
-    blocks: list[Codes],
+    blocks: list[FoldCodes],
     cross: list[Array],
     code_cov: list[Array],
     cov: Array,
@@ -647,7 +445,7 @@ def _weights(strength: Array, q: int, wanted: str | int) -> Array:
     return np.asarray(np.clip(ramp, 0.0, 1.0))
 
 
-def _name(codes: Codes, combination: Array) -> str:
+def _name(codes: FoldCodes, combination: Array) -> str:
     """Groups that a combination of codes separates, e.g. "black against the others"."""
     if codes.column is not None:
         return codes.report.attribute
@@ -658,7 +456,7 @@ def _name(codes: Codes, combination: Array) -> str:
     return f"{codes.names[top]} against {codes.names[bottom]}"
 
 
-def _reason(codes: Codes, strength: float, weight: float, failed: bool) -> str:
+def _reason(codes: FoldCodes, strength: float, weight: float, failed: bool) -> str:
     if weight == 1.0:
         return ""
     if failed:
@@ -688,136 +486,3 @@ def _ends(path_cov: Array, path_target: Array, L: int) -> tuple[Array, Array]:
         )
     rest = ((0, len(path_cov) - 2 * L), (0, 0))
     return np.pad(first, rest), np.pad(slope * difference, rest)
-
-
-# ------------------------------------------------------------------ what is expected on new rows
-
-
-# Rows from which the joint spread of codes and scores is measured.
-SPREAD_ROWS = 20_000
-# Most entries of one spread.
-_MOST_ENTRIES = 10**6
-
-
-def measure_spread(fit: CrossFit, pilot: Pilot, data: Data) -> CrossFit:
-    """Measure the joint spread of codes and out-of-fold scores on the training rows, or on some of them."""
-    encoded = pilot.encode(data)
-    folds = to_numpy(pilot.counter().assign(encoded.strata, data.index, data.given))
-    chosen: Any = slice(None)
-    if data.n > SPREAD_ROWS:
-        chosen = np.sort(np.random.default_rng(0).permutation(data.n)[:SPREAD_ROWS])
-    folds, X = folds[chosen], take(data.X, chosen)
-    K, D, m = fit.fold_bases.shape
-    columns = pilot.features.scores(X, fit.fold_bases.transpose(1, 0, 2).reshape(D, K * m))
-    scores = to_numpy(columns).reshape(len(folds), K, m)[np.arange(len(folds)), folds]
-    cells, levels, values = (
-        to_numpy(part)[chosen] for part in (encoded.cells, encoded.levels, encoded.values)
-    )
-    weight = np.ones(data.n) if data.weights is None else to_numpy(data.weights)
-    codes = []
-    for block in fit.blocks:
-        cell = block.codes.cell
-        inside = np.ones(len(folds), dtype=bool) if cell is None else cells == cell
-        codes.append(
-            (
-                block.codes.of_rows(levels, values, inside),
-                block.codes.has_code(levels, values, inside),
-            )
-        )
-    return with_spread(fit, np.asarray(scores, dtype=np.float64), folds, weight[chosen], codes)
-
-
-def with_spread(
-    fit: CrossFit, scores: Array, folds: Array, weight: Array, codes: list[tuple[Array, Flags]]
-) -> CrossFit:
-    """Add ``E[c c' f f']`` of every block, measured on rows.
-
-    Parameters
-    ----------
-    scores : out-of-fold values of the basis, (n, m).
-    folds, weight : of the rows, (n,).
-    codes : for every block the codes of the rows, (n, r), and which rows have one, (n,).
-    """
-    centred = _centred(scores, folds, weight)
-    blocks = []
-    for block, (values, known) in zip(fit.blocks, codes, strict=True):
-        f, w = centred[known], weight[known]
-        c = _centred(values[known], folds[known], w)
-        spread = None
-        if c.shape[1] ** 2 * f.shape[1] ** 2 <= _MOST_ENTRIES and w.sum() > 0.0:
-            pairs = np.einsum("na,ni->nai", c, f).reshape(len(c), -1)
-            moments = (pairs * (w / w.sum())[:, None]).T @ pairs
-            r, m = c.shape[1], f.shape[1]
-            spread = moments.reshape(r, m, r, m).transpose(0, 2, 1, 3)
-        blocks.append(replace(block, spread=spread))
-    return replace(fit, blocks=tuple(blocks))
-
-
-def _centred(values: Array, folds: Array, weight: Array) -> Array:
-    """Subtract the weighted mean of every fold."""
-    out = values.copy()
-    for fold in np.unique(folds):
-        rows = folds == fold
-        out[rows] -= weight[rows] @ values[rows] / weight[rows].sum()
-    return out
-
-
-def expect(
-    fit: CrossFit,
-    C: Array,
-    path_cov: Array,
-    block_cov: tuple[Array, ...],
-    *,
-    removal: str = "new_rows",
-    confidence: float = 0.95,
-) -> NewRowsCertificate:
-    """Estimate the dependence on new rows of the functions with coefficients C on the basis.
-
-    ``path_cov`` and ``block_cov`` are covariances of the averaged functions on the training rows, over all
-    rows and in the cell of every block.
-    """
-    n_constrained = max(sum(block.codes.report.constrained for block in fit.blocks), 1)
-    level = 1.0 - (1.0 - confidence) / n_constrained
-    averaged, out_of_fold = (float(np.trace(C.T @ cov @ C)) for cov in (path_cov, fit.cov))
-    # Functions of the folds vary more than their average; so does the estimate.
-    kappa = out_of_fold / averaged if averaged > 0.0 else 1.0
-    inflation = float(np.sqrt(1.0 + fit.n_folds * max(kappa - 1.0, 0.0)))
-    blocks = []
-    for block in fit.blocks:
-        report, r, L = block.codes.report, block.codes.rank, C.shape[1]
-        within = C.T @ block_cov[block.index] @ C
-        cov = block.cov @ C
-        correlation, _ = supremum(within, cov.T)
-        variance = float(np.trace(within)) / L
-        error = 0.0
-        if variance > 0.0:
-            spread = out_of_fold / L
-            if block.spread is not None and L == 1:
-                spread = float(
-                    psd_eigh(np.einsum("abij,i,j->ab", block.spread, C[:, 0], C[:, 0]))[0][0]
-                )
-            error = float(np.sqrt(spread / variance / block.n_effective)) * inflation
-        z = float(np.sqrt(scipy.stats.chi2.ppf(level, r * L)))
-        signed = None
-        if r == 1 and L == 1 and variance > 0.0:
-            at_zero = float((block.cov @ fit.first)[0, 0])
-            signed = float(cov[0, 0]) / np.sqrt(variance) * (1.0 if at_zero >= 0.0 else -1.0)
-        blocks.append(
-            ExpectedDependence(
-                cell=report.cell,
-                attribute=report.attribute,
-                coding=report.coding,
-                constrained=report.constrained,
-                correlation=correlation,
-                signed=signed,
-                standard_error=error,
-                low=max(correlation - z * error, 0.0),
-                high=min(correlation + z * error, 1.0),
-                n_effective=block.n_effective,
-                directions=block.directions,
-                independent_spread=block.spread is None or L > 1,
-            )
-        )
-    return NewRowsCertificate(
-        removal=removal, blocks=tuple(blocks), confidence=confidence, n_folds=fit.n_folds
-    )

@@ -9,12 +9,11 @@ import numpy as np
 
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
 from fairspan.method.codes import Cells, Coder
-from fairspan.method.config import FitConfig
 from fairspan.method.linalg import Array, Tridiagonal
 from fairspan.method.moments import Moments, Pooled
-from fairspan.method.pilot import Pilot
+from fairspan.method.pilot import Encoded, Pilot
+from fairspan.method.problem import MIN_ROWS, FitConfig
 from fairspan.method.sdr import (
-    MIN_ROWS,
     MIN_SHARE,
     CodeBlock,
     canonical_directions,
@@ -24,6 +23,7 @@ from fairspan.method.sdr import (
     n_directions_by_test,
     paper_directions,
     ridge_factor,
+    usable_levels,
     within_cov,
 )
 
@@ -304,3 +304,34 @@ def refuse_attribute(name: str, cells: Cells, min_rows: int) -> None:
         f"rows, rescale sample_weight, or choose another criterion."
     )
     raise ValueError(msg)
+
+
+def check_levels(pilot: Pilot, encoded: Encoded, config: FitConfig, weights: Array | None) -> None:
+    """Raise if no cell can constrain an attribute, before the pass over the data."""
+    min_rows = config.variant.min_rows
+    numeric = [coder.name for coder in pilot.numeric]
+    for j, coder in enumerate(pilot.coders):
+        usable = False
+        by_value = config.removes_correlation_only(coder.kind)
+        for c in range(pilot.cells.n_constrained):
+            inside = encoded.cells == c
+            if by_value:
+                v = encoded.values[inside, numeric.index(coder.name)]
+                v = v[np.isfinite(v)]
+                usable |= len(v) >= 2 * min_rows and np.ptp(v) > 0.0
+                continue
+            codes = encoded.levels[inside, j]
+            known = codes >= 0
+            rows = np.bincount(codes[known], minlength=coder.n_levels)
+            weight = rows
+            if weights is not None:
+                weight = np.bincount(codes[known], weights[inside][known], coder.n_levels)
+            groups = usable_levels(
+                rows.tolist(),
+                weight.tolist(),
+                ordered=coder.kind == "continuous",
+                min_rows=min_rows,
+            )
+            usable |= len(groups) >= 2
+        if not usable:
+            refuse_attribute(coder.name, pilot.cells, min_rows)

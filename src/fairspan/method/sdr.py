@@ -18,9 +18,9 @@ import scipy.stats
 from fairspan.exceptions import NumericalError, NumericalWarning, warn_user
 from fairspan.method.linalg import Array, Tridiagonal, cholesky_factor
 from fairspan.method.moments import ColumnStats, LevelStats, Moments, Pooled, kish
+from fairspan.method.problem import MIN_ROWS
 
 __all__ = [
-    "MIN_ROWS",
     "MIN_SHARE",
     "CodeBlock",
     "Directions",
@@ -38,8 +38,6 @@ __all__ = [
     "usable_levels",
 ]
 
-# Levels with fewer rows in a cell are merged or left out, see `usable_levels`.
-MIN_ROWS = 5
 # Levels with a smaller share of the weight are left out. If the mean of a group with share p lies g
 # standard deviations off, the correlation is g sqrt(p). Certificates show correlations down to 1e-10,
 # so "<1e-10" means g < 1e-5 for all groups above this share, but nothing for a share of 1e-20. The

@@ -10,14 +10,13 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
-from fairspan.method.config import FitConfig
 from fairspan.method.gp import evidence_ridge
-from fairspan.method.heads import PathMoments
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, Tridiagonal, orthonormal_columns
 from fairspan.method.moments import ColumnStats, LevelStats, Moments, Pooled
 from fairspan.method.new_rows import MIN_FOLD_ROWS, MOST_EXTRA, CrossFit, cross_fit
 from fairspan.method.pilot import Pilot
+from fairspan.method.problem import FitConfig
 from fairspan.method.removal import PAPER_ETA, Block, BlockReport, build_blocks
 from fairspan.method.sdr import (
     canonical_directions,
@@ -28,7 +27,13 @@ from fairspan.method.sdr import (
     target_covariance,
     within_cov,
 )
-from fairspan.method.subspaces import Metric, PrincipalPair, principal_pair, removed_basis
+from fairspan.method.subspaces import (
+    Metric,
+    PathMoments,
+    PrincipalPair,
+    principal_pair,
+    removed_basis,
+)
 
 # Relative error above which the ridge functions are not in the span of the basis.
 _MISSED = 1e-6

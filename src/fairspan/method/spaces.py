@@ -2,57 +2,42 @@
 
 A space turns a point of the angle scale into a model: the span between G and F (:class:`ModelSpace`),
 the nearest function within separate limits (:class:`SeparateLimits`), the line between kernel ridge and
-its fair projection (:class:`FairLine`), or principal components of F (:class:`FairComponents`).
-:func:`locate` reads the dial, asks the space for the model, and certifies it.
+its fair projection (:class:`FairLine`), or principal components of F, in
+:class:`fairspan.method.fair_prior.FairComponents`.
+:func:`locate` reads the dial, computes the model of a space there, and its certificate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.linalg
 
 from fairspan.exceptions import NumericalWarning, warn_user
-from fairspan.method.certificates import (
-    BlockCertificate,
-    Certificate,
-    NewRowsCertificate,
-    supremum,
-)
-from fairspan.method.config import FitConfig
-from fairspan.method.features import LandmarkMap, TransformerMap
-from fairspan.method.heads import (
-    PathMoments,
-    line_head,
-    multiple_correlation,
-    on_basis,
-    ridge_head,
-    smallest_fairness,
-)
+from fairspan.method.certificates import BlockCertificate, Certificate, NewRowsCertificate
 from fairspan.method.limits import keep_limits
-from fairspan.method.linalg import Array, is_tensor, psd_eigh, to_float64
-from fairspan.method.new_rows import MOST_EXTRA, CrossFit, expect
+from fairspan.method.linalg import Array
+from fairspan.method.new_rows import MOST_EXTRA
+from fairspan.method.problem import FitConfig
 from fairspan.method.removal import BlockReport
-from fairspan.method.solution import FairGeometry, Solution, path_moments
+from fairspan.method.solution import Solution
 from fairspan.method.subspaces import (
+    PathMoments,
     accuracy_gap,
     alive_directions,
     blend,
     containment_gap,
     dial_angles,
+    line_head,
+    multiple_correlation,
+    on_basis,
+    ridge_head,
+    smallest_fairness,
+    supremum,
     warn_lost_directions,
 )
-from fairspan.method.torch_columns import compute_dtype, exact_float32, row_blocks
-
-# Components of the fair subspace that "auto" keeps, as a share of its variance.
-FAIR_VARIANCE = 0.99
-# Dial values tried for dial="correlation" on components: each costs an eigendecomposition.
-_N_SCAN = 41
-# Rows whose coordinates are held at once: 16 MiB at D = 1000.
-_BLOCK_ROWS = 2048
 
 # From functions, as columns of coefficients on the basis B, to coefficients on them and intercepts.
 Head = Callable[[Array], tuple[Array, Array]]
@@ -91,7 +76,7 @@ class Position:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Model:
+class Model:
     """A model of a space, before its certificate is put together."""
 
     fairness: float
@@ -117,11 +102,19 @@ class Space(Protocol):
     def solution(self) -> Solution:
         """What does not depend on the dial."""
 
-    def model(self, fairness: float, angles: Array) -> _Model:
-        """Model at a point of the angle scale, given with its angles to F."""
+    def point(self, value: float, dial: str) -> tuple[float, Array]:
+        """Point on the native scale that a dial value stands for, and the angles to F there."""
+
+    def model(self, fairness: float, angles: Array) -> Model:
+        """Model at a point of the native scale, given with its angles to F."""
 
     def within(self, limit: float) -> tuple[float, float]:
         """Smallest fairness whose score keeps a correlation, and the correlation it reaches."""
+
+
+def native_dial(solution: Solution) -> str:
+    """The dial on which models of this solution are computed, and on which a path is drawn."""
+    return "angle" if solution.new_rows is None else "share"
 
 
 def locate(space: Space, config: FitConfig) -> Position:
@@ -132,7 +125,7 @@ def locate(space: Space, config: FitConfig) -> Position:
     else:
         value, dial = float(config.fairness), config.dial
         dial = native_dial(space.solution) if dial == "auto" else dial
-        model = space.model(*_read_dial(space, value, dial))
+        model = space.model(*space.point(value, dial))
     certificate = Certificate(
         criterion=config.criterion_name,
         fairness=value,
@@ -158,15 +151,8 @@ def locate(space: Space, config: FitConfig) -> Position:
     )
 
 
-def native_dial(solution: Solution) -> str:
-    """The dial on which models of this solution are computed, and on which a path is drawn."""
-    return "angle" if solution.new_rows is None else "share"
-
-
-def _read_dial(space: Space, value: float, dial: str) -> tuple[float, Array]:
-    """Point on the native scale that a dial value stands for, and the angles to F there."""
-    if isinstance(space, NewRows):
-        return space.share(value, dial), np.zeros(0)
+def angle_point(space: Space, value: float, dial: str) -> tuple[float, Array]:
+    """Point on the angle scale that a dial value stands for, and the angles to F there."""
     if dial == "share":
         msg = (
             "dial='share' is the share of the dependence that is expected on new rows; this model removes "
@@ -185,15 +171,7 @@ def _read_dial(space: Space, value: float, dial: str) -> tuple[float, Array]:
     return value, angles
 
 
-def model_space(solution: Solution, config: FitConfig, head: Head | None = None) -> Space:
-    """The family of models for ``subspace="model"``."""
-    if solution.new_rows is not None:
-        return NewRows(solution, config)
-    limits = isinstance(config.fairness, Mapping)
-    return (SeparateLimits if limits else ModelSpace)(solution, config, head)
-
-
-def _worst_correlation(solution: Solution, path: PathMoments, w: Array) -> float:
+def worst_correlation(solution: Solution, path: PathMoments, w: Array) -> float:
     """Largest correlation of the functions ``w`` with the codes of a constrained block."""
     blocks = [(path.block_cov[i], path.block_delta[i]) for i in solution.constrained]
     return max((multiple_correlation(cov, delta, w) for cov, delta in blocks), default=0.0)
@@ -214,6 +192,10 @@ class ModelSpace:
         solution = self.solution
         return ridge_head(solution.path, C, solution.eta_y), solution.target_mean
 
+    def point(self, value: float, dial: str) -> tuple[float, Array]:
+        """Point on the angle scale that a dial value stands for, and the angles to F there."""
+        return angle_point(self, value, dial)
+
     def within(self, limit: float) -> tuple[float, float]:
         """Smallest fairness whose score keeps a correlation, and the correlation it reaches.
 
@@ -224,11 +206,11 @@ class ModelSpace:
         def worst(fairness: float) -> float:
             angles = (1.0 - fairness) * solution.pair.angles
             C = on_basis(solution.path, blend(solution.pair, angles))
-            return _worst_correlation(solution, solution.path, C @ self.fitted(C)[0])
+            return worst_correlation(solution, solution.path, C @ self.fitted(C)[0])
 
         return smallest_fairness(worst, limit)
 
-    def model(self, fairness: float, angles: Array) -> _Model:
+    def model(self, fairness: float, angles: Array) -> Model:
         """Model at a point of the angle scale, given with its angles to F."""
         solution = self.solution
         if solution.n_removed < len(solution.mean):  # otherwise `solve` has warned already
@@ -244,11 +226,11 @@ class ModelSpace:
             accuracy_gap=accuracy_gap(solution.pair, angles),
         )
 
-    def on_functions(self, C: Array, **geometry: Any) -> _Model:
+    def on_functions(self, C: Array, **geometry: Any) -> Model:
         """Model with the head on the functions in the columns of C."""
         solution = self.solution
         coef, intercept = self.fitted(C)
-        return _Model(
+        return Model(
             directions=solution.basis @ C,
             offset=C.T @ solution.centre,
             coef=coef,
@@ -264,14 +246,14 @@ class ModelSpace:
 class SeparateLimits(ModelSpace):
     """The function nearest to g that keeps a limit for each attribute (METHOD 6)."""
 
-    def model(self, fairness: float, angles: Array) -> _Model:  # noqa: ARG002
+    def model(self, fairness: float, angles: Array) -> Model:  # noqa: ARG002
         """The one model; the dial is not read."""
         solution, given = self.solution, self.config.fairness
         assert isinstance(given, Mapping)
         pair, path = solution.pair, solution.path
         blocks = solution.constrained
         reports = [solution.reports[i] for i in blocks]
-        _check_limits(solution, given, reports, sum(report.rank for report in reports))
+        check_limits(solution, given, reports, sum(report.rank for report in reports))
         limits = [1.0 - given.get(solution.reports[i].attribute, 0.0) for i in blocks]
         C = np.zeros((len(path.cov), 0))
         outside, lost, angle = 0.0, 0.0, 0.0
@@ -304,118 +286,6 @@ class SeparateLimits(ModelSpace):
 
 
 @dataclass(frozen=True)
-class NewRows:
-    """Models ``(1 - t) f_0 + t f_1`` of cross-fitted removal: the share t of the dependence is gone.
-
-    ``ends`` are the coefficients and intercepts of both ends, if a likelihood has fitted its own.
-    """
-
-    solution: Solution
-    config: FitConfig
-    ends: NewRowsEnds | None = None
-
-    @property
-    def _fit(self) -> CrossFit:
-        assert self.solution.new_rows is not None
-        return self.solution.new_rows
-
-    def share(self, value: float, dial: str) -> float:
-        """Share t that a dial value stands for."""
-        if dial == "correlation":
-            share, reached = self.within(limit := 1.0 - value)
-            if reached > limit + 1e-12:
-                left = self._fit.names_left()
-                warn_user(
-                    f"A correlation of {limit:.3g} is not expected at any dial value: at fairness 1 the "
-                    f"estimate is {reached:.3g}"
-                    + (f", because X predicts too little of {', '.join(left)}." if left else "."),
-                    NumericalWarning,
-                )
-            return share
-        if dial == "angle":
-            return self._fit.share_of_angle(value)
-        return self._fit.share_of_cosine(value) if dial == "cosine" else value
-
-    def coefficients(self, share: float) -> tuple[Array, Array]:
-        """Coefficients of the functions on the basis, (2L, L), and intercepts of the outputs."""
-        if self.ends is not None:
-            return self.ends.at(share)
-        return self._fit.coefficients(share), self.solution.target_mean
-
-    def _expected(self, C: Array) -> NewRowsCertificate:
-        path = self.solution.path
-        return expect(self._fit, C, path.cov, path.block_cov)
-
-    def within(self, limit: float) -> tuple[float, float]:
-        """Smallest share whose expected correlation keeps a limit, and the correlation it reaches."""
-        return smallest_fairness(
-            lambda share: self._expected(self.coefficients(share)[0]).correlation, limit, tol=1e-10
-        )
-
-    def model(self, fairness: float, angles: Array) -> _Model:  # noqa: ARG002
-        """Model at a share of the dependence, or within separate limits for the attributes."""
-        if isinstance(self.config.fairness, Mapping):
-            return self._limited(self.config.fairness)
-        return self._model(fairness, *self.coefficients(fairness))
-
-    def _limited(self, given: Mapping[str, float]) -> _Model:
-        """The model nearest to the unconstrained one that keeps a limit for each attribute."""
-        solution, fit = self.solution, self._fit
-        reports = [solution.reports[i] for i in solution.constrained]
-        _check_limits(solution, given, reports, sum(b.removed.shape[1] for b in fit.blocks))
-        limits = [1.0 - given.get(report.attribute, 0.0) for report in reports]
-        cov = [solution.path.block_cov[i] for i in solution.constrained]
-        C = fit.within_limits(limits, cov)
-        intercept, share = solution.target_mean, fit.nearest_share(C)
-        if self.ends is not None:  # likelihoods use the scale of their own unconstrained end
-            ends = self.ends
-            scale = np.sqrt(fit.variance(ends.first) / np.maximum(fit.variance(fit.first), 1e-300))
-            C, intercept = C * float(scale), ends.first_intercept
-        model = self._model(share, C, intercept)
-        return replace(model, limits={name: 1.0 - float(value) for name, value in given.items()})
-
-    def _model(self, fairness: float, C: Array, intercept: Array) -> _Model:
-        solution, fit = self.solution, self._fit
-        contrasts = fit.contrasts if self.ends is None else self.ends.contrasts
-        coef = np.ascontiguousarray(contrasts.T)
-        theta = fit.angle()
-        angle = float(np.arctan((1.0 - fairness) * np.tan(theta))) if theta < np.pi / 2 else theta
-        directions = solution.basis @ C
-        return _Model(
-            fairness=fairness,
-            directions=directions,
-            offset=C.T @ solution.centre,
-            coef=coef,
-            intercept=intercept,
-            blend=C,
-            claims=certify(solution.path, solution.reports, C, coef),
-            angles=np.full(C.shape[1], angle),
-            containment_gap=float(np.sin(angle)),
-            accuracy_gap=float(np.sin(theta - angle)),
-            n_functions=C.shape[1] if np.any(C) else 0,
-            new_rows=self._expected(C),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewRowsEnds:
-    """Both ends of the dial as fitted by a likelihood on out-of-fold scores."""
-
-    contrasts: Array  # (outputs, L)
-    first: Array  # (2L, L)
-    last: Array
-    first_intercept: Array  # (outputs,)
-    last_intercept: Array
-
-    def at(self, share: float) -> tuple[Array, Array]:
-        """Coefficients and intercepts in between."""
-        return (
-            (1.0 - share) * self.first + share * self.last,
-            (1.0 - share) * self.first_intercept + share * self.last_intercept,
-        )
-
-
-@dataclass(frozen=True)
 class FairLine:
     """The fitted function between kernel ridge and its fair projection: ``subspace="fair"``.
 
@@ -441,21 +311,25 @@ class FairLine:
         solution = self.solution
         return line_head(solution.path, len(solution.pair.angles), fairness), solution.target_mean
 
+    def point(self, value: float, dial: str) -> tuple[float, Array]:
+        """Point on the angle scale that a dial value stands for, and the angles to F there."""
+        return angle_point(self, value, dial)
+
     def within(self, limit: float) -> tuple[float, float]:
         """Smallest fairness whose score keeps a correlation, and the correlation it reaches."""
         solution = self.solution
         return smallest_fairness(
-            lambda fairness: _worst_correlation(solution, solution.path, self.fitted(fairness)[0]),
+            lambda fairness: worst_correlation(solution, solution.path, self.fitted(fairness)[0]),
             limit,
         )
 
-    def model(self, fairness: float, angles: Array) -> _Model:
+    def model(self, fairness: float, angles: Array) -> Model:
         """Model at a point of the angle scale; all functions keep the same share of their angle."""
         solution = self.solution
         coef, intercept = self.fitted(fairness)
         angles = (1.0 - fairness) * solution.pair.angles
         warn_lost_directions(solution.pair, angles)
-        return _Model(
+        return Model(
             fairness=fairness,
             directions=solution.basis,
             offset=solution.centre,
@@ -470,144 +344,10 @@ class FairLine:
         )
 
 
-@dataclass(frozen=True)
-class FairComponents:
-    """Leading principal components of psi under the fair prior: representations of F."""
-
-    solution: Solution
-    config: FitConfig
-
-    @property
-    def _fair(self) -> FairGeometry:
-        assert self.solution.fair is not None
-        return self.solution.fair
-
-    def within(self, limit: float) -> tuple[float, float]:
-        """Smallest fairness whose score keeps a correlation, and the correlation it reaches."""
-        if limit <= 0.0 or len(self.solution.pair.angles) == 0:
-            return 1.0 - limit, limit
-
-        def worst(fairness: float) -> float:
-            # The head sees the components that are kept, so this path differs from that of FairLine.
-            _, _, path, coef = self._components(fairness)
-            return _worst_correlation(self.solution, path, coef)
-
-        return smallest_fairness(worst, limit, _N_SCAN, tol=1e-11)
-
-    def model(self, fairness: float, angles: Array) -> _Model:  # noqa: ARG002
-        """Components and their ridge head at a point of the angle scale."""
-        solution = self.solution
-        space, E, path, coef = self._components(fairness)
-        outside, lost = self._gaps(E, fairness)
-        k = E.shape[1]
-        return _Model(
-            fairness=fairness,
-            directions=E,
-            offset=E.T @ solution.mean,
-            coef=coef,
-            intercept=solution.target_mean,
-            blend=np.eye(k),
-            claims=certify(path, solution.reports, np.eye(k), coef),
-            angles=(1.0 - fairness) * solution.pair.angles,
-            containment_gap=outside,
-            accuracy_gap=lost,
-            n_functions=k,
-            fair_space=space,
-        )
-
-    def _components(self, fairness: float) -> tuple[FairSpace, Array, PathMoments, Array]:
-        """The prior, its components E, their moments and their ridge head."""
-        fair, eta_y = self._fair, self.solution.eta_y
-        cov, N = fair.cov, fair.removed
-        t = self._shrinkage(fairness)
-        space = FairSpace(N, fair_root(fair.inner, t, eta_y))
-
-        def root(columns: Array) -> Array:
-            return columns - N @ (space.half @ (N.T @ columns))
-
-        whitened = root(root(cov).T)
-        variances, components = psd_eigh((whitened + whitened.T) / 2.0)
-        variances = np.maximum(variances, 0.0)
-        # Below fairness 1 the removed directions are shrunk, not gone.
-        k = self._n_components(variances, len(cov) - (N.shape[1] if t == 1.0 else 0))
-        E = root(components[:, :k])
-        E = E * np.where(E[np.argmax(np.abs(E), axis=0), np.arange(k)] < 0.0, -1.0, 1.0)
-        path = path_moments(
-            E, cov, fair.cross, np.zeros(len(cov)), fair.block_cov, fair.block_delta
-        )
-        # The prior's own norm is Euclidean in the coordinates of the components.
-        path = replace(path, gram=np.eye(k))
-        return space, E, path, ridge_head(path, np.eye(k), eta_y)
-
-    def _gaps(self, E: Array, fairness: float) -> tuple[float, float]:
-        """``|(I - P_F) P_M|`` and ``|(I - P_M) P_G|`` of the span of E, which is no blend of G and F."""
-        fair, pair = self._fair, self.solution.pair
-
-        def inner(a: Array, b: Array) -> Array:
-            if not self.config.variant.exact:
-                return a.T @ b
-            return a.T @ (fair.cov @ b + self.solution.eta_y * b)
-
-        gram = inner(E, E)
-        outside = 0.0
-        if fairness < 1.0 and fair.removed.shape[1]:
-            # The part of h outside F has the squared length h'N (N'R^-1N)^-1 N'h.
-            factor = scipy.linalg.cholesky(fair.inner, lower=True)
-            covectors = scipy.linalg.solve_triangular(factor, fair.removed.T @ E, lower=True).T
-            outside, _ = supremum(gram, covectors)
-        G = self.solution.basis @ blend(pair, pair.angles)
-        if G.shape[1] == 0:
-            return outside, 0.0
-        if E.shape[1]:
-            G = G - E @ scipy.linalg.lstsq(gram, inner(E, G), cond=1e-14)[0]
-        lost = psd_eigh(inner(G, G))[0][0]
-        return outside, float(np.sqrt(np.clip(lost, 0.0, 1.0)))
-
-    def _shrinkage(self, fairness: float) -> float:
-        """Shrinkage t of the prior at a point of the angle scale."""
-        given, angles = self.config.fairness, self.solution.pair.angles
-        if fairness >= 1.0:
-            return 1.0
-        if not self.config.variant.exact:
-            msg = (
-                f"fairness={given} with subspace='fair' and method='paper': the paper has all of F "
-                f"only at the fair end. Use fairness=1, or method='optimal'."
-            )
-            raise ValueError(msg)
-        if len(angles) == 0:
-            msg = (
-                f"fairness={given} with subspace='fair' needs y: the dial is read on the angle "
-                f"between the best predictor of y and the fair subspace. Pass y, or fairness=1."
-            )
-            raise ValueError(msg)
-        # One prior for all outputs, so the widest angle decides.
-        theta = float(angles.max())
-        if theta < 1e-8:
-            return fairness
-        if np.cos(theta) <= 1e-7:
-            return 1.0 if fairness > 0.0 else 0.0
-        return 1.0 - float(np.tan((1.0 - fairness) * theta) / np.tan(theta))
-
-    def _n_components(self, variances: Array, limit: int) -> int:
-        limit = min(limit, int((variances > 1e-12 * variances[0]).sum()))
-        wanted = self.config.n_predictive_directions
-        if isinstance(wanted, str):
-            if limit == 0:  # `solve` has warned that F is empty
-                return 0
-            share = np.cumsum(variances) / variances.sum()
-            return min(limit, int(np.searchsorted(share, FAIR_VARIANCE)) + 1)
-        if int(wanted) > limit:
-            msg = (
-                f"n_predictive_directions={wanted} is more than the {limit} components the fair subspace "
-                f"has. Give at most {limit}, or 'auto'."
-            )
-            raise ValueError(msg)
-        return int(wanted)
-
-
-def _check_limits(
+def check_limits(
     solution: Solution, limits: Mapping[str, float], reports: list[BlockReport], n_codes: int
 ) -> None:
+    """Raise if separate limits do not fit the attributes, or the model has no form for them."""
     d, instead = len(solution.pair.angles), "Give one number for all attributes instead."
     known = list(dict.fromkeys(report.attribute for report in reports))
     if unknown := [name for name in limits if name not in known]:
@@ -675,55 +415,3 @@ def _signs(path: PathMoments, C: Array, *, exact: bool) -> Array:
         else:
             reference = cross[np.arange(len(cross)), np.argmax(np.abs(cross), axis=1)]
     return np.where(reference < 0.0, -1.0, 1.0)
-
-
-def fair_root(inner: Array, t: float, eta_y: float) -> Array:
-    """Compute the q x q middle of ``C_t^1/2 = I - N half N'``: ``half = I - (I - shrink)^1/2``."""
-    q = len(inner)
-    if t == 0.0:
-        return np.zeros((q, q))
-    ridge = (1.0 - t) / t * eta_y
-    shrink = np.linalg.inv(np.eye(q) + ridge * inner)
-    values, vectors = psd_eigh((shrink + shrink.T) / 2.0)
-    return np.asarray((vectors * (1.0 - np.sqrt(np.clip(1.0 - values, 0.0, 1.0)))) @ vectors.T)
-
-
-def squared_lengths(solution: Solution, features: LandmarkMap | TransformerMap, X: Array) -> Array:
-    """``|u|^2`` and ``|Q'u|^2`` of ``u = L^-1 (psi - mu)``, (n, 2); Q is ``outside``, empty on new rows.
-
-    The posterior variance on all of F is ``(|u|^2 - t |Q'u|^2)/T`` in units of the noise.
-    """
-    fair = solution.fair
-    factor = solution.factor if fair is None else fair.factor
-    assert factor is not None
-    outside = np.zeros((len(factor), 0)) if fair is None else fair.outside
-    if is_tensor(X):
-        return _tensor_lengths(solution.mean, factor, outside, features, X)
-    out = np.empty((len(X), 2))
-    for start in range(0, len(X), _BLOCK_ROWS):
-        rows = slice(start, start + _BLOCK_ROWS)
-        psi = features.coordinates(X[rows]) - solution.mean
-        u = scipy.linalg.solve_triangular(factor, psi.T, lower=True).T
-        out[rows, 0] = np.einsum("ij,ij->i", u, u)
-        out[rows, 1] = ((u @ outside) ** 2).sum(axis=1)
-    return out
-
-
-def _tensor_lengths(
-    mean: Array, L: Array, Q: Array, features: LandmarkMap | TransformerMap, X: Any
-) -> Array:
-    """The same on the device of the rows; only two numbers per row are copied to the host."""
-    import torch
-
-    dtype, device = compute_dtype(X), X.device
-    psi_on = features.psi_on(device, dtype)
-    factor, outside, centre = (torch.tensor(v, dtype=dtype, device=device) for v in (L, Q, mean))
-    out = torch.empty((len(X), 2), dtype=dtype, device=device)
-    with exact_float32(dtype):
-        for rows in row_blocks(X, 2 * len(mean)):
-            psi = psi_on(X[rows]).sub_(centre)
-            u = torch.linalg.solve_triangular(factor, psi.T, upper=False)
-            out[rows, 0] = u.square().sum(dim=0)
-            out[rows, 1] = (outside.T @ u).square().sum(dim=0)
-    lengths: Array = to_float64(out)
-    return lengths

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 
 __all__ = [
     "ALL",

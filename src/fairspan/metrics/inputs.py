@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.inputs.alignment import align_rows
-from fairspan.inputs.columns import as_array, read_attributes, refuse_dates, unmasked
+from fairspan.inputs.columns import align_rows, as_array, read_attributes, refuse_dates, unmasked
 from fairspan.method.codes import Coder, CrossedCoder, infer_kinds, warn_of_doubtful_labels
-from fairspan.method.data import Attribute, Codes, Kind
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Attribute, Codes, Kind
 
 Labels: TypeAlias = NDArray[Any]
 Mask: TypeAlias = NDArray[np.bool_]

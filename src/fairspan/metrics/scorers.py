@@ -13,7 +13,7 @@ import sklearn
 from sklearn.metrics import make_scorer
 
 from fairspan.exceptions import each_warning_once
-from fairspan.inputs.alignment import align_rows
+from fairspan.inputs.columns import align_rows
 from fairspan.metrics.decisions import (
     demographic_parity_difference,
     demographic_parity_ratio,

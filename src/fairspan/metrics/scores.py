@@ -9,8 +9,8 @@ import numpy as np
 
 from fairspan.inputs.columns import read_attributes
 from fairspan.method.codes import Coder, infer_kind, warn_of_few_values
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 from fairspan.metrics.groups import ALL, group_sums
 from fairspan.metrics.inputs import (
     Rows,

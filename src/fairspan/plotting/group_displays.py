@@ -9,10 +9,9 @@ import numpy as np
 import scipy.stats
 from sklearn.base import is_classifier
 
-from fairspan.inputs.alignment import align_rows
-from fairspan.inputs.columns import as_frame, named_columns_of
-from fairspan.method.data import Codes
+from fairspan.inputs.columns import align_rows, as_frame, named_columns_of
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 from fairspan.metrics import correlation_ratio, ks_distance, statistical_parity_correlation
 from fairspan.metrics.inputs import Rows, SensitiveKind, read
 from fairspan.plotting.style import (

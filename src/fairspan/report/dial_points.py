@@ -25,8 +25,8 @@ from fairspan.auditing.reading import Audited, read_audit
 from fairspan.auditing.scores import score_columns, score_findings
 from fairspan.estimators.dial_predictor import DialPrediction, DialPredictor
 from fairspan.method.certificates import Certificate
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 from fairspan.metrics.groups import (
     BIN,
     DECIDED,

@@ -9,8 +9,8 @@ import scipy.stats
 
 from fairspan._system import track
 from fairspan.estimators.dial_predictor import DialPrediction, DialPredictor, score_rows
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 from fairspan.report.dial_points import HeldOut
 
 __all__ = ["encoded_columns", "shuffled_errors"]

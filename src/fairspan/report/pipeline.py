@@ -22,19 +22,13 @@ from fairspan.encoding import category_label, collect_unseen
 from fairspan.estimators.dial_predictor import DialPredictor
 from fairspan.estimators.path import read_rows
 from fairspan.estimators.path_selection import PathEvaluator, sampling_noise
-from fairspan.estimators.predictor import FairPredictor
+from fairspan.estimators.ridge import FairPredictor
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import as_frame
-from fairspan.inputs.config import canonical_criterion
-from fairspan.inputs.rows import read_seed
+from fairspan.inputs.config import read_seed
+from fairspan.method.problem import canonical_criterion
 from fairspan.report import study as _study
-from fairspan.report.dial_points import (
-    DialPoint,
-    HeldOut,
-    dial_point,
-    drawn_class,
-    read_held_out,
-)
+from fairspan.report.dial_points import DialPoint, HeldOut, dial_point, drawn_class, read_held_out
 from fairspan.report.favourable import Favourable, choose_favourable
 from fairspan.report.importance import shuffled_errors
 from fairspan.report.page import Report

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan.encoding import column_kinds, table_encoder
-from fairspan.inputs.columns import check_one_role, is_temporal, require_columns
+from fairspan.inputs.columns import is_temporal, require_columns
+from fairspan.streaming.sources import check_one_role
 
 __all__ = ["Roles", "describe_columns", "find_roles", "give_aways"]
 

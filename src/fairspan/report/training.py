@@ -16,10 +16,10 @@ from sklearn.base import clone, is_classifier
 from fairspan import datasets
 from fairspan._system import MISSING_WORDS
 from fairspan.estimators import FairGPClassifier, FairGPRegressor
-from fairspan.estimators.predictor import FairPredictor
+from fairspan.estimators.ridge import FairPredictor
 from fairspan.exceptions import FairspanWarning, RowError, warn_user
 from fairspan.inputs.columns import read_attribute
-from fairspan.inputs.config import canonical_criterion
+from fairspan.method.problem import canonical_criterion
 from fairspan.report.roles import Roles
 from fairspan.report.table import is_continuous
 

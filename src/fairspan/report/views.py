@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from fairspan.auditing import Finding, Protected
 from fairspan.method.codes import code_slices, slice_edges
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 from fairspan.metrics.groups import bootstrap_counts
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
 from fairspan.report.words import ReportContext, certificate_words, metric_words

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairspan.method.certificates import Certificate
-from fairspan.method.data import Codes
+from fairspan.method.problem import Codes
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
 from fairspan.report.favourable import Favourable
 from fairspan.report.roles import Roles

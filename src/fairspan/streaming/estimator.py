@@ -10,9 +10,9 @@ from typing import Any, Protocol, Self
 from numpy.typing import NDArray
 
 from fairspan.exceptions import RowError
-from fairspan.method.data import Data
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot
+from fairspan.method.problem import Data
 from fairspan.streaming.rows import Rows
 
 __all__ = [

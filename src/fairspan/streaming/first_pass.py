@@ -12,9 +12,9 @@ import numpy as np
 
 from fairspan.device.passes import precision_for
 from fairspan.exceptions import RowError
-from fairspan.inputs.columns import as_frame, is_float
-from fairspan.method.data import Attribute, Data
+from fairspan.inputs.columns import as_frame
 from fairspan.method.linalg import is_tensor
+from fairspan.method.problem import Attribute, Data
 from fairspan.streaming.estimator import StreamedEstimator, naming_rows
 from fairspan.streaming.rows import Rows
 from fairspan.streaming.sample import Sample
@@ -86,7 +86,7 @@ def _refuse_infinity(rows: Rows, offset: int) -> None:
     """Raise for infinity in X; an encoder only fills up missing values."""
     frame = as_frame(rows.X, "X")
     for name, kind in {} if frame is None else frame.schema.items():
-        if not is_float(kind):
+        if kind not in (nw.Float32, nw.Float64):
             continue
         assert frame is not None
         bad = np.flatnonzero(np.isinf(frame[name].to_numpy()))

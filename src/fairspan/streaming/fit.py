@@ -14,7 +14,7 @@ from fairspan.device.passes import for_precision, start_pass
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import as_frame
-from fairspan.inputs.rows import read_seed
+from fairspan.inputs.config import read_seed
 from fairspan.method.accumulate import RowPass
 from fairspan.method.pilot import Pilot, move_to
 from fairspan.method.torch_columns import choose_precision

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from fairspan.inputs.alignment import align_rows
-from fairspan.inputs.columns import as_frame, named_columns_of, take_rows
+from fairspan.inputs.columns import align_rows, as_frame, named_columns_of
 from fairspan.streaming.arrow import frame_of
-from fairspan.streaming.rows import Rows, Span
+from fairspan.streaming.rows import Rows, Span, take_rows
 from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Source
 
 __all__ = ["ArraySource", "IterableSource", "describe", "feature_columns", "values_or_numbers"]

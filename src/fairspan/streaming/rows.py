@@ -11,10 +11,10 @@ import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from fairspan.inputs.columns import take_rows
+from fairspan.inputs.columns import is_categorical
 from fairspan.method.linalg import is_tensor
 
-__all__ = ["Rows", "Span", "join"]
+__all__ = ["Rows", "Span", "join", "take_rows"]
 
 
 @dataclass(frozen=True)
@@ -233,3 +233,24 @@ def _stack(frames: list[Any]) -> Any:
     except Exception as error:  # each dataframe library raises its own class
         msg = f"Blocks cannot be joined, their columns differ in name or type: {error}"
         raise ValueError(msg) from error
+
+
+def take_rows(raw: Any, rows: Any) -> Any:
+    """Return some rows, given by their numbers or as a slice, in the container of ``raw``."""
+    if raw is None or isinstance(raw, int | float):  # one weight for all rows
+        return raw
+    if isinstance(raw, Mapping):
+        return {name: take_rows(values, rows) for name, values in raw.items()}
+    if isinstance(raw, list | tuple):
+        return list(raw[rows]) if isinstance(rows, slice) else [raw[i] for i in rows]
+    native = nw.from_native(raw, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame | nw.Series):
+        return native[rows].to_native()
+    if is_categorical(raw):
+        return raw[rows] if isinstance(rows, slice) else raw.take(rows)
+    if is_tensor(raw):
+        import torch  # installed, because there is a tensor
+
+        index = rows if isinstance(rows, slice) else torch.as_tensor(rows, device=raw.device)
+        return raw[index]
+    return raw[rows] if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)[rows]

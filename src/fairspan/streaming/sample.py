@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan.inputs.rows import read_seed
-from fairspan.inputs.tensors import without_tensors
-from fairspan.method.config import FitConfig
-from fairspan.method.data import Attribute, Data
+from fairspan.inputs.columns import without_tensors
+from fairspan.inputs.config import read_seed
 from fairspan.method.linalg import home_of, is_tensor, mix, to_home, to_numpy
+from fairspan.method.problem import Attribute, Data, FitConfig
 from fairspan.streaming.rows import Rows, join
 
 __all__ = ["Sample", "pilot_rows"]

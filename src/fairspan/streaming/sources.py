@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import narwhals as nw
 
 from fairspan._system import row_progress
-from fairspan.inputs.columns import check_one_role, require_columns
+from fairspan.inputs.columns import require_columns
 from fairspan.streaming.rows import Rows, Span, join, plain_text
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Roles",
     "Source",
     "blocks",
+    "check_one_role",
     "prefetch",
     "read_blocks",
 ]
@@ -362,3 +363,13 @@ def read_blocks(
         for offset, rows in read_ahead:
             yield offset, rows
             progress.advance(len(rows))
+
+
+def check_one_role(roles: Mapping[str, Sequence[str]], may_share: Collection[str] = ()) -> None:
+    """Raise if a column has two roles, other than those in `may_share`."""
+    first: dict[str, str] = {}
+    for role, names in roles.items():
+        for name in names:
+            other = first.setdefault(name, role)
+            if other != role and not {role, other} <= set(may_share):
+                raise ValueError(f"The column {name!r} cannot be both {other} and {role}.")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairspan.auditing.bound import ASSUMPTIONS, _Block, held_out_bound
 from fairspan.auditing.reading import Protected
-from fairspan.method.certificates import supremum
+from fairspan.method.subspaces import supremum
 
 SEEDS = st.integers(0, 2**32 - 1)
 

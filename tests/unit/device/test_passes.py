@@ -13,13 +13,13 @@ from fairspan.device.passes import DevicePass, for_precision  # noqa: E402
 from fairspan.estimators.prepare import build_pilot  # noqa: E402
 from fairspan.method import torch_columns as _device  # noqa: E402
 from fairspan.method.codes import Coder  # noqa: E402
-from fairspan.method.data import (  # noqa: E402
+from fairspan.method.features import LandmarkMap, TransformerMap  # noqa: E402
+from fairspan.method.kernels import Kernel  # noqa: E402
+from fairspan.method.problem import (  # noqa: E402
     Attribute,
     ClassLabels,
     Data,
 )
-from fairspan.method.features import LandmarkMap, TransformerMap  # noqa: E402
-from fairspan.method.kernels import Kernel  # noqa: E402
 from fairspan.streaming import Rows  # noqa: E402
 from fairspan.streaming import sample as _sample  # noqa: E402
 from fairspan.streaming.rows import join  # noqa: E402

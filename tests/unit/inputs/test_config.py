@@ -6,7 +6,7 @@ import pytest
 
 import fairspan
 from fairspan.inputs.config import PARAMETERS, read_config
-from fairspan.method.config import FitConfig
+from fairspan.method.problem import FitConfig
 
 ESTIMATORS = [
     fairspan.FairRepresentation,

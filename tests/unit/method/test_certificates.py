@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairspan.method.certificates import BlockCertificate, Certificate, supremum
+from fairspan.method.certificates import BlockCertificate, Certificate
+from fairspan.method.subspaces import supremum
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -15,7 +15,7 @@ from fairspan.method.codes import (
     infer_kind,
     slice_edges,
 )
-from fairspan.method.data import Attribute
+from fairspan.method.problem import Attribute
 
 NUMBERS = st.lists(st.integers(-9, 9).map(float), min_size=1, max_size=60)
 

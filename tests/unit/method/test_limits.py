@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairspan.exceptions import NumericalWarning
-from fairspan.method.heads import multiple_correlation
 from fairspan.method.limits import keep_limits
+from fairspan.method.subspaces import multiple_correlation
 
 # Setting one multiplier after the other does not converge for this seed and these limits.
 NO_CONVERGENCE = (2151, [0.0625, 0.4375, 0.0625])

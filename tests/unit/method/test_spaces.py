@@ -6,7 +6,7 @@ from tests.support.few import FEW, rows
 
 from fairspan import FairRepresentation, FairRidge
 from fairspan.inputs.config import read_config
-from fairspan.method.spaces import FairComponents
+from fairspan.method.fair_prior import FairComponents
 
 
 class Angles:

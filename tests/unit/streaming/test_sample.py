@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairspan.method.data import Attribute
+from fairspan.method.problem import Attribute
 from fairspan.streaming import Rows, Sample
 
 SIZE, SEED = 60, 7

@@ -20,7 +20,8 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from fairspan.inputs.rows import ColumnSchema, distinct, one_column, read_features, read_seed
+from fairspan.inputs.config import read_seed
+from fairspan.inputs.rows import ColumnSchema, one_column, read_features
 from fairspan.method.linalg import Array
 
 Labels = NDArray[Any]
@@ -165,10 +166,20 @@ def read_numbers(est: Baseline, y: Any, n: int) -> Array:
     return values
 
 
+def _check_order(y: Labels) -> None:
+    """Raise unless the labels can be sorted."""
+    try:
+        np.unique(y)
+    except TypeError as error:
+        kinds = sorted({type(value).__name__ for value in y.tolist()})
+        msg = f"y mixes values that have no order ({', '.join(kinds)}); give labels of one type."
+        raise ValueError(msg) from error
+
+
 def read_two_classes(est: Baseline, y: Any, n: int) -> tuple[Array, Labels]:
     """Labels as -1 and +1, and the two labels in sorted order: +1 is the second."""
     y = _read_column(est, y, n)
-    distinct(y)
+    _check_order(y)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) > 2:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairspan.inputs.alignment import align_rows
-from fairspan.inputs.columns import as_frame, named_columns_of, read_attributes
+from fairspan.inputs.columns import align_rows, as_frame, named_columns_of, read_attributes
 from fairspan.method.codes import MAX_INTEGER_CATEGORIES, Coder, infer_kind
-from fairspan.method.data import Attribute
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Attribute
 from fairspan_lab.baselines._common import Baseline, Labels
 
 _FIT_NEEDS_S = """\

@@ -10,9 +10,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairspan.inputs.alignment import align_rows
-from fairspan.inputs.config import canonical_criterion
+from fairspan.inputs.columns import align_rows
 from fairspan.method.linalg import Array, orthonormal_columns, psd_eigh
+from fairspan.method.problem import canonical_criterion
 from fairspan_lab.baselines._common import (
     BaselineTransformer,
     check_count,

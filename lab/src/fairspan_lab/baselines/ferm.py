@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from sklearn.svm import SVC
 
-from fairspan.inputs.alignment import align_rows
+from fairspan.inputs.columns import align_rows
 from fairspan.method.linalg import Array
 from fairspan_lab.baselines._common import (
     Baseline,

@@ -12,10 +12,10 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 
-from fairspan.inputs.alignment import align_rows
-from fairspan.method.data import Attribute
+from fairspan.inputs.columns import align_rows
 from fairspan.method.kernels import Kernel
 from fairspan.method.linalg import Array, cholesky_factor
+from fairspan.method.problem import Attribute
 from fairspan_lab.baselines._common import (
     Baseline,
     BaselineClassifier,

@@ -19,9 +19,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.inputs.alignment import align_rows
-from fairspan.inputs.config import canonical_criterion
+from fairspan.inputs.columns import align_rows
 from fairspan.method.linalg import Array
+from fairspan.method.problem import canonical_criterion
 from fairspan_lab.baselines._common import (
     BaselineClassifier,
     Labels,

@@ -16,7 +16,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from fairspan.inputs.alignment import align_rows
+from fairspan.inputs.columns import align_rows
 from fairspan.method.kernels import Kernel
 from fairspan.method.linalg import Array, psd_eigh
 from fairspan_lab.baselines._common import (

@@ -14,7 +14,7 @@ import scipy.linalg
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
-from fairspan.inputs.alignment import align_rows
+from fairspan.inputs.columns import align_rows
 from fairspan.method.kernels import median_distance
 from fairspan.method.linalg import Array
 from fairspan_lab.baselines._common import (

@@ -11,8 +11,8 @@ from sklearn.model_selection import train_test_split
 
 from fairspan import datasets
 from fairspan.encoding import table_encoder
-from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 
 __all__ = ["PROBLEMS", "Part", "Problem", "Split", "find_problem", "load", "split"]
 

@@ -1,4 +1,4 @@
-"""Folds: balanced in every stratum or by place, and the same for any blocks."""
+"""Folds of rows, and the pilot that assigns them."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fairspan.method.folds import FoldCounter, PositionFolds, _single_key
+from fairspan.method.pilot import FoldCounter, PositionFolds, _single_key
 
 STRATA = hnp.arrays(np.intp, st.tuples(st.integers(1, 60), st.just(2)), elements=st.integers(-1, 2))
 

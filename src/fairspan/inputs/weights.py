@@ -1,0 +1,99 @@
+"""Read ``sample_weight``: one number of at least 0 per row, from an array or a tensor."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from fairspan.inputs.columns import refuse_dates, unmasked
+from fairspan.inputs.tensors import all_finite
+from fairspan.method.linalg import Array, is_tensor, to_home
+
+__all__ = ["read_weights"]
+
+# Weights multiply squares.
+_WEIGHT_RANGE = 1e100
+
+
+def read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Array:
+    """Finite weights, one per row and none negative; ``block`` allows that all of them are zero."""
+    if is_tensor(sample_weight):
+        tensor: Array = _read_tensor(sample_weight, n, home, block=block)
+        return tensor
+    if isinstance(sample_weight, numbers.Real):
+        sample_weight = np.full(n, float(sample_weight))
+    try:
+        given = np.asarray(unmasked(sample_weight))
+        refuse_dates(given, "sample_weight")
+        given = given.astype(np.float64) if given.dtype.kind in "OUS" else given
+    except (TypeError, ValueError) as error:
+        msg = f"sample_weight must be one number per row; got {sample_weight!r:.80}."
+        raise ValueError(msg) from error
+    weights = check_array(
+        given,
+        ensure_2d=False,
+        dtype=np.float64,
+        ensure_all_finite=False,
+        input_name="sample_weight",
+    )
+    _check_shape(weights.shape, n)
+    # Not by check_array, which looks at no value under scikit-learn's assume_finite.
+    unusable = int((~np.isfinite(weights)).sum())
+    if unusable:
+        what = "NaN" if np.isnan(weights).any() else "infinity"
+        msg = (
+            f"Input sample_weight contains {what}: {unusable} rows have no finite weight. Give a number "
+            f"of at least 0 for every row; weight 0 leaves a row out."
+        )
+        raise ValueError(msg)
+    if (weights < 0).any():
+        negative = int((weights < 0).sum())
+        msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
+        raise ValueError(msg)
+    largest = weights.max(initial=0.0)
+    if largest > _WEIGHT_RANGE or 0.0 < largest < 1.0 / _WEIGHT_RANGE:
+        msg = (
+            f"sample_weight is {largest:.3g} at most; that must be from {1.0 / _WEIGHT_RANGE:g} to "
+            f"{_WEIGHT_RANGE:g}. Rescale the weights: weight k counts as k copies."
+        )
+        raise ValueError(msg)
+    # All-zero weights are fine for a streamed block, but an error for `fit`.
+    if not block and not (weights > 0).any():
+        msg = "sample_weight is zero for every row; nothing is left to fit."
+        raise ValueError(msg)
+    checked: Array = to_home(weights, home)
+    return checked
+
+
+def _read_tensor(sample_weight: Any, n: int, home: Any, *, block: bool) -> Any:
+    """Weights of the rows, none of them negative."""
+    import torch
+
+    weights = sample_weight.detach().to(home, torch.float64)
+    _check_shape(tuple(weights.shape), n)
+    if not all_finite(weights):
+        what = "NaN" if bool(weights.isnan().any()) else "infinity"
+        msg = f"Input sample_weight contains {what}."
+        raise ValueError(msg)
+    low, high = torch.aminmax(weights)
+    if float(low) < 0.0:
+        negative = int((weights < 0).sum())
+        msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
+        raise ValueError(msg)
+    if not block and float(high) == 0.0:
+        msg = "sample_weight is zero for every row; nothing is left to fit."
+        raise ValueError(msg)
+    return weights
+
+
+def _check_shape(shape: tuple[int, ...], n: int) -> None:
+    """One weight per row, in the words of scikit-learn."""
+    if len(shape) != 1:
+        msg = "Sample weights must be 1D array or scalar"
+        raise ValueError(msg)
+    if shape != (n,):
+        msg = f"sample_weight.shape == {shape}, expected {(n,)}!"
+        raise ValueError(msg)

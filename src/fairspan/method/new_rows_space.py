@@ -1,0 +1,152 @@
+"""Models of cross-fitted removal, from the unconstrained one to the one fair on new rows (METHOD 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairspan.exceptions import NumericalWarning, warn_user
+from fairspan.method.certificates import NewRowsCertificate
+from fairspan.method.expected import expect
+from fairspan.method.linalg import Array
+from fairspan.method.new_rows import CrossFit
+from fairspan.method.problem import FitConfig
+from fairspan.method.solution import Solution
+from fairspan.method.spaces import (
+    Head,
+    Model,
+    ModelSpace,
+    SeparateLimits,
+    Space,
+    certify,
+    check_limits,
+)
+from fairspan.method.subspaces import smallest_fairness
+
+__all__ = ["NewRows", "NewRowsEnds", "model_space"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRowsEnds:
+    """Both ends of the dial as fitted by a likelihood on out-of-fold scores."""
+
+    contrasts: Array  # (outputs, L)
+    first: Array  # (2L, L)
+    last: Array
+    first_intercept: Array  # (outputs,)
+    last_intercept: Array
+
+    def at(self, share: float) -> tuple[Array, Array]:
+        """Coefficients and intercepts in between."""
+        return (
+            (1.0 - share) * self.first + share * self.last,
+            (1.0 - share) * self.first_intercept + share * self.last_intercept,
+        )
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Models ``(1 - t) f_0 + t f_1`` of cross-fitted removal: the share t of the dependence is gone.
+
+    ``ends`` are the coefficients and intercepts of both ends, if a likelihood has fitted its own.
+    """
+
+    solution: Solution
+    config: FitConfig
+    ends: NewRowsEnds | None = None
+
+    @property
+    def _fit(self) -> CrossFit:
+        assert self.solution.new_rows is not None
+        return self.solution.new_rows
+
+    def point(self, value: float, dial: str) -> tuple[float, Array]:
+        """Share that a dial value stands for; there are no angles to F."""
+        return self.share(value, dial), np.zeros(0)
+
+    def share(self, value: float, dial: str) -> float:
+        """Share t that a dial value stands for."""
+        if dial == "correlation":
+            share, reached = self.within(limit := 1.0 - value)
+            if reached > limit + 1e-12:
+                left = self._fit.names_left()
+                warn_user(
+                    f"A correlation of {limit:.3g} is not expected at any dial value: at fairness 1 the "
+                    f"estimate is {reached:.3g}"
+                    + (f", because X predicts too little of {', '.join(left)}." if left else "."),
+                    NumericalWarning,
+                )
+            return share
+        if dial == "angle":
+            return self._fit.share_of_angle(value)
+        return self._fit.share_of_cosine(value) if dial == "cosine" else value
+
+    def coefficients(self, share: float) -> tuple[Array, Array]:
+        """Coefficients of the functions on the basis, (2L, L), and intercepts of the outputs."""
+        if self.ends is not None:
+            return self.ends.at(share)
+        return self._fit.coefficients(share), self.solution.target_mean
+
+    def _expected(self, C: Array) -> NewRowsCertificate:
+        path = self.solution.path
+        return expect(self._fit, C, path.cov, path.block_cov)
+
+    def within(self, limit: float) -> tuple[float, float]:
+        """Smallest share whose expected correlation keeps a limit, and the correlation it reaches."""
+        return smallest_fairness(
+            lambda share: self._expected(self.coefficients(share)[0]).correlation, limit, tol=1e-10
+        )
+
+    def model(self, fairness: float, angles: Array) -> Model:  # noqa: ARG002
+        """Model at a share of the dependence, or within separate limits for the attributes."""
+        if isinstance(self.config.fairness, Mapping):
+            return self._limited(self.config.fairness)
+        return self._model(fairness, *self.coefficients(fairness))
+
+    def _limited(self, given: Mapping[str, float]) -> Model:
+        """The model nearest to the unconstrained one that keeps a limit for each attribute."""
+        solution, fit = self.solution, self._fit
+        reports = [solution.reports[i] for i in solution.constrained]
+        check_limits(solution, given, reports, sum(b.removed.shape[1] for b in fit.blocks))
+        limits = [1.0 - given.get(report.attribute, 0.0) for report in reports]
+        cov = [solution.path.block_cov[i] for i in solution.constrained]
+        C = fit.within_limits(limits, cov)
+        intercept, share = solution.target_mean, fit.nearest_share(C)
+        if self.ends is not None:  # likelihoods use the scale of their own unconstrained end
+            ends = self.ends
+            scale = np.sqrt(fit.variance(ends.first) / np.maximum(fit.variance(fit.first), 1e-300))
+            C, intercept = C * float(scale), ends.first_intercept
+        model = self._model(share, C, intercept)
+        return replace(model, limits={name: 1.0 - float(value) for name, value in given.items()})
+
+    def _model(self, fairness: float, C: Array, intercept: Array) -> Model:
+        solution, fit = self.solution, self._fit
+        contrasts = fit.contrasts if self.ends is None else self.ends.contrasts
+        coef = np.ascontiguousarray(contrasts.T)
+        theta = fit.angle()
+        angle = float(np.arctan((1.0 - fairness) * np.tan(theta))) if theta < np.pi / 2 else theta
+        directions = solution.basis @ C
+        return Model(
+            fairness=fairness,
+            directions=directions,
+            offset=C.T @ solution.centre,
+            coef=coef,
+            intercept=intercept,
+            blend=C,
+            claims=certify(solution.path, solution.reports, C, coef),
+            angles=np.full(C.shape[1], angle),
+            containment_gap=float(np.sin(angle)),
+            accuracy_gap=float(np.sin(theta - angle)),
+            n_functions=C.shape[1] if np.any(C) else 0,
+            new_rows=self._expected(C),
+        )
+
+
+def model_space(solution: Solution, config: FitConfig, head: Head | None = None) -> Space:
+    """The family of models for ``subspace="model"``; the head is for removal on the training rows."""
+    if solution.new_rows is not None:
+        return NewRows(solution, config)
+    limits = isinstance(config.fairness, Mapping)
+    return (SeparateLimits if limits else ModelSpace)(solution, config, head)
