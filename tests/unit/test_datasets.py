@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from fairspan import datasets
-from fairspan.datasets import _adult, _communities, _compas, _files, _law_school, _nlsy
+from fairspan.datasets import _files
+from fairspan.datasets._classification import ADULT, COMPAS
+from fairspan.datasets._regression import COMMUNITIES, LAW_SCHOOL, NLSY79
 from fairspan.exceptions import DatasetError
 
 LOADERS = {
@@ -19,8 +21,8 @@ LOADERS = {
     "nlsy79": datasets.fetch_nlsy79,
     "law_school": datasets.fetch_law_school,
 }
-MODULES = (_adult, _compas, _communities, _nlsy, _law_school)
-FILES = {module._FILE.name.removesuffix(".csv.gz"): module._FILE for module in MODULES}
+DATA_FILES = (ADULT, COMPAS, COMMUNITIES, NLSY79, LAW_SCHOOL)
+FILES = {file.name.removesuffix(".csv.gz"): file for file in DATA_FILES}
 # Rows, features and protected attributes, by protocol.
 SHAPES = {
     ("adult", "raw"): (48842, 9, ["sex", "race", "age"]),
