@@ -205,12 +205,11 @@ def refuse_bytes(values: Any, label: str) -> None:
         return
     first = next(iter(in_bytes), None)
     if first is not None:
-        msg = (
+        raise ValueError(
             f"{label} holds bytes, such as {bytes(first)!r:.60}; give text or numbers. Decode them first, "
             f'e.g. column.str.decode("utf-8") in pandas or numpy.char.decode(array, "utf-8"), or give '
             f"the encoding where the file is read."
         )
-        raise ValueError(msg)
 
 
 # ------------------------------------------------------------------ atomic writes
@@ -316,11 +315,10 @@ def _rename(part: Path, target: Path) -> None:
     try:
         os.replace(part, target)
     except PermissionError as error:  # on Windows, a file that is open cannot be replaced
-        msg = (
+        raise PermissionError(
             f"{target} could not be replaced ({error.strerror}). Close it where another program has "
             f"it open, or give another name."
-        )
-        raise PermissionError(msg) from error
+        ) from error
 
 
 # ------------------------------------------------------------------ archives

@@ -201,11 +201,10 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
             raise _damaged(path, error) from error
         if unknown:
             shown = [inert(one) for one in unknown[:5]]
-            msg = (
+            raise ValueError(
                 f"{path} contains {', '.join(map(repr, shown))}, which fairspan does not trust. "
                 f"If you wrote it and know the file's origin, pass trusted={shown!r}."
             )
-            raise ValueError(msg)
         try:
             payload = skops.load(file, trusted=[*TRUSTED, *trusted])
         except MemoryError:
@@ -222,16 +221,14 @@ def _damaged(path: Any, error: Exception) -> ValueError:
 
 def _model_of(payload: Any, path: Any) -> FairKernelEstimator:
     if not isinstance(payload, dict) or not {"format", "fairspan", "model"} <= set(payload):
-        msg = f"{path} is a skops file, but not one written by fairspan.save_model."
-        raise ValueError(msg)
+        raise ValueError(f"{path} is a skops file, but not one written by fairspan.save_model.")
     number = payload["format"]
     if type(number) is not int or number not in _READABLE:
         written = inert(str(payload["fairspan"]))
-        msg = (
+        raise ValueError(
             f"{path} has format {inert(repr(number))} (written by fairspan {written}); this version, "
             f"{_version()}, reads formats 1 to {FORMAT}. Upgrade fairspan."
         )
-        raise ValueError(msg)
     model = payload["model"]
     if not isinstance(model, FairKernelEstimator) or not _is_ours(model):
         msg = f"{path} holds a {inert(type(model).__name__)}, not a fitted fairspan estimator."

@@ -78,8 +78,7 @@ def read_data(
         Print no status line.
     """
     if not data.strip():
-        msg = "DATA is empty: give a CSV or Parquet file, or the name of a data set."
-        raise ValueError(msg)
+        raise ValueError("DATA is empty: give a CSV or Parquet file, or the name of a data set.")
     path = Path(data)
     if data not in SETS or path.is_file():
         similar = difflib.get_close_matches(data, SETS, n=1)
@@ -99,8 +98,7 @@ def read_data(
 def load_set(name: str, data_home: Path | None) -> Any:
     """Load a data set by its name on the command line."""
     if name not in SETS:
-        msg = f"Data set {name!r} is unknown. Known: {', '.join(SETS)}."
-        raise ValueError(msg)
+        raise ValueError(f"Data set {name!r} is unknown. Known: {', '.join(SETS)}.")
     return SETS[name]() if name in OFFLINE else SETS[name](data_home=data_home)
 
 
@@ -178,11 +176,10 @@ def _read_csv(path: Path, name: str, text: Collection[str]) -> Any:
         if "Expected" not in str(error):
             raise
         # Below a shorter header, pandas takes the first fields for row names and shifts the others.
-        msg = (
+        raise ValueError(
             f"its rows have more fields than the header, which has {len(names)}. Name every column, or "
             f"remove the additional fields, such as a comma at the end of the rows."
-        )
-        raise ValueError(msg) from error
+        ) from error
     with _decompressed(path, name) as file:
         # With low_memory, "01" could become 1 in one chunk and stay "01" in another.
         frame = pd.read_csv(

@@ -143,12 +143,11 @@ def pick_columns(frame: Any, given: Sequence[str] | None, option: str) -> list[s
         several = split_commas([text]) or []
         is_column = text in frame.columns  # a name may contain a comma
         if is_column and len(several) > 1 and all(name in frame.columns for name in several):
-            msg = (
+            raise ValueError(
                 f"{option} {text!r} names one column, and also the columns "
                 f"{first_few([repr(name) for name in several])}. Rename the column with the comma, or "
                 f"repeat the option for each of the others."
             )
-            raise ValueError(msg)
         names += [text] if is_column else several
     require_columns(names, frame.columns, f"{option} names")
     return list(dict.fromkeys(names))
@@ -358,11 +357,10 @@ def check_decisions(frame: Any, decisions: str, target: str | None) -> None:
     decided, true = (frame[name].unique().tolist() for name in (decisions, target or decisions))
     if not set(decided) & set(true):
         shown, known = (first_few([repr(v) for v in labels]) for labels in (decided, true))
-        msg = (
+        raise ValueError(
             f"Decisions need the labels of the target: {decisions!r} holds {shown}, and {target!r} "
             f"holds {known}."
         )
-        raise ValueError(msg)
 
 
 # ------------------------------------------------------------------ rows
@@ -383,12 +381,11 @@ def drop_incomplete_rows(frame: Any, roles: Roles, *, drop: bool) -> Any:
     n_incomplete = int(missing.any(axis=1).sum())
     columns = ", ".join(f"{name!r} ({n:,})" for name, n in counts.items())
     if not drop:
-        msg = (
+        raise ValueError(
             f"{n_incomplete:,} of {len(frame):,} rows miss a value of {columns}. Fill them in, or pass "
             f"--drop-missing to leave those rows out. ({_MISSING_WORDS} of a CSV file count as missing; a "
             f"group of such a name needs another name.)"
         )
-        raise ValueError(msg)
     frame = complete_rows(frame, used)
     if frame.empty:
         raise ValueError(f"Every row misses a value of {columns}; no rows are left.")

@@ -223,8 +223,7 @@ def fit_command(
     """Fit a fair model on a table; with --audit, test it on held-out rows."""
     files = opt.AuditFiles(json_file, markdown, plot)
     if not audit and (parts or markdown or plot):
-        msg = "--parts, --markdown and --plot are about the audit: pass --audit too."
-        raise ValueError(msg)
+        raise ValueError("--parts, --markdown and --plot are about the audit: pass --audit too.")
     files.check()
     audit_parts = opt.read_parts(parts)
     opt.check_model_file(out)
@@ -336,8 +335,7 @@ def _dial_parameters(fairness: float | None, max_correlation: float | None) -> d
     if max_correlation is None:
         return {"fairness": 1.0 if fairness is None else fairness}
     if fairness is not None:
-        msg = "--fairness and --max-correlation exclude each other; give one of them."
-        raise ValueError(msg)
+        raise ValueError("--fairness and --max-correlation exclude each other; give one of them.")
     opt.check_fairness(max_correlation, "--max-correlation")
     return {"fairness": 1.0 - max_correlation, "dial": "correlation"}
 

@@ -96,11 +96,10 @@ class SubspaceAngleDisplay:
             As in :meth:`plot`.
         """
         if not hasattr(model, "at"):
-            msg = (
+            raise TypeError(
                 f"A {type(model).__name__} has no fair subspace to draw; give a fairspan model, of a "
                 f"pipeline its fairspan step."
             )
-            raise TypeError(msg)
         check_is_fitted(model, "certificate_")
         certificate, theta = model.certificate_, np.asarray(model.angles_)
         if len(theta) == 0:

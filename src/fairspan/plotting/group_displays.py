@@ -129,8 +129,7 @@ class GroupDistributionDisplay:
         """
         read_in, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=scores)
         if f.shape[1] != 1:
-            msg = f"scores has {f.shape[1]} columns; give one of them."
-            raise ValueError(msg)
+            raise ValueError(f"scores has {f.shape[1]} columns; give one of them.")
         chosen = _one_attribute(read_in, attribute)
         ((name, codes, labels),) = chosen.groups(n_bins)
         values = None
@@ -351,10 +350,9 @@ def _headroom(low: float, high: float, lines: int) -> float:
 def _one_attribute(rows: Rows, attribute: str | None) -> Rows:
     known = list(rows.attributes)
     if attribute is None and len(known) > 1:
-        msg = (
+        raise ValueError(
             f"A display shows one attribute; give attribute=, one of {', '.join(map(repr, known))}."
         )
-        raise ValueError(msg)
     name = known[0] if attribute is None else attribute
     if name not in known:
         raise ValueError(f"attribute={name!r} is unknown. Known: {', '.join(map(repr, known))}.")
@@ -366,11 +364,10 @@ def _response(model: Any, X: Any, pos_label: Any) -> tuple[Array, str]:
     methods = ("decision_function", "predict_proba") if is_classifier(model) else ("predict",)
     method = next((name for name in methods if hasattr(model, name)), None)
     if method is None:
-        msg = (
+        raise TypeError(
             f"{type(model).__name__} has none of {', '.join(methods)}. Use `from_predictions` with "
             f"scores of your own."
         )
-        raise TypeError(msg)
     out = np.asarray(getattr(model, method)(X), dtype=np.float64)
     names = {"decision_function": "score (decision function)", "predict_proba": "probability"}
     name = names.get(method, "prediction")

@@ -30,8 +30,7 @@ def require_pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        msg = 'Plots need matplotlib: pip install "fairspan[plot]".'
-        raise ImportError(msg) from error
+        raise ImportError('Plots need matplotlib: pip install "fairspan[plot]".') from error
     return plt
 
 

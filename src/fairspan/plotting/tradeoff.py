@@ -52,11 +52,10 @@ class _Predictor(Protocol):
 def path_of(model: Any, X: Any, y: Any, **options: Any) -> Path:
     """Error and parity of a fitted model along its dial; ``options`` as in ``FairnessPath``."""
     if not isinstance(model, _Predictor):
-        msg = (
+        raise TypeError(
             f"{type(model).__name__} is not a fairspan model that predicts. Give one; for a "
             f"FairRepresentation make a FairnessPath and use `from_path`."
         )
-        raise TypeError(msg)
     return model._path(X, y, **options)
 
 

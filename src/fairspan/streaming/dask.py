@@ -23,11 +23,9 @@ from fairspan.method.accumulate import MomentsPass
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot, move_to
 from fairspan.streaming.checkpoint import SavedPass
-from fairspan.streaming.estimator import StreamedEstimator, StreamedMoments, naming_rows
-from fairspan.streaming.first_pass import SamplePass
 from fairspan.streaming.memory import describe, feature_columns, values_or_numbers
-from fairspan.streaming.rows import Rows, Span
-from fairspan.streaming.sample import Sample
+from fairspan.streaming.rows import Rows, Span, StreamedEstimator, StreamedMoments, naming_rows
+from fairspan.streaming.sample import Sample, SamplePass
 from fairspan.streaming.sources import GivenRoles, Part, Roles, Source, blocks
 
 __all__ = ["DaskSource", "is_dask", "reduce_parts", "sample_parts"]
@@ -48,8 +46,7 @@ def _import_dask(name: str = "dask") -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        msg = 'This needs Dask: pip install "fairspan[dask]".'
-        raise ImportError(msg) from error
+        raise ImportError('This needs Dask: pip install "fairspan[dask]".') from error
 
 
 # --------------------------------------------------------------------------- collections
@@ -139,8 +136,7 @@ def _chunks_like(array: Any, sizes: list[int], role: str) -> list[Any]:
         chunks = (tuple(sizes), *array.shape[1:])
         array = _import_dask("dask.array").from_array(array, chunks=chunks)
     if len(array) != sum(sizes):
-        msg = f"{role} has {len(array)} rows, the features have {sum(sizes)}."
-        raise ValueError(msg)
+        raise ValueError(f"{role} has {len(array)} rows, the features have {sum(sizes)}.")
     layout = {0: tuple(sizes), 1: -1} if array.ndim == 2 else {0: tuple(sizes)}
     return list(array.rechunk(layout).to_delayed().ravel())
 
@@ -201,10 +197,9 @@ def _waves(
         if starts[first] + n <= begin or n == 0:
             continue
         if starts[first] < begin:
-            msg = (
+            raise CheckpointError(
                 f"The checkpoint ends at row {begin}, inside a wave of parts: the parts are others."
             )
-            raise CheckpointError(msg)
         for attempt in range(_ATTEMPTS):
             try:
                 shared = _share(arguments, client) if shared is None else shared

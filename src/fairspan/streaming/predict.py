@@ -16,9 +16,8 @@ from fairspan._system import atomic_write, first_line
 from fairspan.encoding import collect_unseen
 from fairspan.exceptions import RowError
 from fairspan.streaming.arrow import require_pyarrow
-from fairspan.streaming.estimator import StreamedPredictor, naming_rows
-from fairspan.streaming.plan import open_source
-from fairspan.streaming.rows import Rows
+from fairspan.streaming.fit import open_source
+from fairspan.streaming.rows import Rows, StreamedPredictor, naming_rows
 from fairspan.streaming.sources import Source, read_blocks
 
 __all__ = ["METHODS", "write_predictions"]
@@ -47,8 +46,7 @@ def write_predictions(
     if target.is_dir() or not target.parent.is_dir():
         absent = f": the folder {str(target.parent)!r} does not exist"
         what = " is a folder; give the name of a file" if target.is_dir() else absent
-        msg = f"destination={str(destination)!r}{what}."
-        raise ValueError(msg)
+        raise ValueError(f"destination={str(destination)!r}{what}.")
     rows = _open(est, source, features, keep)
     if any(os.path.realpath(file) == os.path.realpath(target) for file in rows.files()):
         msg = f"destination={str(destination)!r} is one of the files to predict from; give another."
@@ -72,8 +70,7 @@ def write_predictions(
             if writer is not None:
                 writer.close()
         if writer is None:
-            msg = "The source has no rows; there is nothing to predict."
-            raise ValueError(msg)
+            raise ValueError("The source has no rows; there is nothing to predict.")
         unseen.report()  # over all rows: a single block may have no known value by chance
     return target
 
@@ -159,9 +156,8 @@ def _columns(
         names = ["score"] if output.ndim == 1 else [f"score_{j}" for j in range(output.shape[1])]
     for name, values in zip(names, [output] if output.ndim == 1 else output.T, strict=True):
         if name in columns:
-            msg = (
+            raise ValueError(
                 f"keep names {name!r}, which is the name of what is predicted; rename that column."
             )
-            raise ValueError(msg)
         columns[name] = values
     return columns

@@ -56,11 +56,10 @@ class FileState:
         now = FileState.of(path)
         if now != self:
             what = "its size" if now.size != self.size else "its contents (it was written again)"
-            msg = (
+            raise OSError(
                 f"{os.fspath(path)} changed {what} since it was opened, so rows read before and after do "
                 f"not belong together. Call again while nothing writes to it, or give a copy of it."
             )
-            raise OSError(msg)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +103,7 @@ class Roles:
         used = {name for names in named.values() for name in names}
         features = tuple(c for c in columns if c not in used) if chosen is None else chosen
         if not features:
-            msg = "No column is left for the features; name some, or give more columns."
-            raise ValueError(msg)
+            raise ValueError("No column is left for the features; name some, or give more columns.")
         for name in (*named["target"], *named["sample_weight"]):
             if name in features:
                 msg = f"The column {name!r} is the target or the weight, so it cannot be a feature."
@@ -135,10 +133,9 @@ class Roles:
         missing = [name for name in self.columns if name not in existing]
         if missing:
             where = f"{spans[0].name}: " if spans else ""
-            msg = (
+            raise ValueError(
                 f"{where}the column {missing[0]!r} is missing; every block needs the same columns."
             )
-            raise ValueError(msg)
 
         def several(names: Sequence[str]) -> Any:
             return table.select(list(names)).to_native() if names else None
@@ -163,8 +160,7 @@ def _names(role: str, given: Any, *, single: bool = False) -> tuple[str, ...]:
     named = isinstance(listed, list | tuple) and all(isinstance(name, str) for name in listed)
     if not named or (single and len(listed) != 1) or len(set(listed)) < len(listed):
         what = "a column name" if single else "a column name, or a list of different ones"
-        msg = f"{role}={given!r} is not allowed with this source; give {what}."
-        raise ValueError(msg)
+        raise ValueError(f"{role}={given!r} is not allowed with this source; give {what}.")
     return tuple(listed)
 
 
