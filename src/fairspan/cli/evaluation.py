@@ -14,9 +14,9 @@ import numpy as np
 import typer
 
 from fairspan._system import atomic_write, is_formula, printable_json
-from fairspan.cli import options as opt
+from fairspan.cli import common as opt
 from fairspan.cli import tables
-from fairspan.cli.output import (
+from fairspan.cli.common import (
     STDOUT,
     collect_warnings,
     first_few,
@@ -51,7 +51,7 @@ def predict_command(
     ] = None,
     fairness: Annotated[
         float | None,
-        typer.Option(help="Another fairness than that of the saved model, from 0 to 1."),
+        typer.Option(help=opt.parameter_help("fairness", "That of the saved model if not given.")),
     ] = None,
     data_home: opt.DataHome = None,
 ) -> None:
@@ -290,7 +290,7 @@ def _is_regressor(model: Any) -> bool:
 
 
 def _favourable_class(
-    fitted: Any, frame: Any, roles: tables.Roles, positive: str | None, model: str
+    fitted: Any, frame: Any, roles: tables.Named, positive: str | None, model: str
 ) -> Favourable | None:
     """Return the favourable class: of the option, of the saved model, or guessed from the labels."""
     columns = [] if _is_regressor(fitted) else [*roles["target"], *roles["decisions"]]
@@ -322,7 +322,7 @@ def _warn_of_direction(frame: Any, scores: str, target: str, favourable: Favoura
         )
 
 
-def _print_roles(frame: Any, roles: tables.Roles, kinds: tables.Kinds, fitted: Any) -> None:
+def _print_roles(frame: Any, roles: tables.Named, kinds: tables.Kinds, fitted: Any) -> None:
     """Print how the target and the protected attributes are read."""
     lines = []
     for name in roles["target"]:

@@ -16,11 +16,19 @@ import numpy as np
 
 from fairspan import datasets
 from fairspan._system import MISSING_WORDS, first_line, memory_bytes
-from fairspan.cli.checks import LEADING_ZEROS
-from fairspan.cli.output import first_few, print_status
+from fairspan.cli.common import first_few, print_status
 from fairspan.encoding import is_number_label
 
-__all__ = ["OFFLINE", "SETS", "Source", "load_set", "read_data", "read_table", "text_columns"]
+__all__ = [
+    "LEADING_ZEROS",
+    "OFFLINE",
+    "SETS",
+    "Source",
+    "load_set",
+    "read_data",
+    "read_table",
+    "text_columns",
+]
 
 # Data sets by their name on the command line.
 SETS: dict[str, Callable[..., Any]] = {
@@ -250,3 +258,7 @@ def _read_parquet(path: Path) -> Any:
         shape = f"{table.num_rows:,} rows x {table.num_columns:,} columns"
         raise ValueError(f"the table ({shape}) does not fit in memory. {_IN_BLOCKS}")
     return pd.read_parquet(path)
+
+
+# Entry of `frame.attrs`: numeric columns of a CSV file -> a value that begins with 0, such as "0123".
+LEADING_ZEROS = "fairspan.leading_zeros"

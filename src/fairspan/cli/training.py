@@ -15,10 +15,8 @@ import typer
 
 from fairspan import estimators
 from fairspan._system import printable_json
-from fairspan.cli import options as opt
-from fairspan.cli.checks import doubtful_columns
-from fairspan.cli.evaluation import write_audit
-from fairspan.cli.output import (
+from fairspan.cli import common as opt
+from fairspan.cli.common import (
     STDOUT,
     collect_warnings,
     first_few,
@@ -29,22 +27,22 @@ from fairspan.cli.output import (
     write_json,
     write_stdout,
 )
+from fairspan.cli.evaluation import write_audit
 from fairspan.cli.tables import (
     KIND_HINT,
-    TableOptions,
     TrainingTable,
     audit_arguments,
     describe_kind,
+    doubtful_columns,
     missing_values_note,
     read_training_table,
 )
-from fairspan.exceptions import RowError
 from fairspan.inputs.config import canonical_criterion
 from fairspan.report import explore, held_out_rows
 from fairspan.report.favourable import Favourable
 from fairspan.report.pipeline import check_options
 from fairspan.report.table import is_continuous
-from fairspan.report.training import source_lines
+from fairspan.report.training import by_stratum, fit_model, source_lines
 
 __all__ = ["explore_command", "fit_command", "make_estimator"]
 
@@ -73,9 +71,7 @@ def explore_command(
     ] = None,
     fairness: Annotated[
         float,
-        typer.Option(
-            help="Fairness of the saved model and the slider's start, from 0 (off) to 1 (fairest)."
-        ),
+        typer.Option(help=opt.parameter_help("fairness", "The slider starts there, too.")),
     ] = 1.0,
     control: opt.Control = None,
     weight: opt.Weight = None,
@@ -104,27 +100,25 @@ def explore_command(
     opt.check_fairness(fairness)
     audit_parts = opt.read_parts(parts)
     table = read_training_table(
-        TableOptions(
-            data=data,
-            data_home=data_home,
-            target=target,
-            protected=protected,
-            control=control,
-            weight=weight,
-            features=features,
-            drop=drop,
-            kind=kind,
-            drop_missing=drop_missing,
-            positive=positive,
-        )
+        data,
+        data_home,
+        target=target,
+        protected=protected,
+        control=control,
+        weight=weight,
+        features=features,
+        drop=drop,
+        kind=kind,
+        drop_missing=drop_missing,
+        positive=positive,
     )
     check_options(points, seed, fairness, test_share)
     canonical_criterion(criterion)
-    sensitive_kind = table.kinds.protected or "auto"
+    roles, sensitive_kind = table.roles, table.kinds.protected or "auto"
     estimator = make_estimator(
         model,
         table.frame,
-        table.target,
+        roles.target,
         table.kinds.target,
         criterion=criterion,
         pos_label=table.positive,
@@ -133,20 +127,20 @@ def explore_command(
     )
     print_line = print_status if json_file == STDOUT else print_result
     _print_notes(table, table.favourable(estimator))
-    groups = ", ".join(table.roles["protected"])
-    n, n_features = len(table.frame), len(table.features)
-    print_line(f"{data}: {n:,} rows; {table.target} from {n_features} columns; {groups}")
+    groups = ", ".join(roles.sensitive)
+    n, n_features = len(table.frame), len(roles.features)
+    print_line(f"{data}: {n:,} rows; {roles.target} from {n_features} columns; {groups}")
     _print_unused(table, print_line)
 
     with collect_warnings() as warnings_seen:
         # All rows: the report itself states which are left out.
         report = explore(
             table.all_rows,
-            target=table.target,
-            sensitive_features=table.roles["protected"],
-            control_features=table.roles["control"] or None,
-            features=table.features,
-            sample_weight=table.weight,
+            target=roles.target,
+            sensitive_features=roles.sensitive,
+            control_features=roles.control or None,
+            features=roles.features,
+            sample_weight=roles.weight,
             pos_label=table.positive,
             model=estimator,
             sensitive_kind=sensitive_kind,
@@ -192,7 +186,7 @@ def fit_command(
     model: Model = "auto",
     criterion: opt.Criterion = "statistical_parity",
     fairness: Annotated[
-        float | None, typer.Option(help="From 0 (off) to 1 (fairest, the default).")
+        float | None, typer.Option(help=opt.parameter_help("fairness", "1 if not given."))
     ] = None,
     max_correlation: Annotated[
         float | None,
@@ -230,25 +224,23 @@ def fit_command(
     opt.check_distinct({"DATA": Path(data)}, {"--out": out, **files.by_option})
     opt.check_fairness(fairness)
     table = read_training_table(
-        TableOptions(
-            data=data,
-            data_home=data_home,
-            target=target,
-            protected=protected,
-            control=control,
-            weight=weight,
-            features=features,
-            drop=drop,
-            kind=kind,
-            drop_missing=drop_missing,
-            positive=positive,
-        )
+        data,
+        data_home,
+        target=target,
+        protected=protected,
+        control=control,
+        weight=weight,
+        features=features,
+        drop=drop,
+        kind=kind,
+        drop_missing=drop_missing,
+        positive=positive,
     )
-    sensitive_kind = table.kinds.protected or "auto"
+    roles, sensitive_kind = table.roles, table.kinds.protected or "auto"
     estimator = make_estimator(
         model,
         table.frame,
-        table.target,
+        roles.target,
         table.kinds.target,
         criterion=criterion,
         sensitive_kind=sensitive_kind,
@@ -261,22 +253,23 @@ def fit_command(
     if audit:
         held_out = held_out_rows(
             table.frame,
-            [table.target, *table.roles["protected"]],
+            [roles.target, *roles.sensitive],
             kinds=table.kinds.protected,
             share=test_share,
             seed=seed,
             says="--test-share ",
         )
         train, test = table.frame[~held_out], table.frame[held_out]
-    by_stratum = canonical_criterion(criterion) == "conditional_statistical_parity"
-    if control and not (by_stratum or audit):
+    if control and not (by_stratum(estimator) or audit):
         msg = "--control is for --audit, or for --criterion conditional_statistical_parity."
         raise ValueError(msg)
     favourable = table.favourable(estimator)
     if favourable is not None:
         estimator.set_params(pos_label=favourable.label)
     _print_notes(table, favourable)
-    _fit(estimator, table, train, table.roles["control"] if by_stratum else [])
+    with collect_warnings() as warnings_seen:
+        fit_model(estimator, train, roles, table.name)
+    print_warnings(warnings_seen)
     from fairspan.persistence import save_model
 
     save_model(estimator, out)
@@ -291,7 +284,7 @@ def fit_command(
             files,
             estimator,
             favourable,
-            **audit_arguments(test, table.features, table.roles),
+            **audit_arguments(test, roles.features, table.named),
             sensitive_kind=sensitive_kind,
             parts=audit_parts,
             random_state=seed,
@@ -301,8 +294,8 @@ def fit_command(
             "model": str(out),
             "estimator": type(estimator).__name__,
             "rows": len(table.frame),
-            "target": table.target,
-            "features": table.features,
+            "target": roles.target,
+            "features": list(roles.features),
             "protected": estimator.sensitive_kinds_,
             "favourable": None if favourable is None else asdict(favourable),
             "certificate": estimator.certificate_.to_dict(),
@@ -340,34 +333,15 @@ def _dial_parameters(fairness: float | None, max_correlation: float | None) -> d
     return {"fairness": 1.0 - max_correlation, "dial": "correlation"}
 
 
-def _fit(estimator: Any, table: TrainingTable, train: Any, control: list[str]) -> None:
-    with collect_warnings() as warnings_seen:
-        try:
-            # Not encoder="auto", which would leave the gaps and scales of numbers as they are.
-            estimator.fit_stream(
-                [train],
-                target=table.target,
-                sensitive_features=table.roles["protected"],
-                control_features=control or None,
-                features=table.features,
-                sample_weight=table.weight,
-                encoder="table",
-            )
-        except RowError as error:
-            msg = f"{table.name}, row {train.index[error.row] + 1}: {error.why}"
-            raise ValueError(msg) from error
-    print_warnings(warnings_seen)
-
-
 # ------------------------------------------------------------------ printed lines
 
 
 def _print_notes(table: TrainingTable, favourable: Favourable | None) -> None:
     """Print doubtful columns, the favourable class and missing values on standard error."""
-    print_warnings(doubtful_columns(table.frame, table.features))
+    print_warnings(doubtful_columns(table.frame, table.roles.features))
     if favourable is not None:
         print_status(favourable.sentence(opt.POSITIVE))
-    for text in missing_values_note(table.frame, table.features):
+    for text in missing_values_note(table.frame, table.roles.features):
         print_status(text)
 
 
@@ -386,8 +360,8 @@ def _print_model(estimator: Any, table: TrainingTable, print_line: Callable[[str
         f"{name} ({describe_kind(table.frame, name, kind)})"
         for name, kind in estimator.sensitive_kinds_.items()
     )
-    print_line(f"{type(estimator).__name__} of {table.target} ({kind})")
-    print_line(f"Features ({len(table.features)}): {first_few(table.features)}")
+    print_line(f"{type(estimator).__name__} of {table.roles.target} ({kind})")
+    print_line(f"Features ({len(table.roles.features)}): {first_few(table.roles.features)}")
     _print_unused(table, print_line)
     print_line(f"Protected: {groups}")
     print_line(KIND_HINT)
