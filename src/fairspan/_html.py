@@ -13,15 +13,7 @@ from typing import Any
 from fairspan._system import inert
 
 __all__ = [
-    *(
-        "audit_html",
-        "certificate_html",
-        "escaped",
-        "estimator_html",
-        "number",
-        "path_html",
-        "table",
-    ),
+    *("audit_html", "certificate_html", "escaped", "estimator_html", "number", "path_html", "table")
 ]
 
 _MAX_CHARACTERS = 200

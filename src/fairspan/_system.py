@@ -30,10 +30,7 @@ INSTALL_LAB = "It is not published yet; in a checkout of fairspan run: pip insta
 # ------------------------------------------------------------------ memory
 
 # Memory limits of a Linux container (cgroup version 2, then 1). "max" means no limit.
-_CONTAINER_LIMITS = (
-    "/sys/fs/cgroup/memory.max",
-    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-)
+_CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def memory_bytes() -> int | None:

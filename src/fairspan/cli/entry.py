@@ -22,15 +22,7 @@ except ImportError as error:  # pragma: no cover - the message is all there is
     raise SystemExit(msg) from error
 
 from fairspan._system import INSTALL_LAB, printable
-from fairspan.cli.common import (
-    STDOUT,
-    DataHome,
-    Json,
-    check_json,
-    print_result,
-    stderr,
-    write_json,
-)
+from fairspan.cli.common import STDOUT, DataHome, Json, check_json, print_result, stderr, write_json
 from fairspan.cli.evaluation import audit_command, predict_command
 from fairspan.cli.read import OFFLINE, SETS, load_set
 from fairspan.cli.training import explore_command, fit_command

@@ -70,8 +70,7 @@ def explore_command(
         Path | None, typer.Option(help="File for the model at --fairness, too.")
     ] = None,
     fairness: Annotated[
-        float,
-        typer.Option(help=opt.parameter_help("fairness", "The slider starts there, too.")),
+        float, typer.Option(help=opt.parameter_help("fairness", "The slider starts there, too."))
     ] = 1.0,
     control: opt.Control = None,
     weight: opt.Weight = None,
@@ -83,8 +82,7 @@ def explore_command(
     points: Annotated[int, typer.Option(help="Number of dial values of the slider.")] = 41,
     parts: opt.Parts = None,
     json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="JSON file for all numbers; - is standard output."),
+        Path | None, typer.Option("--json", help="JSON file for all numbers; - is standard output.")
     ] = None,
     drop_missing: opt.DropMissing = False,
     data_home: opt.DataHome = None,

@@ -125,7 +125,7 @@ _COMPAS_FEATURES = [
     *("c_charge_degree", "c_charge_desc"),
 ]
 _COMPAS_DATES = [
-    *("c_jail_in", "c_jail_out", "c_offense_date", "screening_date", "in_custody", "out_custody"),
+    *("c_jail_in", "c_jail_out", "c_offense_date", "screening_date", "in_custody", "out_custody")
 ]
 _COMPAS_PAPER_FEATURES = [
     *("screening_date", "c_offense_date", "juv_other_count", "juv_misd_count", "c_jail_out"),

@@ -256,10 +256,7 @@ def _moments_of(est: StreamedEstimator, pilot: Pilot, size: int, part: Part, sta
     for offset, rows in blocks([part], size, first=start):
         move_to(counter, offset)
         # Rows beyond the sample may have rare values that the encoder was not fitted on.
-        with (
-            naming_rows(rows, offset, lambda some: pilot.encode(est.read(some))),
-            collect_unseen(),
-        ):
+        with naming_rows(rows, offset, lambda some: pilot.encode(est.read(some))), collect_unseen():
             moments_pass.add(est.read(rows), counter)
     return moments_pass.moments()
 

@@ -40,13 +40,7 @@ from fairspan.streaming.rows import (
 from fairspan.streaming.sample import SAMPLE_ROWS, Sample, SamplePass, is_number, wants_encoder
 from fairspan.streaming.sources import GivenRoles, Source, blocks, prefetch, read_blocks
 
-__all__ = [
-    "StreamPlan",
-    "block_rows",
-    "open_source",
-    "run_stream",
-    "take_moments",
-]
+__all__ = ["StreamPlan", "block_rows", "open_source", "run_stream", "take_moments"]
 
 # Rows of the sample per landmark, if there are many landmarks.
 _ROWS_PER_LANDMARK = 4

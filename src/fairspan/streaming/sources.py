@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import queue
-import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Item = TypeVar("Item")
-_POLL_SECONDS = 0.1
+_END: Any = object()  # what `next` returns after the last item
 # Arguments of `fit_stream` that give a role to columns, and those that name a single column.
 _BESIDE = ("target", "sensitive_features", "control_features", "sample_weight")
 _SINGLE = ("target", "sample_weight")
@@ -310,41 +310,16 @@ def prefetch(items: Iterable[Item], depth: int = 2) -> Generator[Item, None, Non
     item
         In order.
     """
-    ready: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
-    stop = threading.Event()
-
-    def put(kind: str, item: Any) -> bool:
-        while not stop.is_set():
-            try:
-                ready.put((kind, item), timeout=_POLL_SECONDS)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def work() -> None:
+    iterator = iter(items)
+    with ThreadPoolExecutor(1, "fairspan-reader") as reader:
+        ahead = deque(reader.submit(next, iterator, _END) for _ in range(max(depth, 1)))
         try:
-            for item in items:
-                if not put("item", item):
-                    return
-        except BaseException as error:  # raised again by the thread that waits for the items
-            put("error", error)
-        else:
-            put("end", None)
-
-    thread = threading.Thread(target=work, name="fairspan-reader", daemon=True)
-    thread.start()
-    try:
-        while True:
-            kind, item = ready.get()
-            if kind == "end":
-                return
-            if kind == "error":
-                raise item
-            yield item
-    finally:
-        stop.set()
-        thread.join()
+            while (item := ahead.popleft().result()) is not _END:
+                ahead.append(reader.submit(next, iterator, _END))
+                yield item
+        finally:
+            for future in ahead:
+                future.cancel()
 
 
 def read_blocks(
