@@ -16,7 +16,7 @@ from fairspan.exceptions import DataWarning, warn_user
 from fairspan.streaming.rows import Rows, Span
 from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Source
 
-__all__ = ["ArrowSource", "find_dataset", "frame_of", "require_pyarrow"]
+__all__ = ["ArrowSource", "frame_of", "open_files", "require_pyarrow"]
 
 _READ_ROWS = 2**16
 # Arrow allocates memory for the declared rows of a row group before it reads them; writers make at most
@@ -37,11 +37,9 @@ _FORMATS = {
 _STREAMING = "Streaming from files"
 
 
-def find_dataset(source: Any) -> Any:
-    """Open a path, a pattern or a list of files as a dataset; None if ``source`` is none of these."""
+def open_files(source: Any) -> Any:
+    """Open a path, a pattern or a list of them as a dataset."""
     listed = source if isinstance(source, list | tuple) else [source]
-    if not listed or not all(isinstance(item, str | os.PathLike) for item in listed):
-        return None
     dataset = require_pyarrow(_STREAMING).dataset
     files: list[str] = []
     folders: list[str] = []

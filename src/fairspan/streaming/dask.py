@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import importlib
 import operator
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,20 +25,14 @@ from fairspan.streaming.checkpoint import SavedPass
 from fairspan.streaming.memory import describe, feature_columns, values_or_numbers
 from fairspan.streaming.rows import Rows, Span, StreamedEstimator, StreamedMoments, naming_rows
 from fairspan.streaming.sample import Sample, SamplePass
-from fairspan.streaming.sources import GivenRoles, Part, Roles, Source, blocks
+from fairspan.streaming.sources import GivenRoles, Part, Roles, Source, blocks, is_dask
 
-__all__ = ["DaskSource", "is_dask", "reduce_parts", "sample_parts"]
+__all__ = ["DaskSource", "reduce_parts", "sample_parts"]
 
 # Parts in flight; the same for any number of workers, or sums would differ.
 WAVE = 32
 _ATTEMPTS = 3
 _SAMPLE_BLOCK_ROWS = 2**16
-
-
-def is_dask(obj: Any) -> bool:
-    """True for a Dask collection; Dask is not imported to find out."""
-    dask = sys.modules.get("dask")
-    return dask is not None and bool(dask.is_dask_collection(obj))
 
 
 def _import_dask(name: str = "dask") -> Any:

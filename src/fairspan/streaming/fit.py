@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
@@ -26,9 +27,9 @@ from fairspan.method.accumulate import RowPass
 from fairspan.method.linalg import is_tensor
 from fairspan.method.pilot import Pilot, move_to
 from fairspan.method.torch_columns import choose_precision
-from fairspan.streaming.arrow import ArrowSource, find_dataset
+from fairspan.streaming.arrow import ArrowSource, open_files
 from fairspan.streaming.checkpoint import Checkpoint, SavedPass
-from fairspan.streaming.dask import DaskSource, is_dask, reduce_parts, sample_parts
+from fairspan.streaming.dask import DaskSource, reduce_parts, sample_parts
 from fairspan.streaming.memory import ArraySource, IterableSource
 from fairspan.streaming.rows import (
     PilotSample,
@@ -38,7 +39,7 @@ from fairspan.streaming.rows import (
     naming_rows,
 )
 from fairspan.streaming.sample import SAMPLE_ROWS, Sample, SamplePass, is_number, wants_encoder
-from fairspan.streaming.sources import GivenRoles, Source, blocks, prefetch, read_blocks
+from fairspan.streaming.sources import GivenRoles, Source, blocks, is_dask, prefetch, read_blocks
 
 __all__ = ["StreamPlan", "block_rows", "open_source", "run_stream", "take_moments"]
 
@@ -92,9 +93,9 @@ def open_source(
 def _open(
     source: Any, given: GivenRoles, *, soft: bool = False, text: Collection[str] = ()
 ) -> Source:
-    dataset = find_dataset(source)
-    if dataset is not None:
-        return ArrowSource(dataset, given, text=text)
+    listed = source if isinstance(source, list | tuple) else [source]
+    if listed and all(isinstance(item, str | os.PathLike) for item in listed):
+        return ArrowSource(open_files(source), given, text=text)
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None and isinstance(source, pyarrow.Table):
         return ArrowSource(importlib.import_module("pyarrow.dataset").dataset(source), given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -24,6 +25,7 @@ __all__ = [
     "Roles",
     "Source",
     "blocks",
+    "is_dask",
     "prefetch",
     "read_blocks",
 ]
@@ -55,9 +57,9 @@ class FileState:
         """Raise if the file has changed since."""
         now = FileState.of(path)
         if now != self:
-            what = "its size" if now.size != self.size else "its contents (it was written again)"
+            change = "its size" if now.size != self.size else "its contents (it was written again)"
             raise OSError(
-                f"{os.fspath(path)} changed {what} since it was opened, so rows read before and after do "
+                f"{os.fspath(path)} changed {change} since it was opened, so rows read before and after do "
                 f"not belong together. Call again while nothing writes to it, or give a copy of it."
             )
 
@@ -159,8 +161,8 @@ def _names(role: str, given: Any, *, single: bool = False) -> tuple[str, ...]:
     listed = [given] if isinstance(given, str) else given
     named = isinstance(listed, list | tuple) and all(isinstance(name, str) for name in listed)
     if not named or (single and len(listed) != 1) or len(set(listed)) < len(listed):
-        what = "a column name" if single else "a column name, or a list of different ones"
-        raise ValueError(f"{role}={given!r} is not allowed with this source; give {what}.")
+        allowed = "a column name" if single else "a column name, or a list of different ones"
+        raise ValueError(f"{role}={given!r} is not allowed with this source; give {allowed}.")
     return tuple(listed)
 
 
@@ -333,3 +335,9 @@ def read_blocks(
         for offset, rows in read_ahead:
             yield offset, rows
             progress.advance(len(rows))
+
+
+def is_dask(obj: Any) -> bool:
+    """True for a Dask collection; Dask is not imported to find out."""
+    dask = sys.modules.get("dask")
+    return dask is not None and bool(dask.is_dask_collection(obj))
