@@ -450,7 +450,7 @@ def test_communities_source_is_the_reference_file_in_ucis_words(shared):
     ]
     source = "".join(rows).encode()
     file = FILES["communities_crime"]
-    assert hashlib.sha256(source).hexdigest() == file.sources[0].sha256
+    assert hashlib.sha256(source).hexdigest() == next(iter(file.sources.values()))
     assert hashlib.sha256(file.convert([source])).hexdigest() == file.text_sha256
 
 
@@ -462,7 +462,7 @@ def test_adult_sources_are_the_reference_file_in_ucis_words(shared):
     sources = [("\n".join(part) + "\n\n").encode() for part in parts.values()]
     file = FILES["adult"]
     sums = [hashlib.sha256(source).hexdigest() for source in sources]
-    assert sums == [source.sha256 for source in file.sources]
+    assert sums == list(file.sources.values())
     assert hashlib.sha256(file.convert(sources)).hexdigest() == file.text_sha256
 
 
@@ -480,9 +480,9 @@ def test_compas_conversion_drops_identifiers_and_second_columns():
 def test_public_sources_are_pinned_or_their_absence_explained(name):
     file = FILES[name]
     assert bool(file.sources) == (file.convert is not None) == (not file.why_no_source)
-    for source in file.sources:
-        assert source.url.startswith("https://")
-        assert len(bytes.fromhex(source.sha256)) == 32
+    for url, checksum in file.sources.items():
+        assert url.startswith("https://")
+        assert len(bytes.fromhex(checksum)) == 32
 
 
 # ---------------------------------------------------------------------- misuse

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.datasets._files import DataFile, Parts, Source, as_csv, make_loader, zscored
+from fairspan.datasets._files import DataFile, Parts, as_csv, make_loader, zscored
 
 __all__ = ["fetch_adult", "fetch_compas"]
 
@@ -93,16 +93,10 @@ ADULT = DataFile(
     name="adult.csv.gz",
     sha256="7cbc928f063e7dcf58990246873ed4e652a4fe233e7e0ab1378b3361d1314560",
     text_sha256="d6362d8cb6d5ececd0b8bffc9db874989768ec3d10f2e9fb0df602f598cafb3f",
-    sources=(
-        Source(
-            f"{_ADULT_HOME}/adult.data",
-            "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-        ),
-        Source(
-            f"{_ADULT_HOME}/adult.test",
-            "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-        ),
-    ),
+    sources={
+        f"{_ADULT_HOME}/adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+        f"{_ADULT_HOME}/adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+    },
     convert=_adult_from_uci,
     description=_ADULT_DESCR,
     protocols={"raw": _adult_raw, "paper": _adult_paper},
@@ -133,6 +127,10 @@ _COMPAS_PAPER_FEATURES = [
     *("in_custody", "decile_score", "v_decile_score"),
 ]
 _COMPAS_PAPER_TRAIN = 2000
+_COMPAS_URL = (
+    "https://raw.githubusercontent.com/propublica/compas-analysis/"
+    "bafff5da3f2e45eca6c2d5055faad269defd135a/compas-scores-two-years.csv"
+)
 # Direct identifiers and an empty column of the source. `decile_score` and `priors_count` occur
 # twice; the first of each is kept.
 _COMPAS_DROPPED = {
@@ -221,13 +219,7 @@ COMPAS = DataFile(
     name="compas.csv.gz",
     sha256="aaae5a8f7b02241754cb03ef7a5420e4101b61528ba6bf7f49a1f36bf29b709e",
     text_sha256="33ac0dbedf60439ac6493efb896dfdb0c4a7a4bedbfb0ecef013e95eb9e1f084",
-    sources=(
-        Source(
-            "https://raw.githubusercontent.com/propublica/compas-analysis/"
-            "bafff5da3f2e45eca6c2d5055faad269defd135a/compas-scores-two-years.csv",
-            "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
-        ),
-    ),
+    sources={_COMPAS_URL: "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d"},
     convert=_compas_from_propublica,
     description=_COMPAS_DESCR,
     protocols={"raw": _compas_raw, "paper": _compas_paper},

@@ -30,21 +30,13 @@ from sklearn.utils import Bunch
 from fairspan.exceptions import DatasetError
 
 __all__ = [
-    *("DataFile", "Parts", "Source", "as_csv", "find", "make_bunch", "make_loader", "read"),
+    *("DataFile", "Parts", "as_csv", "find", "make_bunch", "make_loader", "read"),
     *("require", "seeded_split", "zscored"),
 ]
 
 ENVIRONMENT = "FAIRSPAN_DATA"
 # Three times the size of the longest text.
 _MAX_BYTES = 2**24
-
-
-@dataclass(frozen=True)
-class Source:
-    """A public file: its address and its checksum."""
-
-    url: str
-    sha256: str
 
 
 class Parts(NamedTuple):
@@ -68,8 +60,9 @@ class DataFile:
         Checksum of the reference file, for messages: users can check it without decompressing.
     text_sha256 : str
         Checksum of the text inside, which decides.
-    sources : tuple of Source
-        Public files that `convert` turns into the text; empty if none is known.
+    sources : dict
+        Addresses of public files that `convert` turns into the text, and their checksums; empty if none
+        is known.
     convert : callable or None
         From the sources' bytes, in their order, to the text.
     why_no_source : str
@@ -86,7 +79,7 @@ class DataFile:
     name: str
     sha256: str
     text_sha256: str
-    sources: tuple[Source, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
     convert: Callable[[Sequence[bytes]], bytes] | None = None
     why_no_source: str = ""
     description: str = ""
@@ -134,7 +127,7 @@ def find(file: DataFile, data_home: str | os.PathLike[str] | None, caller: str) 
     try:
         _download(file, home, pooch)
     except (OSError, ValueError) as error:  # pooch: ValueError for a wrong sum
-        urls = " and ".join(source.url for source in file.sources)
+        urls = " and ".join(file.sources)
         cause = f"Making it in {home} from {urls} failed: {error}"
         raise DatasetError(_absent(file, looked, home, cause)) from error
     return home / file.name
@@ -199,10 +192,9 @@ def _download_into(file: DataFile, folder: Path, pooch: ModuleType, bar: bool) -
     assert file.convert is not None
     with tempfile.TemporaryDirectory(dir=folder, prefix=f".{file.name}.") as temporary:
         parts = []
-        for source in file.sources:
-            name = source.url.rpartition("/")[2]
-            known_hash = f"sha256:{source.sha256}"
-            part = pooch.retrieve(source.url, known_hash, name, temporary, progressbar=bar)
+        for url, sha256 in file.sources.items():
+            name = url.rpartition("/")[2]
+            part = pooch.retrieve(url, f"sha256:{sha256}", name, temporary, progressbar=bar)
             parts.append(Path(part).read_bytes())
         text = file.convert(parts)
         if _sha256(text) != file.text_sha256:

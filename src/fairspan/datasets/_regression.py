@@ -10,7 +10,6 @@ import numpy as np
 from fairspan.datasets._files import (
     DataFile,
     Parts,
-    Source,
     as_csv,
     make_loader,
     seeded_split,
@@ -54,6 +53,7 @@ _COMMUNITIES_PROTECTED = [
     "racePctHisp",
 ]
 _COMMUNITIES_PAPER_TRAIN = 960
+_COMMUNITIES_HOME = "https://archive.ics.uci.edu/ml/machine-learning-databases/communities"
 
 _COMMUNITIES_DESCR = """\
 Communities and Crime
@@ -121,12 +121,11 @@ COMMUNITIES = DataFile(
     name="communities_crime.csv.gz",
     sha256="f176a7e899597c27a0e0150a08a143a5b36bab444aa2c4a908c28b264c5fb453",
     text_sha256="b6d3afc5285b8062ca3e861d13650d157f3042bf3c2d1e7a8962bfe008c4ab8b",
-    sources=(
-        Source(
-            "https://archive.ics.uci.edu/ml/machine-learning-databases/communities/communities.data",
-            "09e0b5c07eae24c1efab19b2edee05e160e7f5743b6f31e31eec3d73624da2ea",
-        ),
-    ),
+    sources={
+        f"{_COMMUNITIES_HOME}/communities.data": (
+            "09e0b5c07eae24c1efab19b2edee05e160e7f5743b6f31e31eec3d73624da2ea"
+        )
+    },
     convert=_communities_from_uci,
     description=_COMMUNITIES_DESCR,
     protocols={"raw": _communities_raw, "paper": _communities_paper},

@@ -178,7 +178,7 @@ class SubspaceAngleDisplay:
         look |= {"loc": "outside lower center", "ncols": 4 if shown > 2 else 2}
         self.figure_.legend(handles=list(handles.values()), **look)
 
-    def _fan(self, ax: Any, pair: int, low: float, theirs: dict[str, Any], *, first: bool) -> None:
+    def _fan(self, ax: Any, pair: int, low: float, given: dict[str, Any], *, first: bool) -> None:
         theta, a = float(self.predictive_angles[pair]), float(self.model_angles[pair])
         lost = bool(np.isnan(a))
         _arc(ax, low, np.pi / 2, 1.0, color="0.85", lw=0.8, zorder=1)
@@ -195,7 +195,7 @@ class SubspaceAngleDisplay:
         if not lost:
             label = f"M: model, fairness {self.fairness:.3g}"
             look = {"color": _M, "ls": "-", "lw": 3.0, "zorder": 3, "label": label}
-            _arrow(ax, a, **styled(look, theirs))
+            _arrow(ax, a, **styled(look, given))
             _arc(ax, 0.0, a, 0.52, color=_M, lw=1.2)
             _letter(ax, "a", 0.0, a, 0.58, _M)
             _foot(ax, a, _M)

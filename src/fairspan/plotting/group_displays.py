@@ -277,7 +277,7 @@ class GroupDistributionDisplay:
         return {"sensitive_features": self.groups, **options}
 
     def _distributions(
-        self, ax: Any, kind: str, bins: int, max_groups: int, theirs: dict[str, Any]
+        self, ax: Any, kind: str, bins: int, max_groups: int, given: dict[str, Any]
     ) -> None:
         mass = np.bincount(self.groups, self.weight, len(self.labels))
         count = np.bincount(self.groups, minlength=len(self.labels))
@@ -286,7 +286,7 @@ class GroupDistributionDisplay:
         for i, group in enumerate(sorted(largest.tolist())):
             look = {**line_look(i), "lw": 1.5}
             look["label"] = f"{plain_label(self.labels[group])} (n = {count[group]:,})"
-            look = styled(look, theirs)
+            look = styled(look, given)
             if kind == "ecdf":
                 ax.step(*_thinned(*self.ecdf(group)), where="post", **look)
             else:
@@ -323,13 +323,13 @@ class GroupDistributionDisplay:
         i = int(np.argmax(high - low))
         ax.plot([at[i], at[i]], [low[i], high[i]], "-", color="0.25", lw=1.0, marker="_", ms=6)
 
-    def _means(self, ax: Any, level: float, theirs: dict[str, Any]) -> None:
+    def _means(self, ax: Any, level: float, given: dict[str, Any]) -> None:
         centre, mean, half = self.slice_means(level)
         overall = float(self.weight @ self.scores / self.weight.sum())
         ax.axhline(overall, color="0.5", lw=0.8, ls=(0, (1, 2)), label="mean of all rows")
         look = {"marker": "o", "ls": "-", "color": COLOURS[0], "ms": 4, "lw": 1.2, "capsize": 2}
         look["label"] = f"mean of a slice, {level:.0%} interval"
-        ax.errorbar(centre, mean, yerr=np.nan_to_num(half), **styled(look, theirs))
+        ax.errorbar(centre, mean, yerr=np.nan_to_num(half), **styled(look, given))
         ratio = correlation_ratio(self.scores, **self._by_group)
         numbers = {"sensitive_features": self.values, "sensitive_kind": "continuous"}
         linear = statistical_parity_correlation(self.scores, **self._by_group | numbers)

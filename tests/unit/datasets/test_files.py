@@ -77,7 +77,7 @@ def data_file(url, **changes):
         name="table.csv.gz",
         sha256=sha256(gzip.compress(TEXT, mtime=0)),
         text_sha256=sha256(TEXT),
-        sources=(_files.Source(f"{url}/part.csv", sha256(PART)),),
+        sources={f"{url}/part.csv": sha256(PART)},
         convert=lambda parts: b"".join(parts).upper(),
     )
     return replace(file, **changes)
@@ -164,12 +164,12 @@ def test_two_processes_at_once_end_with_one_good_copy(server, tmp_path):
     code = f"""
 import sys
 from fairspan.datasets import _files
-source = _files.Source("{server.url}/part.csv", "{sha256(PART)}")
+sources = {{"{server.url}/part.csv": "{sha256(PART)}"}}
 file = _files.DataFile(
     name="table.csv.gz",
     sha256="0",
     text_sha256="{sha256(TEXT)}",
-    sources=(source,),
+    sources=sources,
     convert=lambda parts: parts[0].upper(),
 )
 path = _files.find(file, sys.argv[1], "fetch_table")
@@ -222,7 +222,7 @@ def test_nothing_at_the_address(server, cache):
 
 def test_the_second_of_two_parts_fails(server, cache):
     file = data_file(server.url)
-    file = replace(file, sources=(*file.sources, _files.Source(f"{server.url}/b.csv", "0" * 64)))
+    file = replace(file, sources={**file.sources, f"{server.url}/b.csv": "0" * 64})
     refused(file, cache, f"{server.url}/b.csv", "404")
     assert server.asked == ["part.csv", "b.csv"]
 
@@ -311,8 +311,8 @@ capital_gain,capital_loss,hours_per_week,native_country,income,split
 def served(server, file, text, **parts):
     """The loader of a data file whose sources are on `server`, with a made-up content."""
     server.content = {name: (part, len(part)) for name, part in parts.items()}
-    sources = [_files.Source(f"{server.url}/{name}", sha256(part)) for name, part in parts.items()]
-    file = replace(file, sources=tuple(sources), text_sha256=sha256(text))
+    sources = {f"{server.url}/{name}": sha256(part) for name, part in parts.items()}
+    file = replace(file, sources=sources, text_sha256=sha256(text))
     return _files.make_loader(file)
 
 
