@@ -27,8 +27,6 @@ from fairspan.cli.evaluation import audit_command, predict_command
 from fairspan.cli.read import OFFLINE, SETS, load_set
 from fairspan.cli.training import explore_command, fit_command
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,

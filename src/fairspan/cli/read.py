@@ -19,17 +19,6 @@ from fairspan._system import MISSING_WORDS, first_line, memory_bytes
 from fairspan.cli.common import first_few, print_status
 from fairspan.encoding import is_number_label
 
-__all__ = [
-    "LEADING_ZEROS",
-    "OFFLINE",
-    "SETS",
-    "Source",
-    "load_set",
-    "read_data",
-    "read_table",
-    "text_columns",
-]
-
 # Data sets by their name on the command line.
 SETS: dict[str, Callable[..., Any]] = {
     "adult": datasets.fetch_adult,

@@ -11,8 +11,6 @@ import numpy as np
 
 from fairspan.datasets._files import DataFile, Parts, as_csv, make_loader, zscored
 
-__all__ = ["fetch_adult", "fetch_compas"]
-
 # ------------------------------------------------------------------ Adult
 
 _ADULT_COLUMNS = (

@@ -29,11 +29,6 @@ from sklearn.utils import Bunch
 
 from fairspan.exceptions import DatasetError
 
-__all__ = [
-    *("DataFile", "Parts", "as_csv", "find", "make_bunch", "make_loader", "read"),
-    *("require", "seeded_split", "zscored"),
-]
-
 ENVIRONMENT = "FAIRSPAN_DATA"
 # Three times the size of the longest text.
 _MAX_BYTES = 2**24

@@ -16,8 +16,6 @@ from fairspan.datasets._files import (
     zscored,
 )
 
-__all__ = ["fetch_communities_crime", "fetch_law_school", "fetch_nlsy79"]
-
 # ------------------------------------------------------------------ Communities and Crime
 
 # As in `communities.names`; the data file has no header.

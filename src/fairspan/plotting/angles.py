@@ -21,8 +21,6 @@ from fairspan.plotting.style import (
     styled,
 )
 
-__all__ = ["SubspaceAngleDisplay"]
-
 # Vermilion, blue and green: apart for every kind of colour vision; dashes and widths differ too.
 _G, _M, _F = COLOURS[1], COLOURS[0], COLOURS[2]
 # Smallest distance between the names at the tips of the arrows, in degrees.

@@ -29,8 +29,6 @@ from fairspan.plotting.style import (
     styled,
 )
 
-__all__ = ["GroupDistributionDisplay"]
-
 # Points of a curve; more of them would coincide in print.
 _MOST_POINTS = 2000
 _KINDS = ("ecdf", "histogram")

@@ -24,8 +24,6 @@ from fairspan.plotting.style import (
     styled,
 )
 
-__all__ = ["PriceDisplay", "TradeoffDisplay"]
-
 Metric = str | Callable[..., float]
 # Correlations of held-out rows are never as small as this.
 _EXACT = 1e-9

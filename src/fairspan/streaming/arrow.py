@@ -16,8 +16,6 @@ from fairspan.exceptions import DataWarning, warn_user
 from fairspan.streaming.rows import Rows, Span
 from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Source
 
-__all__ = ["ArrowSource", "frame_of", "open_files", "require_pyarrow"]
-
 _READ_ROWS = 2**16
 # Arrow allocates memory for the declared rows of a row group before it reads them; writers make at most
 # 2^26 rows.

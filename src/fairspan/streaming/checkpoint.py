@@ -24,8 +24,6 @@ from fairspan.method.row_sketch import RowSketch
 from fairspan.streaming.rows import StreamedEstimator, StreamedMoments
 from fairspan.streaming.sources import Source
 
-__all__ = ["Checkpoint", "SavedPass"]
-
 FORMAT = 1
 _HEADER = "header.json"
 _KIND = "fairspan checkpoint"

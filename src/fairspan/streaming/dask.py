@@ -27,8 +27,6 @@ from fairspan.streaming.rows import Rows, Span, StreamedEstimator, StreamedMomen
 from fairspan.streaming.sample import Sample, SamplePass
 from fairspan.streaming.sources import GivenRoles, Part, Roles, Source, blocks, is_dask
 
-__all__ = ["DaskSource", "reduce_parts", "sample_parts"]
-
 # Parts in flight; the same for any number of workers, or sums would differ.
 WAVE = 32
 _ATTEMPTS = 3

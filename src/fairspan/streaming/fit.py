@@ -41,8 +41,6 @@ from fairspan.streaming.rows import (
 from fairspan.streaming.sample import SAMPLE_ROWS, Sample, SamplePass, is_number, wants_encoder
 from fairspan.streaming.sources import GivenRoles, Source, blocks, is_dask, prefetch, read_blocks
 
-__all__ = ["StreamPlan", "block_rows", "open_source", "run_stream", "take_moments"]
-
 # Rows of the sample per landmark, if there are many landmarks.
 _ROWS_PER_LANDMARK = 4
 # Size of a block of X; its kernel columns are computed a part at a time.

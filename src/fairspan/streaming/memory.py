@@ -17,8 +17,6 @@ from fairspan.streaming.arrow import frame_of
 from fairspan.streaming.rows import ARGUMENTS, Rows, Span
 from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Source
 
-__all__ = ["ArraySource", "IterableSource", "describe", "feature_columns", "values_or_numbers"]
-
 _READ_ROWS = 2**16
 
 

@@ -20,8 +20,6 @@ from fairspan.streaming.fit import open_source
 from fairspan.streaming.rows import Rows, StreamedPredictor, naming_rows
 from fairspan.streaming.sources import Source, read_blocks
 
-__all__ = ["METHODS", "write_predictions"]
-
 METHODS = ("predict", "predict_proba", "decision_function", "transform")
 _BLOCK_ROWS = 2**16
 _WRITING = "predict_stream, which writes Parquet,"

@@ -23,20 +23,6 @@ from fairspan.method.linalg import is_tensor
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot
 
-__all__ = [
-    "ARGUMENTS",
-    "PilotSample",
-    "Rows",
-    "Span",
-    "StreamedEstimator",
-    "StreamedMoments",
-    "StreamedPredictor",
-    "join",
-    "locate_error",
-    "naming_rows",
-]
-
-
 # Arguments of `fit`, in the order of the fields of `Rows`.
 ARGUMENTS = ("X", "y", "sensitive_features", "control_features", "sample_weight")
 # An error counts as that of all rows if one more row than this, all over the block, fail with it.

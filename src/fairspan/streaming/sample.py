@@ -24,8 +24,6 @@ from fairspan.method.data import Attribute, Data
 from fairspan.method.linalg import home_of, is_tensor, mix, to_home, to_numpy
 from fairspan.streaming.rows import Rows, StreamedEstimator, join, naming_rows
 
-__all__ = ["Sample", "SamplePass", "is_number", "pilot_rows", "variables_of", "wants_encoder"]
-
 Integers = NDArray[np.int64]
 
 # Rows of the sample that landmarks, edges and category lists are frozen on.

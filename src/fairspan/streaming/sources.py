@@ -18,18 +18,6 @@ from fairspan._system import row_progress
 from fairspan.inputs.columns import check_one_role, require_columns
 from fairspan.streaming.rows import Rows, Span, join, plain_text
 
-__all__ = [
-    "FileState",
-    "GivenRoles",
-    "Part",
-    "Roles",
-    "Source",
-    "blocks",
-    "is_dask",
-    "prefetch",
-    "read_blocks",
-]
-
 Item = TypeVar("Item")
 _END: Any = object()  # what `next` returns after the last item
 # Arguments of `fit_stream` that give a role to columns, and those that name a single column.
