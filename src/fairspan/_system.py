@@ -18,8 +18,9 @@ import time
 import uuid
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -411,13 +412,6 @@ def _draw(label: str, done: int, total: int, seconds: float) -> None:
     print(text, end="", file=sys.stderr, flush=True)
 
 
-class _Quiet:
-    """Progress that is not shown."""
-
-    def advance(self, rows: int) -> None:
-        """Do nothing."""
-
-
 class _Lines:
     """Progress as a line every few seconds, without a terminal or without rich."""
 
@@ -440,34 +434,23 @@ class _Lines:
             print(text, file=sys.stderr, flush=True)
 
 
-class _Bar:
-    """Progress as a bar of rich."""
-
-    def __init__(self, progress: Any, task: Any) -> None:
-        self._progress, self._task = progress, task
-
-    def advance(self, rows: int) -> None:
-        """Count rows."""
-        self._progress.advance(self._task, rows)
-
-
 @contextmanager
 def row_progress(
     label: str, total: int | None, *, verbose: int = 0, done: int = 0
-) -> Iterator[_Quiet | _Lines | _Bar]:
-    """Show the rows done, the rows per second and the time left on standard error, if ``verbose``."""
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function that counts rows; show them, their rate and the time left, if ``verbose``."""
     if not verbose:
-        yield _Quiet()
+        yield lambda _rows: None
         return
     try:
         from rich import progress as rich
         from rich.console import Console
     except ImportError:
-        yield _Lines(label, total, done)
+        yield _Lines(label, total, done).advance
         return
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _Lines(label, total, done)
+        yield _Lines(label, total, done).advance
         return
 
     class Rate(rich.ProgressColumn):
@@ -483,4 +466,4 @@ def row_progress(
         rich.TimeRemainingColumn(),
     )
     with rich.Progress(*columns, console=console) as progress:
-        yield _Bar(progress, progress.add_task(label, total=total, completed=done))
+        yield partial(progress.advance, progress.add_task(label, total=total, completed=done))

@@ -148,10 +148,10 @@ def sample_parts(
     _count_rows(source, client)
     shared = (est.copy(), empty, encoder, digest)
     out = empty
-    with row_progress("sample", source.n_rows, verbose=est.params["verbose"]) as progress:
+    with row_progress("sample", source.n_rows, verbose=est.params["verbose"]) as count_rows:
         for _, n, sample in _waves(source, 0, _sample_of, shared, client):
             out = out + sample
-            progress.advance(n)
+            count_rows(n)
     return out
 
 
@@ -166,10 +166,10 @@ def reduce_parts(
     """Moments of all parts after those of ``start``, each of them computed on a worker."""
     shared, moments, position = (est.copy(), start.pilot, size), start.moments, start.position
     verbose = est.params["verbose"]
-    with row_progress("moments", source.n_rows, verbose=verbose, done=position) as progress:
+    with row_progress("moments", source.n_rows, verbose=verbose, done=position) as count_rows:
         for offset, n, more in _waves(source, position, _moments_of, shared, client):
             moments, position = moments + more, offset + n
-            progress.advance(n)
+            count_rows(n)
             if saved is not None:
                 saved.save_if_due(lambda sums=moments: sums, position)  # type: ignore[misc]
     if saved is not None:

@@ -317,12 +317,12 @@ def read_blocks(
 ) -> Generator[tuple[int, Rows], None, None]:
     """The :func:`blocks` of a source from ``start`` on, read ahead in a thread, with progress."""
     with (
-        row_progress(label, source.n_rows, verbose=verbose, done=start) as progress,
+        row_progress(label, source.n_rows, verbose=verbose, done=start) as count_rows,
         closing(prefetch(blocks(source.parts, size, start=start))) as read_ahead,
     ):
         for offset, rows in read_ahead:
             yield offset, rows
-            progress.advance(len(rows))
+            count_rows(len(rows))
 
 
 def is_dask(obj: Any) -> bool:
