@@ -271,6 +271,11 @@ def first_few(texts: Sequence[str], separator: str = ", ") -> str:
     return separator.join([*texts[:_NAMES_SHOWN], *more])
 
 
+def quoted(values: Sequence[Any]) -> str:
+    """List the first few values as Python writes them: texts in quotes."""
+    return first_few([repr(value) for value in values])
+
+
 def shortened(name: str, longest: int = 24) -> str:
     """Cut a long name, so that a line has room for others."""
     return name if len(name) <= longest else f"{name[: longest - 3]}..."

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from fairspan._system import MISSING_WORDS, kind_of_texts
-from fairspan.cli.common import first_few, print_status, split_commas
+from fairspan.cli.common import first_few, print_status, quoted, split_commas
 from fairspan.cli.read import LEADING_ZEROS, read_data
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import FairspanWarning
@@ -138,7 +138,7 @@ def pick_columns(frame: Any, given: Sequence[str] | None, option: str) -> list[s
         if is_column and len(several) > 1 and all(name in frame.columns for name in several):
             raise ValueError(
                 f"{option} {text!r} names one column, and also the columns "
-                f"{first_few([repr(name) for name in several])}. Rename the column with the comma, or "
+                f"{quoted(several)}. Rename the column with the comma, or "
                 f"repeat the option for each of the others."
             )
         names += [text] if is_column else several
@@ -322,7 +322,7 @@ def describe_kind(frame: Any, name: str, kind: str) -> str:
     if kind != "categorical":
         return kind
     labels = sorted(frame[name].unique().tolist(), key=str)
-    return f"categorical: {first_few([repr(label) for label in labels])}"
+    return f"categorical: {quoted(labels)}"
 
 
 # ------------------------------------------------------------------ labels
@@ -340,7 +340,7 @@ def match_label(text: str, labels: Any, owner: str) -> Any:
                 return label
         except ValueError:
             break
-    shown = first_few([repr(label) for label in known])
+    shown = quoted(known)
     raise ValueError(f"--positive {text!r} is no label of {owner}: {shown}.")
 
 
@@ -351,7 +351,7 @@ def check_decisions(frame: Any, decisions: str, target: str | None) -> None:
         raise ValueError(msg)
     decided, true = (frame[name].unique().tolist() for name in (decisions, target or decisions))
     if not set(decided) & set(true):
-        shown, known = (first_few([repr(v) for v in labels]) for labels in (decided, true))
+        shown, known = (quoted(labels) for labels in (decided, true))
         raise ValueError(
             f"Decisions need the labels of the target: {decisions!r} holds {shown}, and {target!r} "
             f"holds {known}."
@@ -406,25 +406,21 @@ def doubtful_columns(frame: Any, names: Sequence[str]) -> Iterator[str]:
         if doubtful := columns[problem]:
             example = str(frame[doubtful[0]].dropna().iloc[0])
             yield (
-                f"{_quoted(doubtful)}: {problem} as text, as {example!r}; each different text is a category. "
+                f"{quoted(doubtful)}: {problem} as text, as {example!r}; each different text is a category. "
                 f"{remedy}, or leave them out: {_drop_options(doubtful)}"
             )
     zeros = {name: frame.attrs.get(LEADING_ZEROS, {}).get(name) for name in names}
     if doubtful := [name for name, value in zeros.items() if value is not None]:
         options = [f"--kind {shlex.quote(f'{name}=categorical')}" for name in doubtful]
         yield (
-            f"{_quoted(doubtful)}: read as numbers, although values begin with 0, as "
+            f"{quoted(doubtful)}: read as numbers, although values begin with 0, as "
             f"{zeros[doubtful[0]]!r}. If they are codes, read them as text: {first_few(options, ' ')}"
         )
     if doubtful := columns["identifiers"]:
         yield (
-            f"{_quoted(doubtful)}: a different value in every row, as identifiers have. Leave identifiers "
+            f"{quoted(doubtful)}: a different value in every row, as identifiers have. Leave identifiers "
             f"out: {_drop_options(doubtful)}"
         )
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return first_few([repr(name) for name in names])
 
 
 def _drop_options(names: Sequence[str]) -> str:

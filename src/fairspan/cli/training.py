@@ -331,7 +331,7 @@ def _print_model(
     classes = getattr(estimator, "classes_", None)
     kind = "a number"
     if classes is not None:
-        kind = f"{len(classes)} classes: {common.first_few([repr(v) for v in classes.tolist()])}"
+        kind = f"{len(classes)} classes: {common.quoted(classes.tolist())}"
     groups = ", ".join(
         f"{name} ({tables.describe_kind(table.frame, name, kind)})"
         for name, kind in estimator.sensitive_kinds_.items()

@@ -187,7 +187,7 @@ def _to_pandas(batch: Any) -> Any:
     return frame
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ArrowPart(Part):
     """A row group of a Parquet file, or a whole file of another kind."""
 

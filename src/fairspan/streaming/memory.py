@@ -20,7 +20,7 @@ from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Sourc
 _READ_ROWS = 2**16
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ArrayPart(Part):
     """A matrix, read in slices, with the other arguments as arrays beside it or columns of it."""
 
@@ -84,8 +84,10 @@ class ArraySource(Source):
             _check_rows(value, len(X), role)
         roles = align_rows(X=X, **roles)
         roles.pop("X")
-        files = _mapped_files([X, *roles.values()])
-        self.parts = [ArrayPart("array", len(X), X, features, tuple(roles.values()), files)]
+        beside = tuple(roles.values())
+        files = _mapped_files([X, *beside])
+        part = ArrayPart("array", len(X), X=X, features=features, beside=beside, files=files)
+        self.parts = [part]
         self._identity = {
             "kind": "array",
             "shape": list(X.shape),
@@ -181,7 +183,7 @@ def _shape_of(given: Any) -> str:
     return f"an array with {shape[0]} columns" if shape else "an array"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class IterablePart(Part):
     """Blocks of an iterable: frames with named columns, (X, y, S), or dicts of fit's arguments."""
 
@@ -249,7 +251,7 @@ class IterableSource(Source):
         self.allow_unnamed = allow_unnamed  # `features` may be given although blocks have no names
         self.single_pass = isinstance(source, Iterator)
         make = source if callable(source) and not self.single_pass else lambda: source
-        self.parts = [IterablePart("blocks", None, make, given, self)]
+        self.parts = [IterablePart("blocks", None, make=make, given=given, source=self)]
         self._given = given
 
     def identity(self) -> dict[str, Any]:
