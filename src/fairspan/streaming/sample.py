@@ -201,84 +201,7 @@ def _smallest(a: Integers | None, b: Integers | None) -> Integers:
     return np.sort(both)[:LEVEL_ROWS]
 
 
-# --------------------------------------------------------------------------- tensors
-
-
-def pilot_rows(config: FitConfig, data: Data) -> tuple[Data, str]:
-    """Rows to prepare an estimator on, and the rule that assigns folds.
-
-    A large tensor is sampled by a hash of the rows' positions, on its device, and rare levels of y, of S
-    and of control features are filled up. The sample is the same for the same rows on any device.
-    """
-    everything = config.n_components == "all" or config.kernel == "precomputed"
-    if not is_tensor(data.X) or data.n <= RESIDENT_PILOT or everything:
-        return data, "strata"
-    import torch
-
-    home, positions = home_of(data.X), data.index
-    if positions is None:
-        positions = torch.arange(data.n, device=home)
-    hashes = mix(positions, int(read_seed(config.random_state).randint(2**31 - 1)))
-    wanted = 0 if isinstance(config.n_components, str) else int(config.n_components)
-    size = min(data.n, max(SAMPLE_ROWS, wanted))
-    rows = hashes.topk(size, largest=False).indices
-    sensitive = [_level_codes(column, rows, home) for column in data.sensitive.values()]
-    control = [_level_codes(column, rows, home) for column in data.control.values()]
-    codes = [*sensitive, _crossed(control)]
-    if config.intersectional:
-        codes.append(_crossed(sensitive))
-    if data.y is not None:
-        codes.append(_level_codes(data.y, rows, home))
-    for column in codes:
-        if column is not None:
-            rows = _fill_up(rows, column, hashes)
-    return data.take(torch.unique(rows)), "position"
-
-
-def _level_codes(attribute: Attribute, rows: Any, home: Any) -> Any:
-    """Number of each row's level, -1 where missing; None for a column of too many levels."""
-    import torch
-
-    if len(np.unique(to_numpy(attribute.take(rows).values))) > MAX_LEVELS:
-        return None
-    if is_tensor(attribute.values):
-        levels, codes = torch.unique(attribute.values, return_inverse=True)
-    else:
-        levels, codes = np.unique(attribute.values, return_inverse=True)
-    if len(levels) > MAX_LEVELS:
-        return None
-    return to_home(codes, home).masked_fill(to_home(attribute.missing, home), -1)
-
-
-def _crossed(columns: list[Any]) -> Any:
-    """Combinations of levels as levels; None if there are no levels, or too many combinations."""
-    import torch
-
-    known = [column for column in columns if column is not None]
-    if not known:
-        return None
-    key, complete = torch.zeros_like(known[0]), torch.ones_like(known[0], dtype=torch.bool)
-    for column in known[:8]:  # 64-bit integers can number the 64^8 combinations of eight columns
-        key = key * MAX_LEVELS + column.clamp(min=0)
-        complete &= column >= 0
-    levels, codes = torch.unique(key, return_inverse=True)
-    return None if len(levels) > MAX_LEVELS**2 else codes.masked_fill_(~complete, -1)
-
-
-def _fill_up(rows: Any, codes: Any, hashes: Any) -> Any:
-    """Add the rows of smallest hash of every level that has too few rows in the sample."""
-    import torch
-
-    shifted = codes + 1  # 0: missing
-    size = int(shifted.max()) + 1
-    total = torch.bincount(shifted, minlength=size).clamp(max=LEVEL_ROWS)
-    short = torch.bincount(shifted[rows], minlength=size) < total
-    short[0] = False
-    for level in short.nonzero()[:, 0].tolist():
-        members = (shifted == level).nonzero()[:, 0]
-        first = hashes[members].topk(min(LEVEL_ROWS, len(members)), largest=False).indices
-        rows = torch.cat([rows, members[first]])
-    return rows
+# --------------------------------------------------------------------------- the pass over a stream
 
 
 class SamplePass:
@@ -375,3 +298,83 @@ def _digest(data: Data, offset: int, table: Any) -> int:
     if data.weights is not None:
         out.update(np.asarray(data.weights).tobytes())
     return int.from_bytes(out.digest()[:8], "little")
+
+
+# --------------------------------------------------------------------------- tensors
+
+
+def pilot_rows(config: FitConfig, data: Data) -> tuple[Data, str]:
+    """Rows to prepare an estimator on, and the rule that assigns folds.
+
+    A large tensor is sampled by a hash of the rows' positions, on its device, and rare levels of y, of S
+    and of control features are filled up. The sample is the same for the same rows on any device.
+    """
+    everything = config.n_components == "all" or config.kernel == "precomputed"
+    if not is_tensor(data.X) or data.n <= RESIDENT_PILOT or everything:
+        return data, "strata"
+    import torch
+
+    home, positions = home_of(data.X), data.index
+    if positions is None:
+        positions = torch.arange(data.n, device=home)
+    hashes = mix(positions, int(read_seed(config.random_state).randint(2**31 - 1)))
+    wanted = 0 if isinstance(config.n_components, str) else int(config.n_components)
+    size = min(data.n, max(SAMPLE_ROWS, wanted))
+    rows = hashes.topk(size, largest=False).indices
+    sensitive = [_level_codes(column, rows, home) for column in data.sensitive.values()]
+    control = [_level_codes(column, rows, home) for column in data.control.values()]
+    codes = [*sensitive, _crossed(control)]
+    if config.intersectional:
+        codes.append(_crossed(sensitive))
+    if data.y is not None:
+        codes.append(_level_codes(data.y, rows, home))
+    for column in codes:
+        if column is not None:
+            rows = _fill_up(rows, column, hashes)
+    return data.take(torch.unique(rows)), "position"
+
+
+def _level_codes(attribute: Attribute, rows: Any, home: Any) -> Any:
+    """Number of each row's level, -1 where missing; None for a column of too many levels."""
+    import torch
+
+    if len(np.unique(to_numpy(attribute.take(rows).values))) > MAX_LEVELS:
+        return None
+    if is_tensor(attribute.values):
+        levels, codes = torch.unique(attribute.values, return_inverse=True)
+    else:
+        levels, codes = np.unique(attribute.values, return_inverse=True)
+    if len(levels) > MAX_LEVELS:
+        return None
+    return to_home(codes, home).masked_fill(to_home(attribute.missing, home), -1)
+
+
+def _crossed(columns: list[Any]) -> Any:
+    """Combinations of levels as levels; None if there are no levels, or too many combinations."""
+    import torch
+
+    known = [column for column in columns if column is not None]
+    if not known:
+        return None
+    key, complete = torch.zeros_like(known[0]), torch.ones_like(known[0], dtype=torch.bool)
+    for column in known[:8]:  # 64-bit integers can number the 64^8 combinations of eight columns
+        key = key * MAX_LEVELS + column.clamp(min=0)
+        complete &= column >= 0
+    levels, codes = torch.unique(key, return_inverse=True)
+    return None if len(levels) > MAX_LEVELS**2 else codes.masked_fill_(~complete, -1)
+
+
+def _fill_up(rows: Any, codes: Any, hashes: Any) -> Any:
+    """Add the rows of smallest hash of every level that has too few rows in the sample."""
+    import torch
+
+    shifted = codes + 1  # 0: missing
+    size = int(shifted.max()) + 1
+    total = torch.bincount(shifted, minlength=size).clamp(max=LEVEL_ROWS)
+    short = torch.bincount(shifted[rows], minlength=size) < total
+    short[0] = False
+    for level in short.nonzero()[:, 0].tolist():
+        members = (shifted == level).nonzero()[:, 0]
+        first = hashes[members].topk(min(LEVEL_ROWS, len(members)), largest=False).indices
+        rows = torch.cat([rows, members[first]])
+    return rows
