@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 import fairspan
 from fairspan import cli
-from fairspan.cli import options, tables
+from fairspan.cli import common as options
+from fairspan.cli import tables
 from fairspan.report import held_out_rows
 
 FAST = ("--parts", "scores,decisions")

@@ -242,7 +242,7 @@ def test_an_audit_reads_numbers_as_its_model_did():
 
 
 def test_a_column_name_with_a_brace_keeps_the_words_of_python():
-    output = pytest.importorskip("fairspan.cli.output")
+    output = pytest.importorskip("fairspan.cli.common")
     for name in ("a{b", "a}b"):
         text = f"pass sensitive_kind={ {name: 'categorical'} }."
         assert output._with_options(text) == text

@@ -13,7 +13,7 @@ from tests.support.stream_data import FEATURES, FIXED, NAMED, cut, ridge, table 
 
 from fairspan import CheckpointError, FairGPClassifier, FairspanWarning, RowError  # noqa: E402
 from fairspan.streaming import Rows, Sample  # noqa: E402
-from fairspan.streaming.estimator import locate_error, naming_rows  # noqa: E402
+from fairspan.streaming.rows import locate_error, naming_rows  # noqa: E402
 
 ROWS = table(300)
 X, Y, S = ROWS[FEATURES], ROWS["y"], ROWS["sex"]
@@ -31,7 +31,7 @@ def test_columns_that_a_block_names_are_taken_from_its_features():
 def test_combinations_that_became_too_many_are_looked_for_no_longer(rng):
     """Each attribute has few levels, their combinations have more than are kept apart."""
     sample = Sample(50, 0, crossed=True)
-    from fairspan.streaming.first_pass import variables_of
+    from fairspan.streaming.sample import variables_of
 
     est = ridge(intersectional=True)
     for start in (0, 3000):
