@@ -26,7 +26,7 @@ from fairspan.exceptions import (
     each_warning_once,
     warn_user,
 )
-from fairspan.inputs.config import FitConfig, read_config
+from fairspan.inputs.config import FitConfig, check_new_fit, read_config
 from fairspan.inputs.refit import changed_parameters, check_search, snapshot
 from fairspan.inputs.rows import ColumnSchema, check_rows, read_features, read_training_data
 from fairspan.method.data import Data, Kind
@@ -419,7 +419,7 @@ class FairKernelEstimator(StreamFit, BaseEstimator):
         with self._step() as work:
             for name in _OF_A_FIT:
                 work.__dict__.pop(name, None)
-            read_config(work)  # raises before any data is read
+            check_new_fit(read_config(work))  # raises before any data is read
             yield work
 
     def _read(
