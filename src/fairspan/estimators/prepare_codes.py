@@ -23,7 +23,7 @@ from fairspan.method.data import Codes, Data
 from fairspan.method.linalg import Array
 from fairspan.method.pilot import Encoded, Pilot
 from fairspan.method.removal import refuse_attribute
-from fairspan.method.sdr import MIN_ROWS, usable_levels
+from fairspan.method.sdr import usable_levels
 
 _MAX_GROUPS = 20
 
@@ -79,24 +79,23 @@ def learn_coders(config: FitConfig, data: Data) -> list[Coder | CrossedCoder]:
             counts = np.bincount(
                 coder.codes(data.sensitive)[~attribute.missing], minlength=coder.n_levels
             )
-            _warn_groups(name, coder, counts)
+            _warn_groups(name, coder, counts, config.variant.min_rows)
         coders.append(coder)
     if config.intersectional and len(coders) > 1:
         crossed = CrossedCoder.learn(coders, data.sensitive)
         codes = crossed.codes(data.sensitive)
-        _warn_groups(
-            crossed.name, crossed, np.bincount(codes[codes >= 0], minlength=crossed.n_levels)
-        )
+        counts = np.bincount(codes[codes >= 0], minlength=crossed.n_levels)
+        _warn_groups(crossed.name, crossed, counts, config.variant.min_rows)
         return [crossed]
     return list(coders)
 
 
-def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes) -> None:
+def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes, min_rows: int) -> None:
     labels = coder.labels  # made anew at every look
-    small = [f"{labels[h]!r} ({n} rows)" for h, n in enumerate(counts) if n < MIN_ROWS]
+    small = [f"{labels[h]!r} ({n} rows)" for h, n in enumerate(counts) if n < min_rows]
     if small:
         warn_user(
-            f"Attribute {name!r} has groups of fewer than {MIN_ROWS} rows, which are left out of its "
+            f"Attribute {name!r} has groups of fewer than {min_rows} rows, which are left out of its "
             f"constraint: {', '.join(small[:5])}{', ...' if len(small) > 5 else ''}. Merge them with "
             f"others, or collect more.",
             DataWarning,
