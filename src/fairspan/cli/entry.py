@@ -21,6 +21,7 @@ except ImportError as error:  # pragma: no cover - the message is all there is
     msg = 'The command line needs typer and rich: pip install "fairspan[cli]".'
     raise SystemExit(msg) from error
 
+from fairspan import __version__
 from fairspan._system import INSTALL_LAB, printable
 from fairspan.cli.common import STDOUT, DataHome, Json, check_json, print_result, stderr, write_json
 from fairspan.cli.evaluation import audit_command, predict_command
@@ -96,7 +97,7 @@ def _print_error(text: str) -> None:
 
 def _version(value: bool) -> None:
     if value:
-        typer.echo(f"fairspan {metadata.version('fairspan')}")
+        typer.echo(f"fairspan {__version__}")
         raise typer.Exit
 
 

@@ -110,7 +110,7 @@ class SubspaceAngleDisplay:
             containment_gap=certificate.containment_gap,
             accuracy_gap=certificate.accuracy_gap,
             fairness=float(model.fairness_),
-            geometry="RKHS" if model._config.method in ("rkhs", "paper") else "correlation",
+            geometry="correlation" if model._config.correlation_metric else "RKHS",
             note=_off_the_planes(certificate, theta, angles),
         )
         return display.plot(ax, max_pairs=max_pairs, **kwargs)

@@ -90,9 +90,7 @@ def test_strata_are_cells_and_columns_may_be_named():
     expected = TradeoffDisplay.from_path(
         FairnessPath.from_estimator(model, frame, y, **names, n_points=3), rows="in-sample"
     )
-    found = TradeoffDisplay.from_estimator(
-        model, frame, y, **names, n_points=3, rows="in-sample"
-    )  # fmt: skip
+    found = TradeoffDisplay.from_estimator(model, frame, y, **names, n_points=3, rows="in-sample")
     assert found.parity["group"] == pytest.approx(expected.parity["group"], abs=1e-10)
     with pytest.raises(ValueError, match="needs control_features"):
         TradeoffDisplay.from_estimator(model, frame, y, sensitive_features="group", n_points=2)
@@ -123,9 +121,15 @@ def test_what_cannot_be_moved_is_refused():
             )
     with pytest.raises(ValueError, match="attribute='t' is unknown"):
         PriceDisplay.from_estimator(
-            model, X, y, sensitive_features=s, n_points=2, at_most=0.1, attribute="t",
+            model,
+            X,
+            y,
+            sensitive_features=s,
+            n_points=2,
+            at_most=0.1,
+            attribute="t",
             rows="in-sample",
-        )  # fmt: skip
+        )
 
 
 def test_a_metric_of_errors_and_rows_on_which_nothing_varies():
@@ -134,9 +138,14 @@ def test_a_metric_of_errors_and_rows_on_which_nothing_varies():
     model.fit(X, y, sensitive_features=s["group"])
     new = make("two", seed=1)
     shown = PriceDisplay.from_estimator(
-        model, *new[:2], sensitive_features=new[2]["group"], metric="error", at_most=1.0,
-        n_points=3, n_boot=2,
-    )  # fmt: skip
+        model,
+        *new[:2],
+        sensitive_features=new[2]["group"],
+        metric="error",
+        at_most=1.0,
+        n_points=3,
+        n_boot=2,
+    )
     assert np.array_equal(shown.parity - shown.parity[0], shown.price)
     # One group among the positives: their cell has no correlation to show, and no noise if empty.
     group = np.where(new[1] == "yes", 0, new[2]["group"])
@@ -147,9 +156,13 @@ def test_a_metric_of_errors_and_rows_on_which_nothing_varies():
     assert np.isnan(values).all()
     no = new[1] == "no"
     empty = TradeoffDisplay.from_estimator(
-        model, new[0][no], new[1][no], sensitive_features=new[2]["group"][no], n_points=2,
+        model,
+        new[0][no],
+        new[1][no],
+        sensitive_features=new[2]["group"][no],
+        n_points=2,
         rows="in-sample",
-    )  # fmt: skip
+    )
     assert np.isnan(empty.noise)
 
 

@@ -36,8 +36,14 @@ def test_combinations_that_became_too_many_are_looked_for_no_longer(rng):
     est = ridge(intersectional=True)
     for start in (0, 3000):
         a, b, c = rng.integers(0, 40, (3, 3000))
-        data = est._read(rng.normal(size=(3000, 1)), rng.normal(size=3000), {"a": a, "b": b, "c": c},
-                         None, None, reset=True)  # fmt: skip
+        data = est._read(
+            rng.normal(size=(3000, 1)),
+            rng.normal(size=3000),
+            {"a": a, "b": b, "c": c},
+            None,
+            None,
+            reset=True,
+        )
         rows = Rows(data.X, data.y.values, {"a": a, "b": b, "c": c}, None, None)
         sample.add(start, rows, variables_of(data), data.index)
     assert sample._levels["sensitive crossed"] is None
