@@ -37,8 +37,11 @@ TOWN = pd.Series(np.where(np.arange(N) % 2, "a", "b"), index=LABELS, name="town"
 WEIGHT = pd.Series(1.0 + np.arange(N) % 3, index=LABELS)
 ORDER = np.random.default_rng(1).permutation(N)
 COLUMNS = {
-    "y": Y, "sensitive_features": SEX, "control_features": TOWN, "sample_weight": WEIGHT,
-}  # fmt: skip
+    "y": Y,
+    "sensitive_features": SEX,
+    "control_features": TOWN,
+    "sample_weight": WEIGHT,
+}
 DIFFERENT = "have different row indexes"
 
 
@@ -143,11 +146,15 @@ def test_metrics_of_scores_take_the_order_of_the_scores(metric, name):
 @pytest.mark.parametrize(
     "metric",
     [
-        "demographic_parity_difference", "demographic_parity_ratio", "equalized_odds_difference",
-        "equal_opportunity_difference", "equal_opportunity_correlation",
-        "equalized_odds_correlation", "selection_rates",
+        "demographic_parity_difference",
+        "demographic_parity_ratio",
+        "equalized_odds_difference",
+        "equal_opportunity_difference",
+        "equal_opportunity_correlation",
+        "equalized_odds_correlation",
+        "selection_rates",
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("name", ["y_true", "sensitive_features"])
 def test_metrics_with_a_target_take_the_order_of_the_predictions(metric, name):
     if metric in ("demographic_parity_difference", "demographic_parity_ratio", "selection_rates"):

@@ -34,8 +34,12 @@ N = 240
 GAPS = {"parts": ["scores", "decisions"], "n_boot": 20, "random_state": 0}
 # Every part, as little of each as is allowed.
 WHOLE = {
-    "n_boot": 20, "n_permutations": 19, "n_folds": 2, "attackers": ["linear"], "random_state": 0,
-}  # fmt: skip
+    "n_boot": 20,
+    "n_permutations": 19,
+    "n_folds": 2,
+    "attackers": ["linear"],
+    "random_state": 0,
+}
 FIXED = {"gamma": 0.1, "eta": 1e-3, "random_state": 0, "n_components": 30}
 
 
@@ -328,18 +332,24 @@ def test_attributes_and_strata_as_columns_of_x():
         TARGET, DATA, LABELS, sensitive_features=["sex", "age"], control_features="city", **GAPS
     )
     by_value = audit(
-        TARGET, y=LABELS, sensitive_features=DATA[["sex", "age"]], control_features=DATA[["city"]],
+        TARGET,
+        y=LABELS,
+        sensitive_features=DATA[["sex", "age"]],
+        control_features=DATA[["city"]],
         **GAPS,
-    )  # fmt: skip
+    )
     assert_same(values(by_name), values(by_value))
     assert list(by_name.groups) == ["sex", "age", "sex x age", "strata of city"]
 
 
 def test_protected_columns_of_x_are_no_features_to_attack_from():
     found = audit(
-        TARGET, DATA[["debt", "income", "sex"]], sensitive_features="sex", parts=["attacks"],
+        TARGET,
+        DATA[["debt", "income", "sex"]],
+        sensitive_features="sex",
+        parts=["attacks"],
         **{k: v for k, v in WHOLE.items() if k != "parts"},
-    )  # fmt: skip
+    )
     assert found.value("linear auc from features", "sex") < 0.95
 
 
@@ -415,7 +425,7 @@ GOOD = {"y": LABELS, "sensitive_features": S, "decisions": LABELS}
         ),
         (3.0, {}, "must be 1D or 2D"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(scores, changes, message):
     with pytest.raises(ValueError, match=message):
         audit(scores, **{**GAPS, **GOOD, **changes})
@@ -484,9 +494,13 @@ def awful(name, n=200):
     rng = np.random.default_rng(0)
     s, y, d = (np.array([name, "plain", "p2"])[rng.integers(0, 3, n)] for _ in range(3))
     return audit(
-        rng.normal(size=n), y=y, decisions=d, control_features={name: s == s[0]},
-        sensitive_features={f"{name}!": s, "other": rng.integers(0, 2, n)}, **WHOLE,
-    )  # fmt: skip
+        rng.normal(size=n),
+        y=y,
+        decisions=d,
+        control_features={name: s == s[0]},
+        sensitive_features={f"{name}!": s, "other": rng.integers(0, 2, n)},
+        **WHOLE,
+    )
 
 
 def cells(line):
@@ -566,9 +580,13 @@ def test_the_summary_says_the_most_important():
     s = np.where(rng.random(N) < 0.04, "few", DATA["sex"])
     score = TARGET + 3 * (DATA["sex"] == "m").to_numpy()
     found = audit(
-        score, y=LABELS, decisions=LABELS, sensitive_features={"sex": s},
-        parts=["scores", "decisions", "tests", "attacks"], **{**WHOLE, "n_permutations": 199},
-    )  # fmt: skip
+        score,
+        y=LABELS,
+        decisions=LABELS,
+        sensitive_features={"sex": s},
+        parts=["scores", "decisions", "tests", "attacks"],
+        **{**WHOLE, "n_permutations": 199},
+    )
     text = repr(found)
     assert text.startswith("Audit of scores on 240 rows, intervals of 95%")
     assert "accuracy: 1.000" in text

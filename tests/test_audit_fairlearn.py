@@ -14,8 +14,11 @@ fairlearn = pytest.importorskip("fairlearn.metrics")
 
 SEEDS = st.integers(0, 2**32 - 1)
 QUICK: dict[str, Any] = {
-    "parts": ["scores", "decisions"], "n_boot": 20, "random_state": 0, "min_rows": 1,
-}  # fmt: skip
+    "parts": ["scores", "decisions"],
+    "n_boot": 20,
+    "random_state": 0,
+    "min_rows": 1,
+}
 few = settings(max_examples=max(settings().max_examples // 5, 1))
 RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "accuracy")
 
@@ -41,9 +44,11 @@ def test_gaps_are_fairlearns(seed, weighted, pos_label):
     crossed = np.array([f"{a} & {b}" for a, b in zip(s["sex"], s["city"], strict=True)])
     for name, groups in (*s.items(), ("sex x city", crossed)):
         for metric in (
-            "demographic_parity_difference", "demographic_parity_ratio",
-            "equalized_odds_difference", "equal_opportunity_difference",
-        ):  # fmt: skip
+            "demographic_parity_difference",
+            "demographic_parity_ratio",
+            "equalized_odds_difference",
+            "equal_opportunity_difference",
+        ):
             expected = getattr(fairlearn, metric)(
                 true, decided, sensitive_features=groups, sample_weight=w
             )
@@ -56,9 +61,14 @@ def test_the_frame_of_an_audit_has_its_rates(seed, weighted, controlled):
     f, y, d, s, w, c = rows(seed, weighted=weighted)
     one = {"sex": s["sex"]}
     found = audit(
-        f, y=y, decisions=d, sensitive_features=one, sample_weight=w,
-        control_features={"age": c} if controlled else None, **QUICK,
-    )  # fmt: skip
+        f,
+        y=y,
+        decisions=d,
+        sensitive_features=one,
+        sample_weight=w,
+        control_features={"age": c} if controlled else None,
+        **QUICK,
+    )
     frame = found.metric_frame()
     assert list(frame.by_group.columns) == list(RATES)
     for group in ("0", "1"):

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 import fairspan
 from fairspan import cli
-from fairspan.cli import options, tables
+from fairspan.cli import common as options
+from fairspan.cli import tables
 from fairspan.report import held_out_rows
 
 FAST = ("--parts", "scores,decisions")
@@ -102,19 +103,25 @@ def test_fit_says_what_it_did(folder):
 def test_the_model_is_that_of_the_python_interface(folder, split):
     train, test = split
     model = fairspan.FairGPClassifier(random_state=0).fit_stream(
-        [train], target="repaid", sensitive_features=["sex", "age"], features=FEATURES,
+        [train],
+        target="repaid",
+        sensitive_features=["sex", "age"],
+        features=FEATURES,
         encoder="table",
-    )  # fmt: skip
+    )
     loaded = fairspan.load_model(folder / "model.skops")
     np.testing.assert_array_equal(model.predict_proba(test), loaded.predict_proba(test))
 
 
 def test_the_audit_is_of_rows_held_out_and_that_of_the_python_interface(folder, split):
     found = fairspan.audit(
-        fairspan.load_model(folder / "model.skops"), split[1][[*FEATURES, "sex", "age"]],
-        split[1]["repaid"], sensitive_features=["sex", "age"], parts=["scores", "decisions"],
+        fairspan.load_model(folder / "model.skops"),
+        split[1][[*FEATURES, "sex", "age"]],
+        split[1]["repaid"],
+        sensitive_features=["sex", "age"],
+        parts=["scores", "decisions"],
         random_state=0,
-    )  # fmt: skip
+    )
     same((folder / "audit.json").read_text(encoding="utf-8"), found)
     assert (folder / "audit.md").read_text(encoding="utf-8") == found.to_markdown()
 
@@ -241,9 +248,13 @@ def test_audit_of_scores_and_decisions(call, tmp_path, ending):
         "--markdown", "-",
     )  # fmt: skip
     found = fairspan.audit(
-        table["score"].to_numpy(), y=table["repaid"], decisions=table["decided"],
-        sensitive_features=table[["sex", "age"]], parts=["scores", "decisions"], random_state=0,
-    )  # fmt: skip
+        table["score"].to_numpy(),
+        y=table["repaid"],
+        decisions=table["decided"],
+        sensitive_features=table[["sex", "age"]],
+        parts=["scores", "decisions"],
+        random_state=0,
+    )
     assert done.out == found.to_markdown()
     for title in ("## Fairness audit", "### Groups", "### Gaps between groups", "### By group"):
         assert title in done.out
@@ -352,7 +363,10 @@ SCORED = (*AUDIT, "--scores", "score")
         ((*FIT, "--criterion", "luck"), "--criterion 'luck' is unknown"),
         ((*FIT, "--fairness", "2"), "--fairness 2 is not allowed"),
         ((*FIT, "--max-correlation", "-1"), "--max-correlation -1 is not allowed"),
-        ((*FIT, "--fairness", "1", "--max-correlation", "0.1"), "exclude each other; give one of them"),
+        (
+            (*FIT, "--fairness", "1", "--max-correlation", "0.1"),
+            "exclude each other; give one of them",
+        ),
         ((*FIT, "--pos-label", "maybe"), "--positive 'maybe' is no label of 'repaid': 'no', 'yes'"),
         ((*FIT, "--kind", "sex"), "--kind 'sex' is not allowed; write NAME=categorical"),
         ((*FIT, "--kind", "sex=often"), "write NAME=categorical"),
@@ -368,7 +382,10 @@ SCORED = (*AUDIT, "--scores", "score")
             ("fit", "gaps.csv", "--target", "none", "--sensitive", "sex", "--drop-missing"),
             "no rows are left",
         ),
-        (("fit", "gaps.csv", "--target", "id", "--sensitive", "age"), "infinity (1 in all), first in row 5"),
+        (
+            ("fit", "gaps.csv", "--target", "id", "--sensitive", "age"),
+            "infinity (1 in all), first in row 5",
+        ),
         (
             ("fit", "gaps.csv", "--target", "text", "--sensitive", "age", "--features", "income"),
             "400 different texts, as 'person 0'",
@@ -396,7 +413,7 @@ SCORED = (*AUDIT, "--scores", "score")
         ),
         (("audit", "people.csv", "--sensitive", "sex,region", "--scores", "sex"), "cannot be both"),
     ],
-)  # fmt: skip
+)
 def test_an_error_is_a_line_with_the_remedy(call, folder, monkeypatch, arguments, says):
     monkeypatch.chdir(folder)
     done = call(*arguments)

@@ -193,15 +193,19 @@ def test_predictions_go_into_a_pipe(folder):
     fairspan.save_model(model, folder / "pipe.skops")
     done = subprocess.run(
         [sys.executable, "-m", "fairspan", "predict", "tens.csv", "--model", "pipe.skops"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     # Rows with gaps: this model has no encoder to fill them.
     assert done.returncode == 2
     X.to_csv(folder / "whole.csv", index=False)
     done = subprocess.run(
         [sys.executable, "-m", "fairspan", "predict", "whole.csv", "--model", "pipe.skops"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "row,prediction"

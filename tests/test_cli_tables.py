@@ -18,9 +18,11 @@ pytest.importorskip("pandas")
 import pandas as pd
 
 import fairspan
-from fairspan.cli import options, output, tables
-from fairspan.cli.checks import doubtful_columns
+from fairspan.cli import common as options
+from fairspan.cli import common as output
+from fairspan.cli import tables
 from fairspan.cli.read import read_table
+from fairspan.cli.tables import doubtful_columns
 from fairspan.report.training import source_lines
 
 EXPLORE = (

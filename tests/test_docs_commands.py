@@ -64,15 +64,25 @@ SESSIONS = {page: found for page, found in SESSIONS.items() if found}
 def play(session: list[Command], folder: Path, path: str) -> None:
     """Run commands one after the other; the first that fails, or prints something else, is told."""
     env = os.environ | {
-        "PATH": path, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "COLUMNS": "120",
-        "NO_COLOR": "1", "PYTHONWARNINGS": "default",
-    }  # fmt: skip
+        "PATH": path,
+        "OMP_NUM_THREADS": "1",
+        "MPLBACKEND": "agg",
+        "COLUMNS": "120",
+        "NO_COLOR": "1",
+        "PYTHONWARNINGS": "default",
+    }
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for command in session:
         done = subprocess.run(
-            ["bash", "-c", command.text], cwd=folder, env=env, text=True, capture_output=True,
-            timeout=PATIENCE_S, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            ["bash", "-c", command.text],
+            cwd=folder,
+            env=env,
+            text=True,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
         said = done.stdout + done.stderr
         assert done.returncode == 0, f"$ {command.text}\n{said}"
         if command.printed:

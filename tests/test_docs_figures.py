@@ -74,8 +74,9 @@ class TestTables:
     def test_a_mark_with_a_reason_makes_it_words(self):
         table = f"{self.HEAD}| x | 0.5 |\n"
         assert read(f"<!-- words: names of versions -->\n\n{table}") == (
-            [], [figures.Marked("page.md", 3, "names of versions")],
-        )  # fmt: skip
+            [],
+            [figures.Marked("page.md", 3, "names of versions")],
+        )
         assert kinds(f"<!-- words: -->\n{table}") == ["table"]
         assert kinds(f"<!-- words: far away -->\n\nText.\n\n{table}") == ["table"]
 
@@ -107,9 +108,12 @@ class TestCommands:
             (".venv-bench/bin/python -m benchmarks.scale page", "python -m benchmarks.scale page"),
             ("$ python examples/audit.py", "python examples/audit.py"),
             ("fairspan reproduce all  # both", "fairspan reproduce all"),
-            ("pytest tests/test_docs_figures.py::test_x", "pytest tests/test_docs_figures.py::test_x"),
+            (
+                "pytest tests/test_docs_figures.py::test_x",
+                "pytest tests/test_docs_figures.py::test_x",
+            ),
         ],
-    )  # fmt: skip
+    )
     def test_known(self, text, known):
         assert figures.command(text) == known
 

@@ -327,6 +327,10 @@ PARAMETER_CASES = {
         {"method": "paper", "alpha": "auto", "missing_sensitive": "omit"},
         ("missing_sensitive='omit'", "method='paper'"),
     ),
+    "paper with correlation": (
+        {"method": "paper", "alpha": "auto", "dependence": "correlation"},
+        ("method='paper'", "dependence='correlation' has no effect", "method='rkhs'"),
+    ),
 }
 
 
@@ -334,6 +338,32 @@ PARAMETER_CASES = {
 def test_parameters_that_do_not_go_together(case):
     params, says = PARAMETER_CASES[case]
     refused_fresh_and_fitted(params, says)
+
+
+def test_a_file_of_the_paper_with_correlation_still_loads(monkeypatch):
+    params = {"gamma": 0.5, "eta": 1e-3, "method": "paper", "dependence": "correlation"}
+    with monkeypatch.context() as older:  # version 0.1.0 fitted it, without an effect
+        older.setattr("fairspan.estimators.base.check_new_fit", lambda _: None)
+        model = FairRepresentation(**params).fit(X, y, sensitive_features=X[:, 1] ** 2)
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(loaded.at(0.5).transform(X), model.at(0.5).transform(X))
+    refused(loaded, "dependence='correlation' has no effect")
+
+
+def test_the_correlation_alone_is_removed_in_the_geometry_of_the_paper():
+    fits = [
+        FairRepresentation(**FIXED, method="rkhs", dependence=dependence)
+        for dependence in ("mean", "correlation")
+    ]
+    slices, value = (
+        next(
+            block
+            for block in fit.fit(X, y, sensitive_features=X[:, 1] ** 2).blocks_
+            if block.constrained
+        )
+        for fit in fits
+    )
+    assert (slices.coding, value.coding) == ("slices", "value")
 
 
 def test_more_directions_than_slices():

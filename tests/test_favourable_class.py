@@ -101,8 +101,10 @@ def test_fit_takes_the_favourable_class_says_so_and_the_model_keeps_it(
     assert fairspan.load_model(tmp_path / "m.skops").pos_label == "approved"
     found = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))["favourable"]
     assert found == {
-        "label": "approved", "named": False, "reason": "'approved' reads as favourable",
-    }  # fmt: skip
+        "label": "approved",
+        "named": False,
+        "reason": "'approved' reads as favourable",
+    }
     # An audit of the model is about the class that it was fitted with.
     done = call(
         "audit", "people.csv", "--model", "m.skops", "--target", "decision", "--protected", "sex",
@@ -149,14 +151,19 @@ def test_the_user_has_the_last_word(call, table, tmp_path, option):
     done = call("fit", *common, "--drop", "score", "--out", "m.skops", "--json", "-")
     assert done.code == 0, done.err
     assert json.loads(done.out)["favourable"] == {
-        "label": "denied", "named": True, "reason": "as you asked",
-    }  # fmt: skip
+        "label": "denied",
+        "named": True,
+        "reason": "as you asked",
+    }
     assert announced(done.err) == "Favourable class: 'denied' (as you asked)."
     done = call("explore", *common, "--drop", "score", "--points", "3", *QUICK, "--json", "-")
     assert json.loads(done.out)["target"] | {"classes": 0} == {
-        "name": "decision", "classes": 0, "positive": "denied", "named": True,
+        "name": "decision",
+        "classes": 0,
+        "positive": "denied",
+        "named": True,
         "reason": "as you asked",
-    }  # fmt: skip
+    }
     done = call("audit", *common, "--model", "m.skops", *QUICK, "--json", "-")
     assert json.loads(done.out)["settings"]["positive"] == ["denied"]
 
@@ -208,10 +215,14 @@ def test_equal_opportunity_is_not_fitted_for_a_class_that_no_word_names(call, ta
 @pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
 def test_the_page_takes_the_class_that_a_reader_would(labels, target, favourable):
     report = explore(
-        people(labels, target).drop(columns="score"), target=target, sensitive_features="sex",
+        people(labels, target).drop(columns="score"),
+        target=target,
+        sensitive_features="sex",
         model=fairspan.FairRidgeClassifier(gamma=0.5, eta=0.1, alpha=1.0, random_state=0),
-        n_points=2, n_boot=20, audit_parts=["decisions"],
-    )  # fmt: skip
+        n_points=2,
+        n_boot=20,
+        audit_parts=["decisions"],
+    )
     assert report.study["target"]["positive"] == str(favourable)
     assert report.model.pos_label == favourable
     assert report.audit.settings["positive"] == [str(favourable)]
@@ -236,10 +247,13 @@ def test_of_three_classes_none_is_favourable_unless_it_is_named():
     frame = people(("approved", "denied"), "decision", n=400).drop(columns="score")
     frame.loc[frame["debt"] > 0.7, "decision"] = "pending"
     options = {
-        "target": "decision", "sensitive_features": "sex", "n_points": 2, "n_boot": 20,
+        "target": "decision",
+        "sensitive_features": "sex",
+        "n_points": 2,
+        "n_boot": 20,
         "model": fairspan.FairRidgeClassifier(gamma=0.5, eta=0.1, alpha=1.0, random_state=0),
         "audit_parts": ["decisions"],
-    }  # fmt: skip
+    }
     study = explore(frame, **options).study
     assert study["target"]["positive"] is None
     assert not any("Favourable" in note for note in study["about"]["notes"])

@@ -160,8 +160,9 @@ def test_two_fits_are_the_same_and_have_keys_of_their_data():
     assert fitted()._fitted_rows.key != fitted(rows=NEW)._fitted_rows.key
 
 
-@pytest.mark.parametrize("moved", [lambda m: m.at(0.3), copy.deepcopy,
-                                   lambda m: pickle.loads(pickle.dumps(m))])  # fmt: skip
+@pytest.mark.parametrize(
+    "moved", [lambda m: m.at(0.3), copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]
+)
 def test_copies_know_the_rows(moved):
     assert share(moved(fitted())) == pytest.approx(1.0, abs=0.01)
 

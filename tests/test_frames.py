@@ -64,8 +64,13 @@ def test_attributes_keep_their_names(library):
     est = new().fit(frame(library), y, sensitive_features=both)
     assert est.sensitive_kinds_ == {"sex": "categorical", "year": "continuous"}
     assert set(est.n_directions_["all rows"]) == {"sex", "year"}
-    est = new().fit(frame(library), y, sensitive_features=library.Series(name="sex", data=SEX)
-                    if library is pd else library.Series("sex", SEX))  # fmt: skip
+    est = new().fit(
+        frame(library),
+        y,
+        sensitive_features=library.Series(name="sex", data=SEX)
+        if library is pd
+        else library.Series("sex", SEX),
+    )
     assert list(est.sensitive_kinds_) == ["sex"]
 
 

@@ -112,10 +112,14 @@ def oracle_rows(y, E, scores, alpha, w=None, prior_weight=None, inner=None):
     shares = np.average(indicators(y), axis=0, weights=prior_weight)
     K = len(shares)
     return SimpleNamespace(
-        K=K, d=E.shape[1], scores=scores, codes=codes, onehot=np.eye(K)[codes],
+        K=K,
+        d=E.shape[1],
+        scores=scores,
+        codes=codes,
+        onehot=np.eye(K)[codes],
         weight=np.ones(len(y)) if w is None else w,
         precision=alpha * class_curvature(shares) * (E.T @ E if inner is None else inner),
-    )  # fmt: skip
+    )
 
 
 def oracle_latents(rows, scores):

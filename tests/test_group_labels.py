@@ -172,9 +172,12 @@ def test_measurements_and_categories_are_silent(call, values):
 
 
 def test_few_rows_with_a_number_each_are_silent():
-    assert messages(
-        lambda: metrics.ks_distance(SCORES[:30], sensitive_features={"age": SCORES[30:60]})
-    ) == []  # fmt: skip
+    assert (
+        messages(
+            lambda: metrics.ks_distance(SCORES[:30], sensitive_features={"age": SCORES[30:60]})
+        )
+        == []
+    )
 
 
 def test_a_metric_of_a_path_gets_the_type_that_was_given():
@@ -235,14 +238,20 @@ def test_an_audit_reads_numbers_as_its_model_did():
     assert len(messages(lambda: small_audit({"age": np.where(doubted, age, 20)}))) == 1
     for rows in (doubted, categories):
         found = audit(
-            model, X[rows], y[rows], sensitive_features={"age": age[rows]}, parts=["scores"],
-            n_boot=20, min_rows=2, n_bins=3,
-        )  # fmt: skip
+            model,
+            X[rows],
+            y[rows],
+            sensitive_features={"age": age[rows]},
+            parts=["scores"],
+            n_boot=20,
+            min_rows=2,
+            n_bins=3,
+        )
         assert len(found.groups["age"]) == 3
 
 
 def test_a_column_name_with_a_brace_keeps_the_words_of_python():
-    output = pytest.importorskip("fairspan.cli.output")
+    output = pytest.importorskip("fairspan.cli.common")
     for name in ("a{b", "a}b"):
         text = f"pass sensitive_kind={ {name: 'categorical'} }."
         assert output._with_options(text) == text

@@ -90,9 +90,14 @@ def test_the_page_says_it_in_plain_words():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         report = explore(
-            table, target="repaid", sensitive_features="age", n_points=2, n_boot=20,
-            model=FairRidgeClassifier(criterion="equalized_odds", **FIXED), audit_parts=["scores"],
-        )  # fmt: skip
+            table,
+            target="repaid",
+            sensitive_features="age",
+            n_points=2,
+            n_boot=20,
+            model=FairRidgeClassifier(criterion="equalized_odds", **FIXED),
+            audit_parts=["scores"],
+        )
     for place in report.study["positions"]:
         words = " ".join(place["certificate"]["words"])
         assert "were merged with a neighbour: age in y=" in words

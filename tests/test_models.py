@@ -161,9 +161,13 @@ def test_all_of_f_gives_the_line_between_the_ends(problem, name):
     fair = brute_force(problem, rows, constrained=True)[:, 0]
     blocks = [oracle.CodeBlock(block.used, block.codes()) for block in raw.blocks(problem)]
     theta = oracle.dense_optimal(
-        gram(problem, problem.X), problem.y, blocks, eta_y=problem.params["alpha"] / problem.w.sum(),
-        fairness=1.0, sample_weight=problem.weights,
-    ).theta[0]  # fmt: skip
+        gram(problem, problem.X),
+        problem.y,
+        blocks,
+        eta_y=problem.params["alpha"] / problem.w.sum(),
+        fairness=1.0,
+        sample_weight=problem.weights,
+    ).theta[0]
     for fairness in FIVE:
         keep = np.tan((1.0 - fairness) * theta) / np.tan(theta)
         found = est.at(fairness).predict(rows)
@@ -892,9 +896,15 @@ def test_cross_validate_sends_s_to_every_fold(name, routing):
         y = rows[:, 0] + rows[:, 2]
     with sklearn.config_context(enable_metadata_routing=routing):
         result = cross_validate(
-            MODELS[name](**FIXED), rows, y, params={"sensitive_features": group}, cv=3,
-            return_estimator=True, return_indices=True, error_score="raise",
-        )  # fmt: skip
+            MODELS[name](**FIXED),
+            rows,
+            y,
+            params={"sensitive_features": group},
+            cv=3,
+            return_estimator=True,
+            return_indices=True,
+            error_score="raise",
+        )
     assert (result["test_score"] > 0.3).all()
     for est, train in zip(result["estimator"], result["indices"]["train"], strict=True):
         alone = MODELS[name](**FIXED).fit(rows[train], y[train], sensitive_features=group[train])

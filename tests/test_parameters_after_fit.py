@@ -198,12 +198,15 @@ def test_a_change_in_place_is_found(params):
 def outputs(est):
     """Everything a model says about rows."""
     calls = {
-        "predict": lambda: est.predict(X), "predict_proba": lambda: est.predict_proba(X),
-        "decision_function": lambda: est.decision_function(X), "transform": lambda: est.transform(X),
-        "kernel_": lambda: est.kernel_(X), "deviation_bound": lambda: est.deviation_bound(X),
+        "predict": lambda: est.predict(X),
+        "predict_proba": lambda: est.predict_proba(X),
+        "decision_function": lambda: est.decision_function(X),
+        "transform": lambda: est.transform(X),
+        "kernel_": lambda: est.kernel_(X),
+        "deviation_bound": lambda: est.deviation_bound(X),
         "sample_y": lambda: est.sample_y(X, 2),
         "log_marginal_likelihood": lambda: est.log_marginal_likelihood(eval_gradient=True)[1],
-    }  # fmt: skip
+    }
     out = {name: call() for name, call in calls.items() if hasattr(est, name)}
     if hasattr(est, "sample_y"):
         out["std"] = est.predict(X, return_std=True)[1]

@@ -47,16 +47,21 @@ TABLE = make_table()
 CASES = {
     "binary": {"target": "repaid", "sensitive_features": ["race", "age"]},
     "weighted": {
-        "target": "repaid", "sensitive_features": ["race", "sex"], "sample_weight": "weight",
-        "pos_label": "no", "control_features": "region",
+        "target": "repaid",
+        "sensitive_features": ["race", "sex"],
+        "sample_weight": "weight",
+        "pos_label": "no",
+        "control_features": "region",
     },
     "regression": {"target": "amount", "sensitive_features": ["sex", "age"]},
     "classes": {
-        "target": "grade", "sensitive_features": "race", "control_features": ["sex"],
+        "target": "grade",
+        "sensitive_features": "race",
+        "control_features": ["sex"],
         "criterion": "conditional_statistical_parity",
     },
     "odds": {"target": "repaid", "sensitive_features": "race", "criterion": "equalized_odds"},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +88,13 @@ def case(request, reports):
     if weight:
         held = held[held[weight] > 0]
     arguments = {
-        "X": held[[*FEATURES, *dict.fromkeys([*sensitive, *control])]], "y": held[given["target"]],
-        "sensitive_features": sensitive, "control_features": control or None,
-        "sample_weight": held[weight] if weight else None, "pos_label": given.get("pos_label"),
-    }  # fmt: skip
+        "X": held[[*FEATURES, *dict.fromkeys([*sensitive, *control])]],
+        "y": held[given["target"]],
+        "sensitive_features": sensitive,
+        "control_features": control or None,
+        "sample_weight": held[weight] if weight else None,
+        "pos_label": given.get("pos_label"),
+    }
     return report, held, arguments
 
 
@@ -204,8 +212,9 @@ def test_the_full_audit_is_of_the_place_where_the_slider_starts(case):
     assert len(lines) == len(found.findings)
     sizes = {
         (one["name"], g["label"]): g["n"]
-        for one in report.study["attributes"] for g in one["groups"]
-    }  # fmt: skip
+        for one in report.study["attributes"]
+        for g in one["groups"]
+    }
     for line, one in zip(lines, found.findings, strict=True):
         assert line["metric"] == one.metric
         n = one.n_rows if one.where else sizes.get((one.attribute, one.group), one.n_rows)
@@ -409,9 +418,13 @@ def test_the_snippet_reads_the_file_and_leaves_out_what_the_report_left_out(tmp_
     frame["kids"] = frame["kids"].where(frame.index % 50 > 0)
     frame.to_csv("pe'ople.csv", index=False)
     report = explore(
-        pd.read_csv("pe'ople.csv"), target="repaid", sensitive_features="kids", name="pe'ople.csv",
-        model=fairspan.FairRidgeClassifier(gamma=0.5, n_components=50), **FAST,
-    )  # fmt: skip
+        pd.read_csv("pe'ople.csv"),
+        target="repaid",
+        sensitive_features="kids",
+        name="pe'ople.csv",
+        model=fairspan.FairRidgeClassifier(gamma=0.5, n_components=50),
+        **FAST,
+    )
     code = report.study["positions"][-1]["snippet"]
     assert code.isascii()
     assert "gamma=0.5" in code
@@ -500,9 +513,12 @@ def test_what_was_read_is_said(reports):
     assert roles["amount"] == "left out"
     assert study["strata"] == ["region = n", "region = s"]
     assert study["target"] == {
-        "name": "repaid", "classes": ["no", "yes"], "positive": "no", "named": True,
+        "name": "repaid",
+        "classes": ["no", "yes"],
+        "positive": "no",
+        "named": True,
         "reason": "as you asked",
-    }  # fmt: skip
+    }
 
 
 # ------------------------------------------------------------------ many groups
@@ -514,9 +530,13 @@ def test_many_groups_are_shown_as_the_largest_and_the_rest():
         town=rng.choice([f"t{i:02}" for i in range(20)], N, p=rng.dirichlet(np.ones(20) * 3))
     )
     report = explore(
-        frame, target="repaid", sensitive_features=["town", "sex"], features=FEATURES,
-        model=fairspan.FairRidgeClassifier(), **FAST,
-    )  # fmt: skip
+        frame,
+        target="repaid",
+        sensitive_features=["town", "sex"],
+        features=FEATURES,
+        model=fairspan.FairRidgeClassifier(),
+        **FAST,
+    )
     study = report.study
     town, _, crossed = study["attributes"]
     assert [len(one["groups"]) for one in (town, crossed)] == [12, 8]
@@ -534,9 +554,14 @@ def test_many_groups_are_shown_as_the_largest_and_the_rest():
     assert any("many groups" in text for text in study["about"]["notes"])
     # The gap is that of all groups, as in an audit.
     found = audit(
-        report.model, held[[*FEATURES, "town", "sex"]], held["repaid"],
-        sensitive_features=["town", "sex"], parts=["decisions"], n_boot=40, random_state=0,
-    )  # fmt: skip
+        report.model,
+        held[[*FEATURES, "town", "sex"]],
+        held["repaid"],
+        sensitive_features=["town", "sex"],
+        parts=["decisions"],
+        n_boot=40,
+        random_state=0,
+    )
     for line in study["positions"][-1]["parity"]:
         if line["metric"] == "demographic_parity_difference":
             close(line["value"], found.value("demographic_parity_difference", line["attribute"]))
@@ -568,10 +593,14 @@ def hostile():
     )
     frame["repaid"] = frame["repaid"].map({"yes": NASTY[0], "no": "\x1b[31mno"})
     return explore(
-        frame[[*frame.columns.drop(["weight", "amount", "grade", "region"])]], target="repaid",
-        sensitive_features=[NASTY[0], "sex"], name=NASTY[0], command="\u202e" + NASTY[0],
-        model=fairspan.FairRidgeClassifier(), **FAST,
-    )  # fmt: skip
+        frame[[*frame.columns.drop(["weight", "amount", "grade", "region"])]],
+        target="repaid",
+        sensitive_features=[NASTY[0], "sex"],
+        name=NASTY[0],
+        command="\u202e" + NASTY[0],
+        model=fairspan.FairRidgeClassifier(),
+        **FAST,
+    )
 
 
 def test_nasty_names_stay_inert(hostile, tmp_path):
@@ -627,9 +656,13 @@ def test_a_report_is_repeatable_and_plain(reports, tmp_path):
 
 def test_the_slider_may_start_anywhere():
     report = explore(
-        TABLE, features=FEATURES, fairness=0.6, model=fairspan.FairRidgeClassifier(), **FAST,
+        TABLE,
+        features=FEATURES,
+        fairness=0.6,
+        model=fairspan.FairRidgeClassifier(),
+        **FAST,
         **CASES["odds"] | {"criterion": "statistical_parity"},
-    )  # fmt: skip
+    )
     study = report.study
     assert study["fairness"] == [0, 0.25, 0.5, 0.6, 0.75, 1]
     assert study["fairness"][study["start"]] == study["audit"]["at"] == report.model.fairness == 0.6
@@ -646,9 +679,13 @@ def test_features_that_give_something_away_are_warned_of():
     frame = TABLE.assign(copy=TABLE["repaid"] == "yes")
     with pytest.warns(fairspan.DataWarning, match="'copy' gives away the target 'repaid'"):
         report = explore(
-            frame, target="repaid", sensitive_features="sex", features=[*FEATURES, "copy"],
-            model=fairspan.FairRidgeClassifier(), **FAST,
-        )  # fmt: skip
+            frame,
+            target="repaid",
+            sensitive_features="sex",
+            features=[*FEATURES, "copy"],
+            model=fairspan.FairRidgeClassifier(),
+            **FAST,
+        )
     for told in ("notes", "warnings"):
         assert any("gives away" in text for text in report.study["about"][told])
 
@@ -713,9 +750,14 @@ def test_a_group_that_a_stratum_lacks_in_training_has_no_promise_there():
     frame.loc[~out & (frame["race"] == "c"), "region"] = "s"
     assert ((frame["race"] == "c") & (frame["region"] == "n")).any()
     report = explore(
-        frame, target="repaid", sensitive_features="race", control_features="region",
-        criterion="conditional_statistical_parity", features=FEATURES, **QUICK,
-    )  # fmt: skip
+        frame,
+        target="repaid",
+        sensitive_features="race",
+        control_features="region",
+        criterion="conditional_statistical_parity",
+        features=FEATURES,
+        **QUICK,
+    )
     words = report.study["positions"][-1]["certificate"]["words"]
     says = "Nothing is promised for groups with too few training rows: race: c where region is n."
     assert says in words
@@ -753,9 +795,14 @@ def test_a_stratum_that_only_held_out_rows_have_ends_no_run(both):
     else:
         frame.loc[held[0], "region"] = "far"
     report = explore(
-        frame, target="repaid", sensitive_features="race", control_features=control, features=FEATURES,
-        criterion="conditional_statistical_parity", **QUICK,
-    )  # fmt: skip
+        frame,
+        target="repaid",
+        sensitive_features="race",
+        control_features=control,
+        features=FEATURES,
+        criterion="conditional_statistical_parity",
+        **QUICK,
+    )
     assert any("1 held-out row is of a class, a group or a stratum" in t for t in notes_of(report))
     assert report.study["tradeoff"]["noise"] > 0
 
@@ -829,9 +876,13 @@ def test_equal_means_are_those_of_the_score_before_it_is_a_probability():
 
 def test_regression_and_margins_speak_of_the_score_itself(reports):
     ridge = explore(
-        TABLE, target="repaid", sensitive_features="race", features=FEATURES,
-        model=fairspan.FairRidgeClassifier(), **QUICK,
-    )  # fmt: skip
+        TABLE,
+        target="repaid",
+        sensitive_features="race",
+        features=FEATURES,
+        model=fairspan.FairRidgeClassifier(),
+        **QUICK,
+    )
     for report in (reports("regression"), ridge):
         study = report.study
         assert study["about"]["probable"] is False
@@ -909,9 +960,11 @@ def test_no_name_from_the_data_is_a_key_of_an_object_on_the_page():
     names = {"race": "constructor", "sex": "__proto__", "age": "toString"}
     table = TABLE.rename(columns=names)[[*names.values(), *FEATURES, "repaid"]]
     report = explore(
-        table, target="repaid", sensitive_features=list(names.values()),
+        table,
+        target="repaid",
+        sensitive_features=list(names.values()),
         **FAST | {"n_points": 2, "audit_parts": ["scores"]},
-    )  # fmt: skip
+    )
     page = report.to_html()
     start = page.index('id="study">') + len('id="study">')
     stored = json.loads(page[start : page.index("</script>", start)])

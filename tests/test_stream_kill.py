@@ -43,9 +43,12 @@ def start(call):
     """A new process that imports the tests' helpers."""
     script = f"from tests.support import stream_data as s\ns.{call}"
     return subprocess.Popen(
-        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-    )  # fmt: skip
+    )
 
 
 def place_in(path):
@@ -198,8 +201,14 @@ def feather(frame, folder):
 
 def plain_parquet(frame, folder):
     path = folder / "rows.parquet"
-    frame.to_parquet(path, row_group_size=300, compression=None, column_encoding="PLAIN",
-                     use_dictionary=False, write_statistics=False)  # fmt: skip
+    frame.to_parquet(
+        path,
+        row_group_size=300,
+        compression=None,
+        column_encoding="PLAIN",
+        use_dictionary=False,
+        write_statistics=False,
+    )
     return path
 
 

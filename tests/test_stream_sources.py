@@ -144,9 +144,12 @@ def test_folders_that_are_named_by_a_column(tmp_path):
 
     ordered = ROWS.sort_values("sex", kind="stable")
     pyarrow.dataset.write_dataset(
-        pyarrow.Table.from_pandas(ordered, preserve_index=False), tmp_path, format="parquet",
-        partitioning=["sex"], partitioning_flavor="hive",
-    )  # fmt: skip
+        pyarrow.Table.from_pandas(ordered, preserve_index=False),
+        tmp_path,
+        format="parquet",
+        partitioning=["sex"],
+        partitioning_flavor="hive",
+    )
     (tmp_path / "_SUCCESS").write_text("")
     assert_same(ridge().fit_stream(tmp_path, **NAMED), ridge().fit_stream(ordered, **NAMED))
 

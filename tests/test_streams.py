@@ -158,9 +158,13 @@ def test_criteria_attributes_weights_and_gaps(kind):
         whole = clone(est).fit_stream(frame, **given)
         stream = clone(est).fit_stream(cut(frame, [3, 400, 1001]), **given)
         memory = in_memory(
-            est, X, frame["y"], frame[[names] if isinstance(names, str) else names],
-            None if control is None else frame[[control]], None if weight is None else frame[weight],
-        )  # fmt: skip
+            est,
+            X,
+            frame["y"],
+            frame[[names] if isinstance(names, str) else names],
+            None if control is None else frame[[control]],
+            None if weight is None else frame[weight],
+        )
     np.testing.assert_array_equal(output(stream), output(whole))
     assert gap(output(stream), output(memory)) < 1e-8
     assert stream.alpha_ == pytest.approx(memory.alpha_, rel=1e-8)
@@ -685,8 +689,10 @@ def test_a_row_of_the_second_file_is_named(tmp_path):
     assert caught.value.row == 101
     copied = pickle.loads(pickle.dumps(caught.value))
     assert (copied.name, copied.row, str(copied)) == (
-        caught.value.name, 101, str(caught.value),
-    )  # fmt: skip
+        caught.value.name,
+        101,
+        str(caught.value),
+    )
 
 
 def test_an_error_is_one_even_in_the_last_row_and_in_many(tmp_path):

@@ -253,8 +253,10 @@ def test_blocks_with_numbers_where_others_have_text_are_refused(where):
         "after the sample": iter([pd.concat([TRAIN] * 3)[:1024], numbers[:256]]),
     }[where]
     rest = "holds numbers" if where == "after the sample" else "numbers in one block and text"
-    with small_blocks(block=256, sample=1000 if where == "in the sample" else 400), \
-            warnings.catch_warnings():  # fmt: skip
+    with (
+        small_blocks(block=256, sample=1000 if where == "in the sample" else 400),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore", DataWarning)  # the source can be read only once
         with pytest.raises(ValueError, match=f"olumn 'code' {rest}|{rest}"):
             FairRidgeClassifier(**FIXED).fit_stream(pieces, **NAMED)
@@ -304,10 +306,14 @@ def test_a_column_of_unseen_values_is_refused(encoder):
 @pytest.mark.regression(DEFECT)
 @pytest.mark.parametrize(
     ("codes", "counted"),
-    [(["01"] * 9 + ["03", "3B", None], "2 of 11 values"), (["03"], "1 of 1"), (["03"] * 30, "30 of 30"),
-     (["03", "04"] * 4, "8 of 8")],
+    [
+        (["01"] * 9 + ["03", "3B", None], "2 of 11 values"),
+        (["03"], "1 of 1"),
+        (["03"] * 30, "30 of 30"),
+        (["03", "04"] * 4, "8 of 8"),
+    ],
     ids=["some", "one row", "one new value", "few rows"],
-)  # fmt: skip
+)
 def test_unseen_values_are_counted_in_one_warning(encoder, codes, counted):
     with pytest.warns(DataWarning, match=f"column 'code': {counted}.* e.g. '03'") as caught:
         out = encoder.transform(with_codes(codes))

@@ -158,9 +158,11 @@ def test_labels_of_rows_without_weight_are_no_classes(table):
     weight = np.where(table.three == 2, 0.0, 1.0)
     for send in (lambda v: v, tensors):
         model = FairRidgeClassifier(n_components=40, gamma=0.1, alpha=1.0, random_state=0).fit(
-            send(table.X), send(table.three), sensitive_features=send(table.group),
+            send(table.X),
+            send(table.three),
+            sensitive_features=send(table.group),
             sample_weight=send(weight),
-        )  # fmt: skip
+        )
         np.testing.assert_array_equal(model.classes_, [0, 1])
 
 
@@ -431,9 +433,10 @@ def test_arrays_beside_tensors_and_tensors_beside_arrays(table):
         found = FairRidge(**params).fit(X, y, sensitive_features=S, sample_weight=w)
         np.testing.assert_allclose(found.predict(X), expected.predict(table.X), rtol=1e-10)
     both = FairRidge(**params).fit(
-        tensors(table.X), tensors(table.y),
+        tensors(table.X),
+        tensors(table.y),
         sensitive_features=torch.tensor(np.stack([table.group, table.two], axis=1)),
-    )  # fmt: skip
+    )
     assert list(both.sensitive_kinds_) == ["sensitive_feature_0", "sensitive_feature_1"]
 
 

@@ -76,6 +76,37 @@ def test_a_group_of_fewer_than_five_rows():
     assert all("left out" in m for m in messages)
 
 
+def test_crossed_groups_of_fewer_than_five_rows():
+    both = {"sex": s, "region": np.where(np.arange(N) < 20, "north", "south")}
+    north, south = (np.flatnonzero((s == 1) & (both["region"] == r)) for r in ("north", "south"))
+    keep = np.setdiff1d(np.arange(N), north[3:])
+    rows = {name: column[keep] for name, column in both.items()}
+    assert len(south) > 5
+    (message,) = fit_messages(X[keep], y[keep], rows, intersectional=True)
+    assert "'sex x region' has groups of fewer than 5 rows, which are left out" in message
+    assert "'1 & north' (3 rows)" in message
+
+
+def test_the_paper_keeps_small_groups_and_does_not_warn_of_them():
+    both = {"sex": s, "region": np.where(np.arange(N) < 3, "north", "south")}
+    est = FairRepresentation(gamma=0.5, eta=1e-3, method="paper", intersectional=True)
+    assert heard(lambda: est.fit(X, y, sensitive_features=both)) == []
+    (report,) = est.blocks_
+    assert report.left_out == ()
+    assert report.n_rows == N
+    assert report.rank == len(set(zip(both["sex"], both["region"], strict=True))) - 1
+
+
+def test_the_paper_names_its_own_smallest_level():
+    one_sex = np.where(y == 1, 0, s)  # all rows of class 1 have the same sex
+    est = FairRepresentation(gamma=0.5, eta=1e-3, method="paper", criterion="eo")
+    (message,) = heard(lambda: est.fit(X, y, sensitive_features={"sex": one_sex}))
+    assert (
+        "'sex' is not constrained in 1 of 2 cells, which do not hold two levels of 1 row,"
+        in message
+    )
+
+
 def test_an_unprepared_partial_fit_says_that_it_prepares():
     est = FairRepresentation(**FIXED)
     (message,) = heard(lambda: est.partial_fit(X, y, sensitive_features=s))

@@ -46,10 +46,13 @@ FITS = {
         FairRidgeClassifier(**FIXED), X, y, sensitive_features=s, sample_weight=w, cv=2, n_points=2
     ),
     "from_estimator": lambda w: FairnessPath.from_estimator(
-        FairRidgeClassifier(**FIXED).fit(X, y, sensitive_features=s), X, y, sensitive_features=s,
+        FairRidgeClassifier(**FIXED).fit(X, y, sensitive_features=s),
+        X,
+        y,
+        sensitive_features=s,
         sample_weight=w,
     ),
-}  # fmt: skip
+}
 READERS = FITS | {
     "audit": lambda w: audit(X[:, 0], sensitive_features=s, sample_weight=w, parts=["scores"]),
     "metric": lambda w: metrics.ks_distance(X[:, 0], sensitive_features=s, sample_weight=w),
@@ -137,9 +140,12 @@ def test_the_bound_of_an_audit_does_not_cover_such_a_group():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(N, 2)) + (GROUP == "c")[:, None]
     found = audit(
-        Z[:, 0], representation=Z, sensitive_features={"race": GROUP}, sample_weight=light(1e-50),
+        Z[:, 0],
+        representation=Z,
+        sensitive_features={"race": GROUP},
+        sample_weight=light(1e-50),
         parts=["certificate"],
-    )  # fmt: skip
+    )
     (bound,) = found.bounds
     assert bound.n_codes == 2
     assert "levels left out, too few rows or too little weight: c" in bound.note

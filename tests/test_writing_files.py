@@ -25,9 +25,12 @@ def found():
     rng = np.random.default_rng(0)
     s = rng.integers(0, 2, 60)
     return audit(
-        rng.normal(size=60), sensitive_features={"s": s}, parts=["scores"], n_boot=20,
+        rng.normal(size=60),
+        sensitive_features={"s": s},
+        parts=["scores"],
+        n_boot=20,
         random_state=0,
-    )  # fmt: skip
+    )
 
 
 def write_model(path):

@@ -1,6 +1,8 @@
 """Size and shape of the library, counted on the tree: ``make acceptance-house``.
 
-A second table compares the counts with version 0.1.0, taken from git without running its code.
+A second table compares the counts with version 0.1.0, taken from git without running its code. Speed
+relative to an earlier commit takes long to measure and has its own command,
+``python -m benchmarks.refactoring``.
 """
 
 from __future__ import annotations

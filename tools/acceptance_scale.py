@@ -127,8 +127,7 @@ def _files(frame: Any, folder: Path) -> tuple[str, str]:
 def _sample(pattern: str, est: FairRidge) -> Any:
     """The rows that the streams freeze everything on."""
     from fairspan.estimators.stream_methods import _FitAdapter
-    from fairspan.streaming.first_pass import SamplePass
-    from fairspan.streaming.sample import SAMPLE_ROWS
+    from fairspan.streaming.sample import SAMPLE_ROWS, SamplePass
 
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     sample_pass = SamplePass(_FitAdapter(est), Sample(SAMPLE_ROWS, seed), "auto", digest=False)

@@ -12,6 +12,7 @@ import compileall
 import importlib
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -226,11 +227,22 @@ def line(outcome: Outcome) -> str:
     return f"{outcome.verdict:<8}  {name}  {outcome.seconds:5.1f} s  {outcome.by}"
 
 
+def read_part(text: str) -> tuple[int, int]:
+    """Index of the first mutant of a share "K/N", and the step to the next one."""
+    share = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    if share is None or int(share[1]) > int(share[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; give K/N, e.g. 1/8 to 8/8")
+    return int(share[1]) - 1, int(share[2])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default 2)")
     parser.add_argument("--only", default="", help="mutants whose name or file holds this text")
+    parser.add_argument(
+        "--part", default="1/1", type=read_part, help="a share of them, e.g. 1/8, for several runs"
+    )
     parser.add_argument("--list", action="store_true", help="print the mutants, run nothing")
     parser.add_argument(
         "--no-baseline", action="store_true", help="do not run the tests without a fault first"
@@ -240,7 +252,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.serve:
         serve()
         return 0
-    chosen = [m for m in MUTANTS if options.only in m.name or options.only in m.file]
+    first, step = options.part
+    chosen = [m for m in MUTANTS if options.only in m.name or options.only in m.file][first::step]
     if options.list:
         print(*(f"{m.file}: {m.name}" for m in chosen), sep="\n")
         return 0

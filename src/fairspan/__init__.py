@@ -26,7 +26,7 @@ from fairspan.exceptions import (
 from fairspan.method.certificates import Certificate
 from fairspan.persistence import load_model, save_model
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 forward_old_imports()
 del forward_old_imports

@@ -12,18 +12,6 @@ from typing import Any
 
 from fairspan._system import inert
 
-__all__ = [
-    *(
-        "audit_html",
-        "certificate_html",
-        "escaped",
-        "estimator_html",
-        "number",
-        "path_html",
-        "table",
-    ),
-]
-
 _MAX_CHARACTERS = 200
 _PATH_ROWS = 11
 _AUDIT_ROWS = 60

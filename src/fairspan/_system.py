@@ -18,8 +18,9 @@ import time
 import uuid
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -30,10 +31,7 @@ INSTALL_LAB = "It is not published yet; in a checkout of fairspan run: pip insta
 # ------------------------------------------------------------------ memory
 
 # Memory limits of a Linux container (cgroup version 2, then 1). "max" means no limit.
-_CONTAINER_LIMITS = (
-    "/sys/fs/cgroup/memory.max",
-    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-)
+_CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def memory_bytes() -> int | None:
@@ -205,12 +203,11 @@ def refuse_bytes(values: Any, label: str) -> None:
         return
     first = next(iter(in_bytes), None)
     if first is not None:
-        msg = (
+        raise ValueError(
             f"{label} holds bytes, such as {bytes(first)!r:.60}; give text or numbers. Decode them first, "
             f'e.g. column.str.decode("utf-8") in pandas or numpy.char.decode(array, "utf-8"), or give '
             f"the encoding where the file is read."
         )
-        raise ValueError(msg)
 
 
 # ------------------------------------------------------------------ atomic writes
@@ -316,11 +313,10 @@ def _rename(part: Path, target: Path) -> None:
     try:
         os.replace(part, target)
     except PermissionError as error:  # on Windows, a file that is open cannot be replaced
-        msg = (
+        raise PermissionError(
             f"{target} could not be replaced ({error.strerror}). Close it where another program has "
             f"it open, or give another name."
-        )
-        raise PermissionError(msg) from error
+        ) from error
 
 
 # ------------------------------------------------------------------ archives
@@ -416,13 +412,6 @@ def _draw(label: str, done: int, total: int, seconds: float) -> None:
     print(text, end="", file=sys.stderr, flush=True)
 
 
-class _Quiet:
-    """Progress that is not shown."""
-
-    def advance(self, rows: int) -> None:
-        """Do nothing."""
-
-
 class _Lines:
     """Progress as a line every few seconds, without a terminal or without rich."""
 
@@ -445,34 +434,23 @@ class _Lines:
             print(text, file=sys.stderr, flush=True)
 
 
-class _Bar:
-    """Progress as a bar of rich."""
-
-    def __init__(self, progress: Any, task: Any) -> None:
-        self._progress, self._task = progress, task
-
-    def advance(self, rows: int) -> None:
-        """Count rows."""
-        self._progress.advance(self._task, rows)
-
-
 @contextmanager
 def row_progress(
     label: str, total: int | None, *, verbose: int = 0, done: int = 0
-) -> Iterator[_Quiet | _Lines | _Bar]:
-    """Show the rows done, the rows per second and the time left on standard error, if ``verbose``."""
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function that counts rows; show them, their rate and the time left, if ``verbose``."""
     if not verbose:
-        yield _Quiet()
+        yield lambda _rows: None
         return
     try:
         from rich import progress as rich
         from rich.console import Console
     except ImportError:
-        yield _Lines(label, total, done)
+        yield _Lines(label, total, done).advance
         return
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _Lines(label, total, done)
+        yield _Lines(label, total, done).advance
         return
 
     class Rate(rich.ProgressColumn):
@@ -488,4 +466,4 @@ def row_progress(
         rich.TimeRemainingColumn(),
     )
     with rich.Progress(*columns, console=console) as progress:
-        yield _Bar(progress, progress.add_task(label, total=total, completed=done))
+        yield partial(progress.advance, progress.add_task(label, total=total, completed=done))

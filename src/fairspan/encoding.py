@@ -34,10 +34,7 @@ _WHOLE_NUMBER = re.compile(r"(0|-?[1-9]\d*)\.0")
 
 
 def table_encoder(
-    frame: Any,
-    *,
-    min_frequency: int | float | None = 10,
-    max_categories: int | None = 50,
+    frame: Any, *, min_frequency: int | float | None = 10, max_categories: int | None = 50
 ) -> TableEncoder:
     """Build the unfitted transformer that turns a table into features for a kernel.
 

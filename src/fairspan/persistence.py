@@ -200,12 +200,11 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
         except Exception as error:  # a broken zip fails in many ways inside skops
             raise _damaged(path, error) from error
         if unknown:
-            shown = [inert(one) for one in unknown[:5]]
-            msg = (
+            shown = [inert(name) for name in unknown[:5]]
+            raise ValueError(
                 f"{path} contains {', '.join(map(repr, shown))}, which fairspan does not trust. "
                 f"If you wrote it and know the file's origin, pass trusted={shown!r}."
             )
-            raise ValueError(msg)
         try:
             payload = skops.load(file, trusted=[*TRUSTED, *trusted])
         except MemoryError:
@@ -222,16 +221,14 @@ def _damaged(path: Any, error: Exception) -> ValueError:
 
 def _model_of(payload: Any, path: Any) -> FairKernelEstimator:
     if not isinstance(payload, dict) or not {"format", "fairspan", "model"} <= set(payload):
-        msg = f"{path} is a skops file, but not one written by fairspan.save_model."
-        raise ValueError(msg)
+        raise ValueError(f"{path} is a skops file, but not one written by fairspan.save_model.")
     number = payload["format"]
     if type(number) is not int or number not in _READABLE:
         written = inert(str(payload["fairspan"]))
-        msg = (
+        raise ValueError(
             f"{path} has format {inert(repr(number))} (written by fairspan {written}); this version, "
             f"{_version()}, reads formats 1 to {FORMAT}. Upgrade fairspan."
         )
-        raise ValueError(msg)
     model = payload["model"]
     if not isinstance(model, FairKernelEstimator) or not _is_ours(model):
         msg = f"{path} holds a {inert(type(model).__name__)}, not a fitted fairspan estimator."
@@ -263,7 +260,7 @@ def _check_content(file: IO[bytes]) -> Any:
         names = archive.namelist()
         if _SCHEMA not in names:
             raise ValueError(f"there is no {_SCHEMA} in it")
-        other = [one for one in names if one != _SCHEMA and not one.endswith(".npy")]
+        other = [name for name in names if name != _SCHEMA and not name.endswith(".npy")]
         if other:  # a sparse matrix is a zip file of its own, and compressed
             raise ValueError(f"its part {inert(repr(other[0]))} is not an array")
         try:
@@ -315,7 +312,7 @@ def _check_schema(schema: Any) -> None:
         if not isinstance(node, dict | list):
             return 1
         children = node.values() if isinstance(node, dict) else node
-        total = 1 + sum(size(one, depth + 1) for one in children)
+        total = 1 + sum(size(child, depth + 1) for child in children)
         if isinstance(node, dict) and _is_node(node):
             number = node.get("__id__")
             if type(number) is not int or number == 0:
@@ -335,5 +332,5 @@ def _check_schema(schema: Any) -> None:
 
 def _is_node(node: dict[str, Any]) -> bool:
     """Whether a dict is a node of skops; in a dict of the user, the same keys have nodes as values."""
-    own = [node[key] for key in ("__id__", "__loader__") if key in node]
-    return any(not isinstance(one, dict | list) for one in own)
+    marks = [node[key] for key in ("__id__", "__loader__") if key in node]
+    return any(not isinstance(mark, dict | list) for mark in marks)

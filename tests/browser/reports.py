@@ -84,11 +84,16 @@ def _people(rng: np.random.Generator, n: int) -> tuple[pd.DataFrame, np.ndarray,
     group = rng.choice(["north", "south", "west"], n, p=[0.4, 0.35, 0.25])
     lift = np.where(group == "north", 1.0, 0.0)
     income = rng.normal(size=n) + lift
-    table = pd.DataFrame({
-        "income": income.round(3), "debt": rng.normal(size=n).round(3),
-        "job": rng.choice(["clerk", "driver", "nurse"], n), "age": rng.integers(20, 70, n),
-        "sex": rng.choice(["f", "m"], n), "group": group,
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "income": income.round(3),
+            "debt": rng.normal(size=n).round(3),
+            "job": rng.choice(["clerk", "driver", "nurse"], n),
+            "age": rng.integers(20, 70, n),
+            "sex": rng.choice(["f", "m"], n),
+            "group": group,
+        }
+    )
     return table, income, lift
 
 
@@ -99,9 +104,14 @@ def loans(path: Path) -> Example:
     table["repaid"] = np.where(income + lift + rng.normal(size=480) > 0.5, "yes", "no")
     table.loc[rng.choice(480, 12, replace=False), "income"] = np.nan
     return _explore(
-        path, table, target="repaid", sensitive_features=["group", "sex"], pos_label="yes",
-        features=["income", "debt", "job", "age"], name="loans.csv",
-    )  # fmt: skip
+        path,
+        table,
+        target="repaid",
+        sensitive_features=["group", "sex"],
+        pos_label="yes",
+        features=["income", "debt", "job", "age"],
+        name="loans.csv",
+    )
 
 
 def numbers(path: Path) -> Example:
@@ -112,9 +122,14 @@ def numbers(path: Path) -> Example:
         100 + 20 * income + 10 * lift + 0.5 * table["age"] + 10 * rng.normal(size=400)
     ).round(2)
     return _explore(
-        path, table, target="pay", sensitive_features=["sex", "age"], name="pay.csv",
-        features=["income", "debt", "job"], sensitive_kind={"age": "continuous"},
-    )  # fmt: skip
+        path,
+        table,
+        target="pay",
+        sensitive_features=["sex", "age"],
+        name="pay.csv",
+        features=["income", "debt", "job"],
+        sensitive_kind={"age": "continuous"},
+    )
 
 
 def hostile(path: Path) -> Example:
@@ -129,9 +144,14 @@ def hostile(path: Path) -> Example:
         columns={"group": ENDING, "income": LINK, "sex": PICTURE, "job": SCRIPT, "debt": BOLD}
     )
     return _explore(
-        path, table, target=PLOTLY, sensitive_features=[ENDING], control_features=[PICTURE],
-        criterion="conditional_statistical_parity", name=f"{ENDING}{TURNED}.csv",
-    )  # fmt: skip
+        path,
+        table,
+        target=PLOTLY,
+        sensitive_features=[ENDING],
+        control_features=[PICTURE],
+        criterion="conditional_statistical_parity",
+        name=f"{ENDING}{TURNED}.csv",
+    )
 
 
 def small_group(path: Path, **options: Any) -> Example:
@@ -142,9 +162,15 @@ def small_group(path: Path, **options: Any) -> Example:
     table["weight"] = rng.integers(0, 3, 480)
     table.loc[:11, "group"] = SMALL
     return _explore(
-        path, table, target="repaid", sensitive_features=["group", "age"],
-        features=["income", "debt"], sensitive_kind={"age": "continuous"}, name="small.csv", **options,
-    )  # fmt: skip
+        path,
+        table,
+        target="repaid",
+        sensitive_features=["group", "age"],
+        features=["income", "debt"],
+        sensitive_kind={"age": "continuous"},
+        name="small.csv",
+        **options,
+    )
 
 
 def inherited_names(path: Path) -> Example:
@@ -154,9 +180,13 @@ def inherited_names(path: Path) -> Example:
     table["repaid"] = np.where(income + lift + rng.normal(size=480) > 0.5, "yes", "no")
     names = {"group": "constructor", "sex": "__proto__", "age": "toString"}
     return _explore(
-        path, table.rename(columns=names), target="repaid", sensitive_features=[*names.values()],
-        features=["income", "debt", "job"], name="names.csv",
-    )  # fmt: skip
+        path,
+        table.rename(columns=names),
+        target="repaid",
+        sensitive_features=[*names.values()],
+        features=["income", "debt", "job"],
+        name="names.csv",
+    )
 
 
 def several_classes(path: Path, **options: Any) -> Example:
@@ -166,11 +196,18 @@ def several_classes(path: Path, **options: Any) -> Example:
     score = income + rng.normal(size=600)
     table["grade"] = np.select([score < 0, score < 1], ["low", "mid"], "top")
     return _explore(
-        path, table, target="grade", sensitive_features=["sex"], features=["income", "debt"],
-        name="grades.csv", **options,
-    )  # fmt: skip
+        path,
+        table,
+        target="grade",
+        sensitive_features=["sex"],
+        features=["income", "debt"],
+        name="grades.csv",
+        **options,
+    )
 
 
 EXAMPLES: dict[str, Callable[[Path], Example]] = {
-    "loans": loans, "numbers": numbers, "hostile": hostile,
-}  # fmt: skip
+    "loans": loans,
+    "numbers": numbers,
+    "hostile": hostile,
+}

@@ -240,9 +240,15 @@ def test_the_file_is_complete_and_forbids_the_network(opened, examples):
     page.on("requestfailed", lambda r: stopped.append(r.failure))
     page.on("response", lambda r: answers.append(r.url))
     assert sorted(page.evaluate(FORBIDDEN)) == [
-        "connect-src", "font-src", "frame-src", "img-src", "media-src", "object-src",
-        "script-src-elem", "style-src-elem",
-    ]  # fmt: skip
+        "connect-src",
+        "font-src",
+        "frame-src",
+        "img-src",
+        "media-src",
+        "object-src",
+        "script-src-elem",
+        "style-src-elem",
+    ]
     assert stopped == ["csp"] * len(asked)  # by the page itself, before any was sent
     assert answers == []
     opened.troubles.clear()

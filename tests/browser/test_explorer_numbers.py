@@ -85,8 +85,12 @@ def test_classification(opened, examples, monkeypatch, i, fairness):
             ]
             assert found[1] == near(expected)
             assert counts[1] == [
-                mine.sum(), np.sum(a & b), np.sum(a & ~b), np.sum(~a & ~b), np.sum(~a & b),
-            ]  # fmt: skip
+                mine.sum(),
+                np.sum(a & b),
+                np.sum(a & ~b),
+                np.sum(~a & ~b),
+                np.sum(~a & b),
+            ]
             assert mean[1][:1] == near([score[mine].mean()])
     gap = max(max(rates) - min(rates) for rates in selected.values())
     assert shown(page, "#headline", "gap") == near([gap])

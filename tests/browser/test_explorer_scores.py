@@ -53,9 +53,7 @@ def test_of_a_few_people_the_page_tells_only_their_number(opened, margins):
     page = opened("loans", path=margins.path)
     move(page, 10)
     page.locator("details").evaluate_all("all => all.forEach(d => d.open = true)")
-    n = next(
-        g["n"] for g in margins.study["attributes"][0]["groups"] if g["label"] == SMALL
-    )  # fmt: skip
+    n = next(g["n"] for g in margins.study["attributes"][0]["groups"] if g["label"] == SMALL)
     assert 0 < n < 5
     for card in CARDS:
         rows = page.locator(f"{card} tbody tr").filter(has_text=SMALL)

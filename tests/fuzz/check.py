@@ -237,9 +237,12 @@ def run(point: EntryPoint, cases: int, *, first: int | None, keep_going: bool) -
         (TALLY.answered if answered else TALLY.refused)[point.name] += 1
 
     wanted = settings(
-        max_examples=cases, deadline=None, database=None, derandomize=first is None,
+        max_examples=cases,
+        deadline=None,
+        database=None,
+        derandomize=first is None,
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     test = given(point.inputs)(wanted(one))
     if first is not None:
         test = seed(first)(test)

@@ -83,10 +83,12 @@ class Rows:
                 make_attribute(k, self.n, self.exponent, X, group, rng) for k in self.sensitive
             ]
             return Made(
-                put_in_box(self.box, X, rng), y,
+                put_in_box(self.box, X, rng),
+                y,
                 box_attributes(self.s_box, columns, rng),
-                make_weight(self.weight, self.n, rng), X,
-            )  # fmt: skip
+                make_weight(self.weight, self.n, rng),
+                X,
+            )
 
 
 @dataclass(frozen=True)
@@ -170,8 +172,9 @@ def put_in_box(box: str, X: np.ndarray, rng: np.random.Generator) -> Any:
     if box in ("polars", "polars null", "polars text", "polars Decimal", "arrow"):
         frame = pl.DataFrame({f"x{j}": X[:, j] for j in range(p)})
         if box == "polars null" and p:
-            frame = frame.with_columns(pl.when(pl.col("x0") > 1).then(None).otherwise(pl.col("x0"))
-                                       .alias("x0"))  # fmt: skip
+            frame = frame.with_columns(
+                pl.when(pl.col("x0") > 1).then(None).otherwise(pl.col("x0")).alias("x0")
+            )
         if box == "polars text":
             frame = frame.with_columns(
                 pl.Series("extra", list(map(str, range(n))), dtype=pl.String)
@@ -451,9 +454,11 @@ EXPONENTS = st.one_of(st.integers(-12, 12), st.integers(-150, 150))
 def rows(draw: st.DrawFn, targets: tuple[str, ...] = ("classes",), odd: int = 3) -> Rows:
     """Ordinary rows with up to ``odd`` oddities."""
     out = Rows(
-        seed=draw(st.integers(0, 2**32 - 1)), n=draw(st.integers(12, 40)), p=draw(st.integers(1, 4)),
+        seed=draw(st.integers(0, 2**32 - 1)),
+        n=draw(st.integers(12, 40)),
+        p=draw(st.integers(1, 4)),
         target=draw(st.sampled_from(targets)),
-    )  # fmt: skip
+    )
     chosen = draw(st.lists(st.sampled_from(sorted(ODD)), max_size=odd, unique=True))
     return replace(out, exponent=draw(EXPONENTS), **{name: draw(ODD[name]) for name in chosen})
 
@@ -524,8 +529,14 @@ def parameters(draw: st.DrawFn, names: tuple[str, ...] = (), most: int = 3) -> d
         wild = draw(st.integers(0, 7)) == 7
         out[name] = draw(st.sampled_from(INVALID) if wild else valid)
     kernel = out.get("kernel", "rbf")
-    reads_gamma = isinstance(kernel, str) and kernel in ("rbf", "laplacian", "poly", "polynomial",
-                                                         "sigmoid", "chi2")  # fmt: skip
+    reads_gamma = isinstance(kernel, str) and kernel in (
+        "rbf",
+        "laplacian",
+        "poly",
+        "polynomial",
+        "sigmoid",
+        "chi2",
+    )
     fixed = FIXED if reads_gamma else {k: v for k, v in FIXED.items() if k != "gamma"}
     if str(out.get("method")) == "paper" and "alpha" not in out:
         fixed = {k: v for k, v in fixed.items() if k != "alpha"}

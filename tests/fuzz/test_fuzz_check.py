@@ -60,9 +60,14 @@ def test_the_place_is_not_enough_it_must_be_a_raise_statement():
 
 @pytest.mark.parametrize(
     "words",
-    ["list index out of range", "operands could not be broadcast", "Singular matrix",
-     "array must not contain infs or NaNs", "divide by zero"],
-)  # fmt: skip
+    [
+        "list index out of range",
+        "operands could not be broadcast",
+        "Singular matrix",
+        "array must not contain infs or NaNs",
+        "divide by zero",
+    ],
+)
 def test_words_of_numpy_fail_even_when_we_raise_them(words):
     with pytest.raises(BrokenError, match="says"):
         attempt("call", inside_fairspan(f"raise ValueError('in our code: {words}')"))

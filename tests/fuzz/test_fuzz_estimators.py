@@ -47,14 +47,18 @@ MODELS: dict[str, tuple[Any, tuple[str, ...]]] = {
 # Parameters that one model alone has.
 OWN: dict[str, dict[str, tuple[Any, ...]]] = {
     "FairGPRegressor": {
-        "inference": ("evidence", "em-paper"), "mean": ("constant", "linear"), "prior": ("isotropic", "ard"),
+        "inference": ("evidence", "em-paper"),
+        "mean": ("constant", "linear"),
+        "prior": ("isotropic", "ard"),
         "gamma": ("evidence", "cv"),
     },
     "FairGPClassifier": {
-        "likelihood": ("logistic", "gaussian"), "curvature": ("likelihood", "constant"),
-        "class_weight": ("balanced", {0: 2.0}, {}, {"x": 1.0}), "calibrate": (True, False),
+        "likelihood": ("logistic", "gaussian"),
+        "curvature": ("likelihood", "constant"),
+        "class_weight": ("balanced", {0: 2.0}, {}, {"x": 1.0}),
+        "calibrate": (True, False),
     },
-}  # fmt: skip
+}
 # Boxes whose numbers are exactly those of the plain array.
 EXACT = ("fortran", "strided", "readonly", "object", "list", "tuple", "masked", "pandas index",
          "pandas object", "pandas Float64", "polars", "arrow", "big endian", "pandas hostile")  # fmt: skip
@@ -96,8 +100,11 @@ def _new_rows(problem: Problem, made: Made) -> Any:
 def _ask(model: Any, X: Any) -> tuple[dict[str, Any], bool]:
     """Everything the model says of some rows, and whether it took them."""
     name, out = type(model).__name__, {}
-    methods = [m for m in ("transform", "predict", "decision_function", "predict_proba")
-               if hasattr(model, m)]  # fmt: skip
+    methods = [
+        m
+        for m in ("transform", "predict", "decision_function", "predict_proba")
+        if hasattr(model, m)
+    ]
     for method in methods:
         found = attempt(f"{name}.{method}", lambda m=method: getattr(model, m)(X), (X,))
         if isinstance(found, Refused):
@@ -283,10 +290,11 @@ def case_path(problem: Problem) -> bool:
         model = cls(**problem.params)
         path = attempt(
             "fairness_path",
-            lambda: fairness_path(model, made.X, made.y, **more, **problem.use["path"],
-                                  cv=problem.use["cv"]),
+            lambda: fairness_path(
+                model, made.X, made.y, **more, **problem.use["path"], cv=problem.use["cv"]
+            ),
             made.all,
-        )  # fmt: skip
+        )
     else:
         model = _fitted(problem, cls, made)
         if isinstance(model, Refused):
@@ -380,9 +388,12 @@ def containers(draw: st.DrawFn) -> Problem:
     recipe = draw(rows(MODELS[name][1], odd=0))
     kinds = st.sampled_from(("plain", "offset", "duplicates", "integers", "mixed"))
     recipe = replace(
-        recipe, box=draw(st.sampled_from(EXACT)), values=draw(kinds), exponent=draw(st.integers(0, 3)),
+        recipe,
+        box=draw(st.sampled_from(EXACT)),
+        values=draw(kinds),
+        exponent=draw(st.integers(0, 3)),
         s_box=draw(st.sampled_from(("array", "series", "frame", "polars", "dict", "list"))),
-    )  # fmt: skip
+    )
     return Problem(recipe, draw(st.sampled_from([FIXED, {"random_state": 0}])), {"model": name})
 
 

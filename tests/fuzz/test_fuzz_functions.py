@@ -105,19 +105,27 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
     )  # fmt: skip
     swaps = st.dictionaries(st.sampled_from(COLUMNS), st.sampled_from(COLUMNS), max_size=2)
     return {
-        "columns": tuple((name, draw(kind)) for name in names), "n": draw(st.integers(0, 30)),
-        "m": draw(st.sampled_from((0, 1, 5))), "seed": draw(st.integers(0, 2**20)),
-        "polars": draw(st.booleans()), "options": draw(options), "later": draw(swaps),
-    }  # fmt: skip
+        "columns": tuple((name, draw(kind)) for name in names),
+        "n": draw(st.integers(0, 30)),
+        "m": draw(st.sampled_from((0, 1, 5))),
+        "seed": draw(st.integers(0, 2**20)),
+        "polars": draw(st.booleans()),
+        "options": draw(options),
+        "later": draw(swaps),
+    }
 
 
 # --------------------------------------------------------------------------- metrics
 
 ON_SCORES = ("statistical_parity_correlation", "correlation_ratio", "ks_distance")
 WITH_TARGET = (
-    "equal_opportunity_correlation", "equalized_odds_correlation", "demographic_parity_difference",
-    "demographic_parity_ratio", "equalized_odds_difference", "equal_opportunity_difference",
-)  # fmt: skip
+    "equal_opportunity_correlation",
+    "equalized_odds_correlation",
+    "demographic_parity_difference",
+    "demographic_parity_ratio",
+    "equalized_odds_difference",
+    "equal_opportunity_difference",
+)
 DECISIONS = WITH_TARGET[2:]
 SCORES = ("normal", "constant", "two columns", "labels", "scaled", "nan", "longer", "text", "list",
           "none", "series", "int8", "bool", "float16", "huge", "empty", "masked", "3d", "offset")  # fmt: skip
@@ -193,10 +201,11 @@ def case_rates(problem: Problem) -> bool:
         }
         found = attempt(
             "selection_rates",
-            lambda: metrics.selection_rates(made.y, decisions, sensitive_features=made.s,
-                                            sample_weight=made.weight, **more),
+            lambda: metrics.selection_rates(
+                made.y, decisions, sensitive_features=made.s, sample_weight=made.weight, **more
+            ),
             (decisions, *made.all),
-        )  # fmt: skip
+        )
         return not isinstance(found, Refused)
     if use["what"] == "noise":
         found = attempt("correlation_noise", lambda: metrics.correlation_noise(*use["sizes"]))
@@ -246,10 +255,12 @@ def metric_problems(draw: st.DrawFn) -> Problem:
         st.tuples(*[st.sampled_from((1, 100, 0, -1, np.nan, 1e150, np.inf, "x", None))] * 2)
     )
     use = {
-        "metric": name, "scores": scores, "sizes": sizes,
+        "metric": name,
+        "scores": scores,
+        "sizes": sizes,
         "what": draw(st.sampled_from(("rates", "noise", "scorer", "scorer"))),
         "wrong": draw(st.sampled_from(INVALID)),
-    }  # fmt: skip
+    }
     return Problem(draw(rows(("classes", "classes", "three", "float"))), params, use)
 
 
@@ -345,9 +356,11 @@ def audits(draw: st.DrawFn) -> Problem:
     if {"decisions", "representation"} & set(params):
         recipe = replace(recipe, n=30)
     use = {
-        "model": draw(st.sampled_from(models)), "task": task, "with_y": draw(st.booleans()),
+        "model": draw(st.sampled_from(models)),
+        "task": task,
+        "with_y": draw(st.booleans()),
         "scores": draw(st.one_of(st.just("normal"), st.just("labels"), st.sampled_from(SCORES))),
-    }  # fmt: skip
+    }
     return Problem(recipe, params, use)
 
 
@@ -410,7 +423,7 @@ ENTRY_POINTS = [
     EntryPoint("selection_rates, fairness_scorer", metric_problems(), case_rates, slice=40),
     EntryPoint("audit", audits(), case_audit, slice=25),
     EntryPoint("baselines", rival_problems(), case_rival, share=0.5, slice=10),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("point", ENTRY_POINTS, ids=lambda point: point.name)

@@ -123,17 +123,26 @@ def held_out_metrics(score: Array, s: Array, y: Array) -> Array:
 
 
 def measure(
-    shared: Path, dataset: str, use_sensitive: bool, *, epochs: int = 1000,
+    shared: Path,
+    dataset: str,
+    use_sensitive: bool,
+    *,
+    epochs: int = 1000,
     seeds: Sequence[int] = SEEDS,
-) -> dict[Key, Array]:  # fmt: skip
+) -> dict[Key, Array]:
     """Test metrics by (loss, criterion, weight): one line per seed, one column per ``COLUMNS``."""
     X, s, y = paper_rows(shared, dataset, "train")
     X_test, s_test, y_test = paper_rows(shared, dataset, "test")
     models = laftr_sweep(
         LAFTRGP(use_sensitive=use_sensitive, epochs=epochs, n_restarts=0),
-        X, y, sensitive_features=s, losses=LOSSES.values(), criteria=CRITERIA.values(),
-        fair_weights=FAIR_WEIGHTS, random_states=seeds,
-    )  # fmt: skip
+        X,
+        y,
+        sensitive_features=s,
+        losses=LOSSES.values(),
+        criteria=CRITERIA.values(),
+        fair_weights=FAIR_WEIGHTS,
+        random_states=seeds,
+    )
     short = {long: key for table in (LOSSES, CRITERIA) for key, long in table.items()}
     found: dict[Key, list[Array]] = {}
     for model in models:

@@ -56,9 +56,12 @@ def by_scores(case: Case) -> Deviations:
     """The same d x d algebra on the scores of ``FairRepresentation.paper``."""
     settings = case.settings
     rep = FairRepresentation.paper(
-        settings["band"], settings["m"], settings["d"], criterion=settings["criterion"],
+        settings["band"],
+        settings["m"],
+        settings["d"],
+        criterion=settings["criterion"],
         eta=settings["eta"],
-    )  # fmt: skip
+    )
     rep.fit(case.X_train, case.y_train, sensitive_features=case.S_train)
     y, n = case.y_train, len(case.y_train)
     centred = y - y.mean()

@@ -298,10 +298,13 @@ def calls_system(folder):
 
 def popen(folder):
     state = node(
-        "DictNode", "builtins", "dict", 10**6 + 1,
+        "DictNode",
+        "builtins",
+        "dict",
+        10**6 + 1,
         content={"args": text_node(command(folder), 10**6 + 2)},
         key_types=list_node([], 10**6 + 3),
-    )  # fmt: skip
+    )
     evil = node("ObjectNode", "subprocess", "Popen", 10**6, content=state)
     return with_schema(instead_of_kernel(evil))
 
@@ -602,9 +605,10 @@ DATA_FILES = {
 def bomb_bytes(kind: str, size: int) -> bytes:
     """So many bytes of zeros, compressed, made a little at a time."""
     make = {
-        "gz": lambda: zlib.compressobj(9, zlib.DEFLATED, 31), "bz2": bz2.BZ2Compressor,
+        "gz": lambda: zlib.compressobj(9, zlib.DEFLATED, 31),
+        "bz2": bz2.BZ2Compressor,
         "xz": lambda: lzma.LZMACompressor(preset=1),
-    }[kind]()  # fmt: skip
+    }[kind]()
     head = make.compress(b"a,b,c,s,y\n")
     chunk = b"0,0,0,0,0\n" * (2**20 // 10)
     body = [make.compress(chunk) for _ in range(size // len(chunk))]
@@ -615,10 +619,11 @@ def _all() -> tuple[Hostile, ...]:
     out = [
         Hostile(name, reader, written(file, content))
         for reader, file, found in (
-            ("model", "model.skops", MODEL_FILES), ("checkpoint", "fit.ckpt", CHECKPOINTS)
+            ("model", "model.skops", MODEL_FILES),
+            ("checkpoint", "fit.ckpt", CHECKPOINTS),
         )
         for name, content in found.items()
-    ]  # fmt: skip
+    ]
     out += [Hostile(name, "stream", written(name, make)) for name, make in TABLES.items()]
     out += [
         Hostile(name, "command line", written(name, make))

@@ -137,9 +137,15 @@ def gp(**params):
 def audited(model):
     X, y, s = table(80, 3)
     return audit(
-        model, X, y, sensitive_features={"s": s}, parts=["scores", "decisions", "certificate"],
-        n_boot=20, n_permutations=19, random_state=0,
-    )  # fmt: skip
+        model,
+        X,
+        y,
+        sensitive_features={"s": s},
+        parts=["scores", "decisions", "certificate"],
+        n_boot=20,
+        n_permutations=19,
+        random_state=0,
+    )
 
 
 def merged(est):
@@ -541,10 +547,12 @@ def sha256(content):
 def data_file():
     text = PART.upper()
     return data_files.DataFile(
-        name="table.csv.gz", sha256=sha256(gzip.compress(text, mtime=0)), text_sha256=sha256(text),
+        name="table.csv.gz",
+        sha256=sha256(gzip.compress(text, mtime=0)),
+        text_sha256=sha256(text),
         sources=(data_files.Source("https://example.org/part.csv", sha256(PART)),),
         convert=lambda parts: b"".join(parts).upper(),
-    )  # fmt: skip
+    )
 
 
 def fake_pooch(content=PART, pause=0.0, cache="/nonexistent/cache"):

@@ -241,9 +241,13 @@ def test_a_small_file_of_many_rows_is_read_in_little_memory(kind, tmp_path):
         path.write_bytes(hostile.bomb_bytes(kind.rpartition(".")[2], size))
     text = f"from tests.robust.test_hostile_files import read_all; read_all({str(path)!r})"
     done = subprocess.run(
-        [sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True,
+        [sys.executable, "-c", text],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    )
     n, first, grown = json.loads(done.stdout)
     assert n > 4_000_000
     assert first <= 2**16

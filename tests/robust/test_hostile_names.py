@@ -170,9 +170,14 @@ def test_labels_of_an_audits_plot_are_names():
     X, y, s = table(300)
     for name in NAMES.values():
         shown = audit(
-            X[:, 0], y=y, decisions=(X[:, 0] > 0.5).astype(int), parts=["scores", "decisions"],
-            sensitive_features={name: s, "b": X[:, 1] > 0}, n_boot=20, random_state=0,
-        ).plot()  # fmt: skip
+            X[:, 0],
+            y=y,
+            decisions=(X[:, 0] > 0.5).astype(int),
+            parts=["scores", "decisions"],
+            sensitive_features={name: s, "b": X[:, 1] > 0},
+            n_boot=20,
+            random_state=0,
+        ).plot()
         check_labels(shown.figure_)
         assert len(shown.axes_[0].get_legend().get_texts()) == 3
         pyplot.close(shown.figure_)

@@ -31,10 +31,14 @@ def people(n, seed):
     latent = income + grade + 2.0 * member + 2.0 * (city == "Ulm")
     return pd.DataFrame(
         {
-            "income": income, "grade": grade, "member": member, "city": city,
-            "sex": rng.choice(["f", "m"], n), "repaid": np.where(latent > 8.0, "yes", "no"),
+            "income": income,
+            "grade": grade,
+            "member": member,
+            "city": city,
+            "sex": rng.choice(["f", "m"], n),
+            "repaid": np.where(latent > 8.0, "yes", "no"),
         }
-    )  # fmt: skip
+    )
 
 
 TRAIN, NEW = people(120, 0), people(40, 1)
@@ -143,12 +147,14 @@ REPAIRED = {
 TOLD = {
     "other case": (NEW.assign(city=NEW["city"].replace("Ulm", "ULM")), "not in the training data"),
     "blank at the end": (
-        NEW.assign(city=NEW["city"].replace("Ulm", "Ulm ")), "not in the training data",
+        NEW.assign(city=NEW["city"].replace("Ulm", "Ulm ")),
+        "not in the training data",
     ),
     "None for text": (
-        NEW.assign(city=NEW["city"].replace("Ulm", "None")), "not in the training data",
+        NEW.assign(city=NEW["city"].replace("Ulm", "None")),
+        "not in the training data",
     ),
-}  # fmt: skip
+}
 EMPTY = {
     "numbers all missing": NEW.assign(income=""),
     "text all missing": NEW.assign(city="NA"),

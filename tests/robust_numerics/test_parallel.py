@@ -64,8 +64,10 @@ def outcome(name, n=300):
         warnings.simplefilter("ignore", FairspanWarning)
         est = kind(random_state=0, **params).fit(X, y, sensitive_features=s)
         half = est.at(0.5)
-    scores = [one.transform(X) @ one.score_coef_ if kind is FairRepresentation else said(one, X)
-              for one in (est, half)]  # fmt: skip
+    scores = [
+        one.transform(X) @ one.score_coef_ if kind is FairRepresentation else said(one, X)
+        for one in (est, half)
+    ]
     blocks = [[b.supremum, b.score] for b in half.certificate_.blocks]
     return np.concatenate([np.ravel(part) for part in (*scores, blocks, [est.alpha_, est.gamma_])])
 
@@ -100,8 +102,13 @@ def in_a_process(hash_seed):
     code = "from tests.robust_numerics.test_parallel import digests; print(digests())"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
-        cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 

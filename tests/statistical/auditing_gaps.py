@@ -62,9 +62,13 @@ class Planted:
         weight = rng.exponential(size=n) + 0.2 if self.weighted else np.ones(n)
         score = np.array(self.mean)[s] + rng.normal(size=n)
         return {
-            "s": np.array(list("abcdefghij"))[s], "promised": promised, "y": y.astype(int),
-            "decided": decided.astype(int), "score": score, "weight": weight,
-        }  # fmt: skip
+            "s": np.array(list("abcdefghij"))[s],
+            "promised": promised,
+            "y": y.astype(int),
+            "decided": decided.astype(int),
+            "score": score,
+            "weight": weight,
+        }
 
     def truths(self) -> Truths:
         p, mu, q = np.array(self.mass), np.array(self.mean), np.array(self.rates)
@@ -100,9 +104,11 @@ class Planted:
 
 def _equal(k: int, **changes: object) -> Planted:
     fair = {
-        "mass": (1.0 / k,) * k, "mean": (0.0,) * k, "rates": ((0.3,) * k, (0.7,) * k),
+        "mass": (1.0 / k,) * k,
+        "mean": (0.0,) * k,
+        "rates": ((0.3,) * k, (0.7,) * k),
         "honest": (1.0,) * k,
-    }  # fmt: skip
+    }
     return Planted(**{**fair, **changes})  # type: ignore[arg-type]
 
 
@@ -136,19 +142,28 @@ DISTANCES: dict[str, float | None] = {
 
 
 def coverage(
-    kind: str, draws: int = 300, seed: int = 0, n: int = 600, level: float = 0.95,
+    kind: str,
+    draws: int = 300,
+    seed: int = 0,
+    n: int = 600,
+    level: float = 0.95,
     n_boot: int = 300,
-) -> list[Coverage]:  # fmt: skip
+) -> list[Coverage]:
     """Every interval of one population."""
     planted = KINDS[kind]
 
     def found(rng: np.random.Generator) -> dict[tuple[str, str], tuple[float, float, float]]:
         rows = planted.draw(n, rng)
         common = {
-            "y": rows["y"], "sensitive_features": {"s": rows["s"]}, "parts": ["scores", "decisions"],
-            "sample_weight": rows["weight"] if planted.weighted else None, "level": level,
-            "n_boot": n_boot, "min_rows": 10, "random_state": int(rng.integers(2**31)),
-        }  # fmt: skip
+            "y": rows["y"],
+            "sensitive_features": {"s": rows["s"]},
+            "parts": ["scores", "decisions"],
+            "sample_weight": rows["weight"] if planted.weighted else None,
+            "level": level,
+            "n_boot": n_boot,
+            "min_rows": 10,
+            "random_state": int(rng.integers(2**31)),
+        }
         first = audit(rows["score"], decisions=rows["decided"], **common)
         second = audit(rows["promised"], **common)
         calibration = [f for f in second.findings if f.metric.startswith("calibration")]
@@ -162,9 +177,13 @@ def coverage(
 
 
 def distance_coverage(
-    kind: str, draws: int = 300, seed: int = 0, n: int = 600, level: float = 0.95,
+    kind: str,
+    draws: int = 300,
+    seed: int = 0,
+    n: int = 600,
+    level: float = 0.95,
     n_boot: int = 200,
-) -> Coverage:  # fmt: skip
+) -> Coverage:
     """The interval of a distance correlation."""
     rho = DISTANCES[kind]
     truth = _bend_truth() if rho is None else _normal_distance_correlation(rho)
@@ -173,9 +192,13 @@ def distance_coverage(
         s, noise = rng.normal(size=(2, n))
         score = _bend(s, noise) if rho is None else rho * s + np.sqrt(1.0 - rho**2) * noise
         one = audit(
-            score, sensitive_features={"s": s}, parts=["scores"], level=level, n_boot=n_boot,
+            score,
+            sensitive_features={"s": s},
+            parts=["scores"],
+            level=level,
+            n_boot=n_boot,
             random_state=int(rng.integers(2**31)),
-        ).select(metric="distance_correlation")[0]  # fmt: skip
+        ).select(metric="distance_correlation")[0]
         return {("distance_correlation", ""): (one.value, one.low, one.high)}
 
     return _measure(kind, {("distance_correlation", ""): truth}, found, draws, seed)[0]
@@ -204,10 +227,12 @@ def _normal_distance_correlation(rho: float) -> float:
 
 
 def _measure(
-    kind: str, truths: Truths,
+    kind: str,
+    truths: Truths,
     found: Callable[[np.random.Generator], dict[tuple[str, str], tuple[float, float, float]]],
-    draws: int, seed: int,
-) -> list[Coverage]:  # fmt: skip
+    draws: int,
+    seed: int,
+) -> list[Coverage]:
     each = [found(np.random.default_rng([seed, i])) for i in range(draws)]
     out = []
     for key, truth in truths.items():
@@ -220,10 +245,15 @@ def _measure(
         metric = key[0] + (f" of {key[1]}" if key[1] else "")
         out.append(
             Coverage(
-                kind, metric, truth, float(held.mean()), float(known.mean()),
-                float(np.nanmean(value)), float((high - low)[known].mean()),
+                kind,
+                metric,
+                truth,
+                float(held.mean()),
+                float(known.mean()),
+                float(np.nanmean(value)),
+                float((high - low)[known].mean()),
             )
-        )  # fmt: skip
+        )
     return out
 
 

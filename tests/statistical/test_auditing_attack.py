@@ -19,9 +19,14 @@ def test_attackers_of_an_independent_attribute_are_blind(attacker: str) -> None:
     assert blind_coverage(attacker, draws=100) >= 0.92
 
 
-@pytest.mark.parametrize(("attacker", "least", "most"), [
-    ("linear", 0.0, 0.15), ("kernel", 0.95, 1.0), ("boosted", 0.95, 1.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("attacker", "least", "most"),
+    [
+        ("linear", 0.0, 0.15),
+        ("kernel", 0.95, 1.0),
+        ("boosted", 0.95, 1.0),
+    ],
+)
 def test_an_interaction_is_seen_by_those_who_can(attacker: str, least: float, most: float) -> None:
     assert least <= power(attacker) <= most
 

@@ -63,27 +63,43 @@ def angles():
     theta = np.radians([8.0, 40.0, 62.0])
     a = 0.4 * theta
     return SubspaceAngleDisplay(
-        np.cos(theta), theta, a, containment_gap=np.sin(a).max(),
-        accuracy_gap=np.sin(theta - a).max(), fairness=0.6, geometry="correlation",
-    ).plot()  # fmt: skip
+        np.cos(theta),
+        theta,
+        a,
+        containment_gap=np.sin(a).max(),
+        accuracy_gap=np.sin(theta - a).max(),
+        fairness=0.6,
+        geometry="correlation",
+    ).plot()
 
 
 def angles_ends():
     """Past the fair end, and a direction that is lost."""
     theta = np.radians([50.0, 90.0])
     return SubspaceAngleDisplay(
-        np.cos(theta), theta, [np.radians(-15.0), np.nan], containment_gap=0.2588,
-        accuracy_gap=1.0, fairness=1.3, geometry="RKHS",
-    ).plot()  # fmt: skip
+        np.cos(theta),
+        theta,
+        [np.radians(-15.0), np.nan],
+        containment_gap=0.2588,
+        accuracy_gap=1.0,
+        fairness=1.3,
+        geometry="RKHS",
+    ).plot()
 
 
 def price():
     t = np.linspace(0.0, 1.0, 21)
     cost = 0.04 * t**2 - 0.005 * t
     return PriceDisplay(
-        t, cost, low=cost - 0.01 * t, high=cost + 0.012 * t, parity=0.3 * (1 - t), at_most=0.08,
-        error_name="misclassification", level=0.9,
-    ).plot()  # fmt: skip
+        t,
+        cost,
+        low=cost - 0.01 * t,
+        high=cost + 0.012 * t,
+        parity=0.3 * (1 - t),
+        at_most=0.08,
+        error_name="misclassification",
+        level=0.9,
+    ).plot()
 
 
 def an_audit():

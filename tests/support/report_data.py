@@ -25,7 +25,10 @@ def people(n=240, seed=0):
 
 def roles_of(target="repaid", **changed):
     given = {
-        "target": target, "sensitive": ("sex", "age"), "control": (), "features": ("income", "debt"),
+        "target": target,
+        "sensitive": ("sex", "age"),
+        "control": (),
+        "features": ("income", "debt"),
         "weight": None,
-    }  # fmt: skip
+    }
     return Roles(**(given | changed))

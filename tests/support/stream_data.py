@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from fairspan import FairRidge
 from fairspan.streaming import Rows, Sample
 from fairspan.streaming import fit as _stream_fit
-from fairspan.streaming.first_pass import variables_of
+from fairspan.streaming.sample import variables_of
 
 FEATURES = ["a", "b", "c"]
 NAMED = {"target": "y", "sensitive_features": "sex"}

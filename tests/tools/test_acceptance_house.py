@@ -12,8 +12,10 @@ import fairspan
 def test_private_imports_of_other_packages_are_counted():
     text = "from fairspan.b._c import d\nfrom fairspan.b import _e, f\nimport fairspan.b._g\n"
     assert house.private_imports(Path("a/x.py"), text) == [
-        "fairspan.b._c.d", "fairspan.b._e", "fairspan.b._g",
-    ]  # fmt: skip
+        "fairspan.b._c.d",
+        "fairspan.b._e",
+        "fairspan.b._g",
+    ]
     assert house.private_imports(Path("b/x.py"), text) == []
     assert house.private_imports(Path("b.py"), text) == []
     assert house.private_imports(Path("a.py"), "from fairspan._system import f, __all__\n") == []

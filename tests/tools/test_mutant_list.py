@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tools.mutant_list import MUTANTS, SOURCE, Mutant
-from tools.mutants import mutated, read_outcome
+from tools.mutants import main, mutated, read_outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAST = 48
@@ -67,3 +67,18 @@ def test_a_fault_without_its_place_is_refused(source):
 )
 def test_only_a_failing_test_kills(status, said, verdict):
     assert read_outcome(status, said)[0] == verdict
+
+
+def test_the_parts_are_all_mutants_each_once(capsys):
+    listed = []
+    for part in ("1/3", "2/3", "3/3"):
+        assert main(["--list", "--part", part]) == 0
+        listed += capsys.readouterr().out.splitlines()
+    assert sorted(listed) == sorted(f"{mutant.file}: {mutant.name}" for mutant in MUTANTS)
+
+
+@pytest.mark.parametrize("part", ["0/3", "4/3", "3", "1/0", "a/b"])
+def test_a_part_is_checked(part, capsys):
+    with pytest.raises(SystemExit):
+        main(["--list", "--part", part])
+    assert "give K/N" in capsys.readouterr().err

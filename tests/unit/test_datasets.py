@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from fairspan import datasets
-from fairspan.datasets import _adult, _communities, _compas, _files, _law_school, _nlsy
+from fairspan.datasets import _files
+from fairspan.datasets._classification import ADULT, COMPAS
+from fairspan.datasets._regression import COMMUNITIES, LAW_SCHOOL, NLSY79
 from fairspan.exceptions import DatasetError
 
 LOADERS = {
@@ -19,8 +21,8 @@ LOADERS = {
     "nlsy79": datasets.fetch_nlsy79,
     "law_school": datasets.fetch_law_school,
 }
-MODULES = (_adult, _compas, _communities, _nlsy, _law_school)
-FILES = {module._FILE.name.removesuffix(".csv.gz"): module._FILE for module in MODULES}
+DATA_FILES = (ADULT, COMPAS, COMMUNITIES, NLSY79, LAW_SCHOOL)
+FILES = {file.name.removesuffix(".csv.gz"): file for file in DATA_FILES}
 # Rows, features and protected attributes, by protocol.
 SHAPES = {
     ("adult", "raw"): (48842, 9, ["sex", "race", "age"]),
@@ -448,7 +450,7 @@ def test_communities_source_is_the_reference_file_in_ucis_words(shared):
     ]
     source = "".join(rows).encode()
     file = FILES["communities_crime"]
-    assert hashlib.sha256(source).hexdigest() == file.sources[0].sha256
+    assert hashlib.sha256(source).hexdigest() == next(iter(file.sources.values()))
     assert hashlib.sha256(file.convert([source])).hexdigest() == file.text_sha256
 
 
@@ -460,7 +462,7 @@ def test_adult_sources_are_the_reference_file_in_ucis_words(shared):
     sources = [("\n".join(part) + "\n\n").encode() for part in parts.values()]
     file = FILES["adult"]
     sums = [hashlib.sha256(source).hexdigest() for source in sources]
-    assert sums == [source.sha256 for source in file.sources]
+    assert sums == list(file.sources.values())
     assert hashlib.sha256(file.convert(sources)).hexdigest() == file.text_sha256
 
 
@@ -478,9 +480,9 @@ def test_compas_conversion_drops_identifiers_and_second_columns():
 def test_public_sources_are_pinned_or_their_absence_explained(name):
     file = FILES[name]
     assert bool(file.sources) == (file.convert is not None) == (not file.why_no_source)
-    for source in file.sources:
-        assert source.url.startswith("https://")
-        assert len(bytes.fromhex(source.sha256)) == 32
+    for url, checksum in file.sources.items():
+        assert url.startswith("https://")
+        assert len(bytes.fromhex(checksum)) == 32
 
 
 # ---------------------------------------------------------------------- misuse

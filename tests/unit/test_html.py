@@ -163,9 +163,7 @@ def test_a_certificate_shows_its_table_and_its_words():
 def test_a_path_shows_a_few_places(n_points):
     X, y, s = small_table()
     est = FairRidgeClassifier(**FIXED).fit(X, y, sensitive_features={"sex": s})
-    path = FairnessPath.from_estimator(
-        est, X, y, sensitive_features={"sex": s}, n_points=n_points
-    )  # fmt: skip
+    path = FairnessPath.from_estimator(est, X, y, sensitive_features={"sex": s}, n_points=n_points)
     found = read(path._repr_html_())
     rows = found.rows[1:]
     assert len(rows) == min(n_points, 11)
@@ -182,9 +180,14 @@ def test_a_path_shows_a_few_places(n_points):
 def test_an_audit_shows_its_gaps_and_what_stands_out():
     X, y, s = small_table(300)
     found = audit(
-        X[:, 0], y=y, decisions=(X[:, 0] > 0.5).astype(int), sensitive_features={"sex": s},
-        parts=["scores", "decisions"], n_boot=20, random_state=0,
-    )  # fmt: skip
+        X[:, 0],
+        y=y,
+        decisions=(X[:, 0] > 0.5).astype(int),
+        sensitive_features={"sex": s},
+        parts=["scores", "decisions"],
+        n_boot=20,
+        random_state=0,
+    )
     page = read(found._repr_html_())
     assert "300 rows, 95% intervals" in page.captions[0]
     gap = found.select(metric="demographic_parity_difference")[0]
@@ -209,9 +212,14 @@ def test_names_from_data_are_inert(name):
         est, X, labels, sensitive_features={name: groups}, n_points=3
     )
     found = audit(
-        X[:, 0], y=labels, sensitive_features={name: groups, "b": s}, parts=["scores", "decisions"],
-        decisions=labels, n_boot=20, random_state=0,
-    )  # fmt: skip
+        X[:, 0],
+        y=labels,
+        sensitive_features={name: groups, "b": s},
+        parts=["scores", "decisions"],
+        decisions=labels,
+        n_boot=20,
+        random_state=0,
+    )
     pages = [our_part(est._repr_html_())]
     pages += [one._repr_html_() for one in (est.certificate_, path, found)]
     for page in pages:

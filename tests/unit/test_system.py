@@ -103,8 +103,8 @@ def test_rows_are_a_bar_on_a_terminal(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with row_progress("moments [bold]b[/]", 1000, verbose=1, done=250) as progress:
-        progress.advance(750)
+    with row_progress("moments [bold]b[/]", 1000, verbose=1, done=250) as count_rows:
+        count_rows(750)
     shown = terminal.getvalue()
     assert "[fairspan] moments [bold]b[/] " in shown  # brackets are no markup
     assert "1,000 rows" in shown
@@ -113,8 +113,8 @@ def test_rows_are_a_bar_on_a_terminal(monkeypatch):
 
 def test_rows_are_lines_without_rich(monkeypatch, capsys):
     absent(monkeypatch, "rich", "rich.progress")
-    with row_progress("moments", 10, verbose=1) as progress:
-        progress.advance(10)
+    with row_progress("moments", 10, verbose=1) as count_rows:
+        count_rows(10)
     assert capsys.readouterr().err.startswith("[fairspan] moments: 10 of 10 rows")
 
 

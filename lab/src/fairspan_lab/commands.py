@@ -56,7 +56,7 @@ def reproduce_command(
     json_file: Json = None,
 ) -> None:
     """Reproduce the paper's figures; a stopped run goes on where it was."""
-    from fairspan.cli.options import check_json
+    from fairspan.cli.common import check_json
     from fairspan_lab.reproduce import reproduce
 
     check_json(json_file)
@@ -97,7 +97,7 @@ def frontier_command(
     json_file: Json = None,
 ) -> None:
     """Error against parity, for fairspan and its rivals; a stopped run goes on where it was."""
-    from fairspan.cli.options import check_json, split_commas
+    from fairspan.cli.common import check_json, split_commas
     from fairspan_lab.frontier import FailedCellsError, frontier
 
     check_json(json_file)
@@ -126,7 +126,7 @@ def _print_files(
     written: Iterable[Path], json_file: Path | None, failures: Iterable[str] = ()
 ) -> None:
     """Print the names of the files that a run wrote, one per line, and write them as JSON."""
-    from fairspan.cli.output import STDOUT, print_result, write_json
+    from fairspan.cli.common import STDOUT, print_result, write_json
 
     files = [str(path) for path in written]
     if json_file is not None:

@@ -15,20 +15,18 @@ from importlib import metadata
 from typing import Annotated
 
 try:
+    import rich  # noqa: F401
     import typer
-    from rich.console import Console
 except ImportError as error:  # pragma: no cover - the message is all there is
     msg = 'The command line needs typer and rich: pip install "fairspan[cli]".'
     raise SystemExit(msg) from error
 
+from fairspan import __version__
 from fairspan._system import INSTALL_LAB, printable
+from fairspan.cli.common import STDOUT, DataHome, Json, check_json, print_result, stderr, write_json
 from fairspan.cli.evaluation import audit_command, predict_command
-from fairspan.cli.options import DataHome, Json, check_json
-from fairspan.cli.output import STDOUT, print_result, write_json
 from fairspan.cli.read import OFFLINE, SETS, load_set
 from fairspan.cli.training import explore_command, fit_command
-
-__all__ = ["app", "main"]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,7 +41,6 @@ app.command("audit")(audit_command)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: list them, or fetch one.")
 app.add_typer(data_app, name="data")
 LAB_COMMANDS = ("reproduce", "bench")
-_stderr = Console(stderr=True)
 # Options of parameters that messages of the Python interface name.
 _OPTIONS = {
     **{name: name for name in ("criterion", "fairness", "level")},
@@ -95,12 +92,12 @@ def _print_error(text: str) -> None:
     """Print one red line that names options, not parameters; without control characters."""
     text = _PARAMETER.sub(lambda match: f"--{_OPTIONS[match[1]]} ", text)
     escaped = printable(text, keep="").replace("[", "\\[")
-    _stderr.print(f"[bold red]Error:[/] {escaped}", highlight=False, soft_wrap=True)
+    stderr.print(f"[bold red]Error:[/] {escaped}", highlight=False, soft_wrap=True)
 
 
 def _version(value: bool) -> None:
     if value:
-        typer.echo(f"fairspan {metadata.version('fairspan')}")
+        typer.echo(f"fairspan {__version__}")
         raise typer.Exit
 
 

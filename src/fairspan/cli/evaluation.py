@@ -14,30 +14,16 @@ import numpy as np
 import typer
 
 from fairspan._system import atomic_write, is_formula, printable_json
-from fairspan.cli import options as opt
-from fairspan.cli import tables
-from fairspan.cli.output import (
-    STDOUT,
-    collect_warnings,
-    first_few,
-    print_result,
-    print_status,
-    print_warnings,
-    write_json,
-    write_stdout,
-    write_text,
-)
+from fairspan.cli import common, tables
 from fairspan.cli.read import read_data, text_columns
 from fairspan.estimators import FairGPClassifier, FairRepresentation
 from fairspan.inputs.columns import require_columns
 from fairspan.plotting import require_pyplot
 from fairspan.report.favourable import Favourable, choose_favourable
 
-__all__ = ["audit_command", "predict_command", "write_audit"]
-
 
 def predict_command(
-    data: opt.Data,
+    data: common.Data,
     model: Annotated[
         Path, typer.Option(help="Model file of `fairspan fit`, `fairspan explore` or save_model.")
     ],
@@ -45,23 +31,24 @@ def predict_command(
         Path | None,
         typer.Option(help="CSV file for the predictions; standard output if not given."),
     ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="JSON file for the predictions; - is standard output."),
-    ] = None,
+    json_file: common.Json = None,
     fairness: Annotated[
         float | None,
-        typer.Option(help="Another fairness than that of the saved model, from 0 to 1."),
+        typer.Option(
+            help=common.parameter_help("fairness", "That of the saved model if not given.")
+        ),
     ] = None,
-    data_home: opt.DataHome = None,
+    data_home: common.DataHome = None,
 ) -> None:
     """Predict the rows of a table with a saved model; needs no protected attribute."""
-    if out not in (None, STDOUT):
-        opt.check_output_file(out, "--out")
-    opt.check_json(json_file)
-    opt.check_distinct({"DATA": Path(data), "--model": model}, {"--out": out, "--json": json_file})
-    opt.check_fairness(fairness)
-    if out in (None, STDOUT) and json_file == STDOUT:
+    if out not in (None, common.STDOUT):
+        common.check_output_file(out, "--out")
+    common.check_json(json_file)
+    common.check_distinct(
+        {"DATA": Path(data), "--model": model}, {"--out": out, "--json": json_file}
+    )
+    common.check_fairness(fairness)
+    if out in (None, common.STDOUT) and json_file == common.STDOUT:
         out = None
     fitted, names = _load_model(model)
     frame = read_data(data, data_home, text_columns(fitted)).frame
@@ -70,27 +57,27 @@ def predict_command(
     if isinstance(fitted, FairRepresentation):
         msg = f"{model} holds a FairRepresentation, which makes features and predicts nothing."
         raise ValueError(msg)
-    with collect_warnings() as warnings_seen:
+    with common.collect_warnings() as warnings_seen:
         if fairness is not None:
             fitted = fitted.at(fairness)
         columns = _predictions(fitted, frame[names])
-    print_warnings(warnings_seen)
+    common.print_warnings(warnings_seen)
     for text in (*tables.missing_values_note(frame, names), *_explanation(fitted)):
-        print_status(text)
+        common.print_status(text)
     if json_file is not None:
-        write_json(json_file, columns, indent=None)
+        common.write_json(json_file, columns, indent=None)
     if out is not None or json_file is None:
         labels = dict.fromkeys(columns["prediction"])
         quoted = [repr(label) for label in labels if isinstance(label, str) and is_formula(label)]
         if quoted:
-            print_status(
-                f"Warning: a spreadsheet would run the label {first_few(quoted)} as a formula, so the CSV "
-                f"file has a quote before it. Rename the label, or use --json, which has it as it is."
+            common.print_status(
+                f"Warning: a spreadsheet would run the label {common.first_few(quoted)} as a formula, so the "
+                f"CSV file has a quote before it. Rename the label, or use --json, which has it as it is."
             )
-        write_text(out or STDOUT, _as_csv(columns))
+        common.write_text(out or common.STDOUT, _as_csv(columns))
     for path in (out, json_file):
-        if path not in (None, STDOUT):
-            print_status(f"Predictions of {len(frame):,} rows written to {path}")
+        if path not in (None, common.STDOUT):
+            common.print_status(f"Predictions of {len(frame):,} rows written to {path}")
 
 
 def _load_model(path: Path) -> tuple[Any, list[str]]:
@@ -167,8 +154,8 @@ def _cell(value: Any) -> Any:
 
 
 def audit_command(
-    data: opt.Data,
-    protected: opt.Protected = None,
+    data: common.Data,
+    protected: common.Protected = None,
     target: Annotated[
         str | None,
         typer.Option(help="Column of the true outcome; without it, fewer metrics are computed."),
@@ -186,15 +173,15 @@ def audit_command(
             help="Instead of --model, or with --scores: column of decisions, labelled as the target."
         ),
     ] = None,
-    control: opt.Control = None,
-    weight: opt.Weight = None,
-    drop: opt.Drop = None,
+    control: common.Control = None,
+    weight: common.Weight = None,
+    drop: common.Drop = None,
     no_features: Annotated[
         bool, typer.Option("--no-features", help="Columns without a role are not features.")
     ] = False,
-    positive: opt.Positive = None,
-    kind: opt.Kind = None,
-    parts: opt.Parts = None,
+    positive: common.Positive = None,
+    kind: common.Kind = None,
+    parts: common.Parts = None,
     attackers: Annotated[
         list[str] | None, typer.Option(help="Of linear, kernel, boosted; all if not given.")
     ] = None,
@@ -202,14 +189,12 @@ def audit_command(
     min_rows: Annotated[
         int, typer.Option(help="Groups with fewer rows are marked, not judged.")
     ] = 30,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="JSON file for the audit; - is standard output.")
-    ] = None,
-    markdown: opt.Markdown = None,
-    plot: opt.Plot = None,
-    drop_missing: opt.DropMissing = False,
-    data_home: opt.DataHome = None,
-    seed: opt.Seed = 0,
+    json_file: common.Json = None,
+    markdown: common.Markdown = None,
+    plot: common.Plot = None,
+    drop_missing: common.DropMissing = False,
+    data_home: common.DataHome = None,
+    seed: common.Seed = 0,
 ) -> None:
     """Audit a saved model, or scores and decisions in a table, on rows it was not fitted on."""
     if model is not None and (scores or decisions):
@@ -218,11 +203,11 @@ def audit_command(
     if model is None and not (scores or decisions):
         msg = "There is nothing to audit: pass --model FILE, or --scores or --decisions COLUMN."
         raise ValueError(msg)
-    files = opt.AuditFiles(json_file, markdown, plot)
+    files = common.AuditFiles(json_file, markdown, plot)
     files.check()
-    audit_parts = opt.read_parts(parts)
-    opt.check_audit(level, min_rows, attackers)
-    opt.check_distinct({"DATA": Path(data), "--model": model}, files.by_option)
+    audit_parts = common.read_parts(parts)
+    common.check_audit(level, min_rows, attackers)
+    common.check_distinct({"DATA": Path(data), "--model": model}, files.by_option)
     fitted, names = (None, []) if model is None else _load_model(model)
     source = read_data(data, data_home, text_columns(fitted, target))
     roles = tables.find_roles(
@@ -256,20 +241,20 @@ def audit_command(
         arguments["y"] = None if target is None else arguments["y"].to_numpy().astype(object)
     favourable = _favourable_class(fitted, frame, roles, positive, str(model))
     if favourable is not None:
-        print_status(favourable.sentence(opt.POSITIVE))
+        common.print_status(favourable.sentence(common.POSITIVE))
         if scores and target:
             _warn_of_direction(frame, scores, target, favourable)
     _print_roles(frame, roles, kinds, fitted)
     if model is not None:
         for text in tables.missing_values_note(frame, names):
-            print_status(text)
+            common.print_status(text)
     elif names:
-        print_status(
-            f"Features that attackers may compare with ({len(names)}): {first_few(names)}. --drop or "
+        common.print_status(
+            f"Features that attackers may compare with ({len(names)}): {common.first_few(names)}. --drop or "
             f"--no-features leaves them out."
         )
     if attackers is not None:
-        arguments["attackers"] = opt.split_commas(attackers)
+        arguments["attackers"] = common.split_commas(attackers)
     write_audit(
         files,
         audited,
@@ -290,7 +275,7 @@ def _is_regressor(model: Any) -> bool:
 
 
 def _favourable_class(
-    fitted: Any, frame: Any, roles: tables.Roles, positive: str | None, model: str
+    fitted: Any, frame: Any, roles: tables.Named, positive: str | None, model: str
 ) -> Favourable | None:
     """Return the favourable class: of the option, of the saved model, or guessed from the labels."""
     columns = [] if _is_regressor(fitted) else [*roles["target"], *roles["decisions"]]
@@ -316,13 +301,13 @@ def _warn_of_direction(frame: Any, scores: str, target: str, favourable: Favoura
 
     is_favourable = frame[target] == favourable.label
     if is_favourable.nunique() == 2 and (auc := roc_auc_score(is_favourable, frame[scores])) < 0.5:
-        print_status(
+        common.print_status(
             f"Warning: the scores {scores!r} are smaller for the favourable class {favourable.label!r} "
-            f"(AUC {auc:.2f}). If they are the scores of another class, name that class: {opt.POSITIVE}."
+            f"(AUC {auc:.2f}). If they are the scores of another class, name that class: {common.POSITIVE}."
         )
 
 
-def _print_roles(frame: Any, roles: tables.Roles, kinds: tables.Kinds, fitted: Any) -> None:
+def _print_roles(frame: Any, roles: tables.Named, kinds: tables.Kinds, fitted: Any) -> None:
     """Print how the target and the protected attributes are read."""
     lines = []
     for name in roles["target"]:
@@ -332,11 +317,11 @@ def _print_roles(frame: Any, roles: tables.Roles, kinds: tables.Kinds, fitted: A
     for name in roles["protected"]:
         kind = kinds.protected.get(name) or tables.kind_of(frame, name)
         lines.append(f"protected {name} ({tables.describe_kind(frame, name, kind)})")
-    print_status(f"Columns read as: {', '.join(lines)}. {tables.KIND_HINT}")
+    common.print_status(f"Columns read as: {', '.join(lines)}. {tables.KIND_HINT}")
 
 
 def write_audit(
-    files: opt.AuditFiles, audited: Any, favourable: Favourable | None = None, **arguments: Any
+    files: common.AuditFiles, audited: Any, favourable: Favourable | None = None, **arguments: Any
 ) -> None:
     """Audit a model or scores, print the result and write the files.
 
@@ -350,17 +335,17 @@ def write_audit(
     from fairspan.auditing import audit
 
     label = None if favourable is None else favourable.label
-    with collect_warnings() as warnings_seen:
+    with common.collect_warnings() as warnings_seen:
         result = audit(audited, verbose=int(sys.stderr.isatty()), pos_label=label, **arguments)
     if favourable is not None:
         result = replace(result, settings=result.settings | {"favourable": asdict(favourable)})
     # The audit's own warnings are part of everything that is printed and written below.
-    print_warnings(text for text in warnings_seen if text not in result.warnings)
+    common.print_warnings(text for text in warnings_seen if text not in result.warnings)
     if not files.to_stdout:
-        print_result(repr(result))
+        common.print_result(repr(result))
     for path, to_text in ((files.json, result.to_json), (files.markdown, result.to_markdown)):
-        if path == STDOUT:
-            write_stdout(printable_json(to_text()))
+        if path == common.STDOUT:
+            common.write_stdout(printable_json(to_text()))
         elif path is not None:
             to_text(path)
     if files.plot is not None:
@@ -368,7 +353,7 @@ def write_audit(
         with atomic_write(files.plot) as part:
             figure.savefig(part, format=files.plot.suffix[1:].lower(), dpi=150)
         require_pyplot().close(figure)
-    written = [str(path) for path in files if path not in (None, STDOUT)]
+    written = [str(path) for path in files if path not in (None, common.STDOUT)]
     if written:
         line = f"Audit written to {', '.join(written)}"
-        print_status(line) if files.to_stdout else print_result(f"\n{line}")
+        common.print_status(line) if files.to_stdout else common.print_result(f"\n{line}")

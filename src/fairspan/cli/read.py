@@ -16,11 +16,8 @@ import numpy as np
 
 from fairspan import datasets
 from fairspan._system import MISSING_WORDS, first_line, memory_bytes
-from fairspan.cli.checks import LEADING_ZEROS
-from fairspan.cli.output import first_few, print_status
+from fairspan.cli.common import first_few, print_status
 from fairspan.encoding import is_number_label
-
-__all__ = ["OFFLINE", "SETS", "Source", "load_set", "read_data", "read_table", "text_columns"]
 
 # Data sets by their name on the command line.
 SETS: dict[str, Callable[..., Any]] = {
@@ -78,8 +75,7 @@ def read_data(
         Print no status line.
     """
     if not data.strip():
-        msg = "DATA is empty: give a CSV or Parquet file, or the name of a data set."
-        raise ValueError(msg)
+        raise ValueError("DATA is empty: give a CSV or Parquet file, or the name of a data set.")
     path = Path(data)
     if data not in SETS or path.is_file():
         similar = difflib.get_close_matches(data, SETS, n=1)
@@ -99,8 +95,7 @@ def read_data(
 def load_set(name: str, data_home: Path | None) -> Any:
     """Load a data set by its name on the command line."""
     if name not in SETS:
-        msg = f"Data set {name!r} is unknown. Known: {', '.join(SETS)}."
-        raise ValueError(msg)
+        raise ValueError(f"Data set {name!r} is unknown. Known: {', '.join(SETS)}.")
     return SETS[name]() if name in OFFLINE else SETS[name](data_home=data_home)
 
 
@@ -178,11 +173,10 @@ def _read_csv(path: Path, name: str, text: Collection[str]) -> Any:
         if "Expected" not in str(error):
             raise
         # Below a shorter header, pandas takes the first fields for row names and shifts the others.
-        msg = (
+        raise ValueError(
             f"its rows have more fields than the header, which has {len(names)}. Name every column, or "
             f"remove the additional fields, such as a comma at the end of the rows."
-        )
-        raise ValueError(msg) from error
+        ) from error
     with _decompressed(path, name) as file:
         # With low_memory, "01" could become 1 in one chunk and stay "01" in another.
         frame = pd.read_csv(
@@ -253,3 +247,7 @@ def _read_parquet(path: Path) -> Any:
         shape = f"{table.num_rows:,} rows x {table.num_columns:,} columns"
         raise ValueError(f"the table ({shape}) does not fit in memory. {_IN_BLOCKS}")
     return pd.read_parquet(path)
+
+
+# Entry of `frame.attrs`: numeric columns of a CSV file -> a value that begins with 0, such as "0123".
+LEADING_ZEROS = "fairspan.leading_zeros"

@@ -1,7 +1,11 @@
-"""Columns and rows of a table as the options ask for them: roles, kinds, labels, complete rows."""
+"""Columns and rows of a table as the options ask for them: roles, kinds, labels, complete rows.
+
+Columns that are probably no features give warnings: numbers or dates as text, identifiers.
+"""
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,41 +15,26 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from fairspan._system import MISSING_WORDS
-from fairspan.cli.options import split_commas
-from fairspan.cli.output import first_few, print_status
-from fairspan.cli.read import read_data
+from fairspan._system import MISSING_WORDS, kind_of_texts
+from fairspan.cli.common import first_few, print_status, quoted, split_commas
+from fairspan.cli.read import LEADING_ZEROS, read_data
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import FairspanWarning
 from fairspan.inputs.columns import require_columns
 from fairspan.method.problem import canonical_criterion
 from fairspan.report import complete_rows
 from fairspan.report.favourable import Favourable, choose_favourable
+from fairspan.report.roles import Roles
 from fairspan.report.table import is_continuous
 from fairspan.streaming.sources import check_one_role
 
 KIND_HINT = "--kind NAME=categorical or NAME=continuous changes how a column is read."
+# Values of a text column that are looked at, and rows with fewer of which all may differ by chance.
+_SAMPLE, _MIN_ROWS = 1000, 20
 _MISSING_WORDS = ", ".join(["Empty fields", *(word for word in MISSING_WORDS if word)])
 
 # Columns by the option that names them: target, protected, control, weight, scores, decisions.
-Roles = Mapping[str, Sequence[str]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """Options of ``fairspan explore`` and ``fairspan fit`` about rows and columns of DATA."""
-
-    data: str
-    data_home: Path | None
-    target: str | None
-    protected: list[str] | None
-    control: list[str] | None
-    weight: str | None
-    features: list[str] | None
-    drop: list[str] | None
-    kind: list[str] | None
-    drop_missing: bool
-    positive: str | None
+Named = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +46,8 @@ class TrainingTable:
     name : DATA on the command line.
     all_rows : the table, with columns of the kinds that ``--kind`` names.
     frame : its complete rows.
-    roles : columns by option: target, protected, control, weight.
-    features : columns to learn from.
+    named : columns by option: target, protected, control, weight.
+    roles : the same, and the columns to learn from.
     kinds : values of ``--kind``.
     positive : the class that ``--positive`` names, of the target's type; None if not given.
     text : columns that were read as text because of ``--kind NAME=categorical``.
@@ -67,69 +56,73 @@ class TrainingTable:
     name: str
     all_rows: Any
     frame: Any
-    roles: dict[str, list[str]]
-    features: list[str]
+    named: Named
+    roles: Roles
     kinds: Kinds
     positive: Any
     text: list[str]
 
     @property
-    def target(self) -> str:
-        """The column to predict."""
-        return self.roles["target"][0]
-
-    @property
-    def weight(self) -> str | None:
-        """The column of weights."""
-        return next(iter(self.roles["weight"]), None)
-
-    @property
     def unused_columns(self) -> list[str]:
         """Columns that are neither features nor have a role."""
-        used = {*self.features, *(name for role in self.roles.values() for name in role)}
-        return [name for name in self.frame.columns if name not in used]
+        return [name for name in self.frame.columns if self.roles.of(name) == "left out"]
 
     def favourable(self, estimator: Any) -> Favourable | None:
         """Return the favourable class of a classifier; None for numbers and for many classes."""
         if not is_classifier(estimator):
             return None
-        labels = self.frame[self.target].unique().tolist()
+        target = self.roles.target
+        labels = self.frame[target].unique().tolist()
         criterion = canonical_criterion(estimator.criterion)
-        return choose_favourable(labels, self.target, self.positive, criterion)
+        return choose_favourable(labels, target, self.positive, criterion)
 
 
-def read_training_table(options: TableOptions) -> TrainingTable:
+def read_training_table(
+    data: str,
+    data_home: Path | None,
+    *,
+    target: str | None,
+    protected: list[str] | None,
+    control: list[str] | None,
+    weight: str | None,
+    features: list[str] | None,
+    drop: list[str] | None,
+    kind: list[str] | None,
+    drop_missing: bool,
+    positive: str | None,
+) -> TrainingTable:
     """Read DATA and check all options about its columns before a model is fitted."""
-    source = read_data(options.data, options.data_home)
-    target = options.target or source.target
+    source = read_data(data, data_home)
+    target = target or source.target
     if target is None:
         raise ValueError("--target is missing: name the column to predict, as --target repaid.")
-    roles = find_roles(
-        source.frame,
-        target=target,
-        protected=options.protected or source.protected,
-        control=options.control,
-        weight=options.weight,
+    protected = protected or list(source.protected)
+    named = find_roles(
+        source.frame, target=target, protected=protected, control=control, weight=weight
     )
-    features = _find_features(source.frame, roles, options)
-    text = _categorical_features(source.frame, options.kind, roles)
+    chosen = _find_features(source.frame, named, features, drop)
+    text = _categorical_features(source.frame, kind, named)
     if text:
         # Read again now that the columns are known: as a number, "01" would be the category "1".
-        source = read_data(options.data, options.data_home, text, quiet=True)
-    all_rows, kinds = set_kinds(source.frame, options.kind, roles)
-    frame = drop_incomplete_rows(all_rows, roles, drop=options.drop_missing)
-    check_features(frame, features)
-    label: Any = None
-    if options.positive is not None:
-        label = match_label(options.positive, frame[target], repr(target))
+        source = read_data(data, data_home, text, quiet=True)
+    all_rows, kinds = set_kinds(source.frame, kind, named)
+    frame = drop_incomplete_rows(all_rows, named, drop=drop_missing)
+    check_features(frame, chosen)
+    roles = Roles(
+        target=target,
+        sensitive=tuple(named["protected"]),
+        control=tuple(named["control"]),
+        weight=weight,
+        features=tuple(chosen),
+    )
     return TrainingTable(
         name=source.name,
         all_rows=all_rows,
         frame=frame,
+        named=named,
         roles=roles,
-        features=features,
         kinds=kinds,
-        positive=label,
+        positive=None if positive is None else match_label(positive, frame[target], repr(target)),
         text=text,
     )
 
@@ -144,12 +137,11 @@ def pick_columns(frame: Any, given: Sequence[str] | None, option: str) -> list[s
         several = split_commas([text]) or []
         is_column = text in frame.columns  # a name may contain a comma
         if is_column and len(several) > 1 and all(name in frame.columns for name in several):
-            msg = (
+            raise ValueError(
                 f"{option} {text!r} names one column, and also the columns "
-                f"{first_few([repr(name) for name in several])}. Rename the column with the comma, or "
+                f"{quoted(several)}. Rename the column with the comma, or "
                 f"repeat the option for each of the others."
             )
-            raise ValueError(msg)
         names += [text] if is_column else several
     require_columns(names, frame.columns, f"{option} names")
     return list(dict.fromkeys(names))
@@ -170,24 +162,26 @@ def find_roles(frame: Any, **given: str | Sequence[str] | None) -> dict[str, lis
     return roles
 
 
-def columns_without_role(frame: Any, roles: Roles, drop: Sequence[str] | None) -> list[str]:
+def columns_without_role(frame: Any, roles: Named, drop: Sequence[str] | None) -> list[str]:
     """Return the columns that neither have a role nor are named by ``--drop``."""
     used = {name for names in roles.values() for name in names}
     used.update(pick_columns(frame, drop, "--drop"))
     return [name for name in frame.columns if name not in used]
 
 
-def _find_features(frame: Any, roles: Roles, options: TableOptions) -> list[str]:
+def _find_features(
+    frame: Any, roles: Named, features: Sequence[str] | None, drop: Sequence[str] | None
+) -> list[str]:
     """Return the columns to learn from: those of ``--features``, or all without a role."""
-    names = pick_columns(frame, options.features, "--features")
-    dropped = pick_columns(frame, options.drop, "--drop")
+    names = pick_columns(frame, features, "--features")
+    dropped = pick_columns(frame, drop, "--drop")
     words = {"target": "the target", "protected": "a protected attribute", "weight": "the weight"}
     for role, word in words.items():
         for name in (name for name in roles[role] if name in names):
             msg = f"--features names {name!r}, which is {word}: leave it out of the features."
             raise ValueError(msg)
     check_one_role({"--features": names, "--drop": dropped})
-    return names or columns_without_role(frame, roles, options.drop)
+    return names or columns_without_role(frame, roles, drop)
 
 
 def check_features(frame: Any, names: Sequence[str]) -> None:
@@ -223,7 +217,7 @@ def missing_values_note(frame: Any, names: Sequence[str]) -> Iterator[str]:
         )
 
 
-def audit_arguments(frame: Any, names: Sequence[str], roles: Roles) -> dict[str, Any]:
+def audit_arguments(frame: Any, names: Sequence[str], roles: Named) -> dict[str, Any]:
     """Return arguments of :func:`fairspan.audit`; with features, groups are columns of X."""
     groups = {role: list(roles[role]) or None for role in ("protected", "control")}
     single = {role: frame[roles[role][0]] if roles[role] else None for role in ("target", "weight")}
@@ -272,14 +266,14 @@ def _read_kinds(frame: Any, given: Sequence[str] | None) -> dict[str, str]:
     return kinds
 
 
-def _categorical_features(frame: Any, given: Sequence[str] | None, roles: Roles) -> list[str]:
+def _categorical_features(frame: Any, given: Sequence[str] | None, roles: Named) -> list[str]:
     """Return the features that ``--kind NAME=categorical`` names."""
     not_features = {*roles["protected"], *roles["target"]}
     kinds = _read_kinds(frame, given)
     return [name for name, k in kinds.items() if k == "categorical" and name not in not_features]
 
 
-def set_kinds(frame: Any, given: Sequence[str] | None, roles: Roles) -> tuple[Any, Kinds]:
+def set_kinds(frame: Any, given: Sequence[str] | None, roles: Named) -> tuple[Any, Kinds]:
     """Return the table with columns converted to the kinds of ``--kind``, and these kinds."""
     kinds = _read_kinds(frame, given)
     targets = roles.get("target", ())
@@ -329,7 +323,7 @@ def describe_kind(frame: Any, name: str, kind: str) -> str:
     if kind != "categorical":
         return kind
     labels = sorted(frame[name].unique().tolist(), key=str)
-    return f"categorical: {first_few([repr(label) for label in labels])}"
+    return f"categorical: {quoted(labels)}"
 
 
 # ------------------------------------------------------------------ labels
@@ -347,7 +341,7 @@ def match_label(text: str, labels: Any, owner: str) -> Any:
                 return label
         except ValueError:
             break
-    shown = first_few([repr(label) for label in known])
+    shown = quoted(known)
     raise ValueError(f"--positive {text!r} is no label of {owner}: {shown}.")
 
 
@@ -358,18 +352,17 @@ def check_decisions(frame: Any, decisions: str, target: str | None) -> None:
         raise ValueError(msg)
     decided, true = (frame[name].unique().tolist() for name in (decisions, target or decisions))
     if not set(decided) & set(true):
-        shown, known = (first_few([repr(v) for v in labels]) for labels in (decided, true))
-        msg = (
+        shown, known = (quoted(labels) for labels in (decided, true))
+        raise ValueError(
             f"Decisions need the labels of the target: {decisions!r} holds {shown}, and {target!r} "
             f"holds {known}."
         )
-        raise ValueError(msg)
 
 
 # ------------------------------------------------------------------ rows
 
 
-def drop_incomplete_rows(frame: Any, roles: Roles, *, drop: bool) -> Any:
+def drop_incomplete_rows(frame: Any, roles: Named, *, drop: bool) -> Any:
     """Return the rows in which no column with a role is missing; raise if some are, unless ``drop``."""
     for role in ("weight", "scores"):
         for name in roles.get(role, ()):
@@ -384,14 +377,67 @@ def drop_incomplete_rows(frame: Any, roles: Roles, *, drop: bool) -> Any:
     n_incomplete = int(missing.any(axis=1).sum())
     columns = ", ".join(f"{name!r} ({n:,})" for name, n in counts.items())
     if not drop:
-        msg = (
+        raise ValueError(
             f"{n_incomplete:,} of {len(frame):,} rows miss a value of {columns}. Fill them in, or pass "
             f"--drop-missing to leave those rows out. ({_MISSING_WORDS} of a CSV file count as missing; a "
             f"group of such a name needs another name.)"
         )
-        raise ValueError(msg)
     frame = complete_rows(frame, used)
     if frame.empty:
         raise ValueError(f"Every row misses a value of {columns}; no rows are left.")
     print_status(f"Left out {n_incomplete:,} rows that miss a value of {columns}.")
     return frame
+
+
+# ------------------------------------------------------------------ doubtful columns
+
+
+def doubtful_columns(frame: Any, names: Sequence[str]) -> Iterator[str]:
+    """Yield one warning for each problem that some of the columns have."""
+    columns: dict[str, list[str]] = {"numbers": [], "dates": [], "identifiers": []}
+    for name in names:
+        problem = _problem(frame[name])
+        if problem is not None:
+            columns[problem].append(name)
+    remedies = {
+        "numbers": "Write plain numbers (as 32.5) into the file",
+        "dates": "Turn them into numbers (an age, a month)",
+    }
+    for problem, remedy in remedies.items():
+        if doubtful := columns[problem]:
+            example = str(frame[doubtful[0]].dropna().iloc[0])
+            yield (
+                f"{quoted(doubtful)}: {problem} as text, as {example!r}; each different text is a category. "
+                f"{remedy}, or leave them out: {_drop_options(doubtful)}"
+            )
+    zeros = {name: frame.attrs.get(LEADING_ZEROS, {}).get(name) for name in names}
+    if doubtful := [name for name, value in zeros.items() if value is not None]:
+        options = [f"--kind {shlex.quote(f'{name}=categorical')}" for name in doubtful]
+        yield (
+            f"{quoted(doubtful)}: read as numbers, although values begin with 0, as "
+            f"{zeros[doubtful[0]]!r}. If they are codes, read them as text: {first_few(options, ' ')}"
+        )
+    if doubtful := columns["identifiers"]:
+        yield (
+            f"{quoted(doubtful)}: a different value in every row, as identifiers have. Leave identifiers "
+            f"out: {_drop_options(doubtful)}"
+        )
+
+
+def _drop_options(names: Sequence[str]) -> str:
+    return first_few([f"--drop {shlex.quote(name)}" for name in names], " ")
+
+
+def _problem(column: Any) -> str | None:
+    """Return why a column is probably not a feature: "numbers", "dates", "identifiers" or None."""
+    import pandas as pd
+
+    values = column.dropna()
+    is_text = values.dtype.kind == "O" and not isinstance(values.dtype, pd.CategoricalDtype)
+    if is_text:
+        sample = values.iloc[:: max(len(values) // _SAMPLE, 1)].astype(str)
+        if (kind := kind_of_texts(sample)) is not None:
+            return kind
+    if len(values) >= _MIN_ROWS and (is_text or values.dtype.kind in "iu") and values.is_unique:
+        return "identifiers"
+    return None

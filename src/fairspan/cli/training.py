@@ -15,38 +15,14 @@ import typer
 
 from fairspan import estimators
 from fairspan._system import printable_json
-from fairspan.cli import options as opt
-from fairspan.cli.checks import doubtful_columns
+from fairspan.cli import common, tables
 from fairspan.cli.evaluation import write_audit
-from fairspan.cli.output import (
-    STDOUT,
-    collect_warnings,
-    first_few,
-    print_result,
-    print_status,
-    print_warnings,
-    shortened,
-    write_json,
-    write_stdout,
-)
-from fairspan.cli.tables import (
-    KIND_HINT,
-    TableOptions,
-    TrainingTable,
-    audit_arguments,
-    describe_kind,
-    missing_values_note,
-    read_training_table,
-)
-from fairspan.exceptions import RowError
 from fairspan.method.problem import canonical_criterion
 from fairspan.report import explore, held_out_rows
 from fairspan.report.favourable import Favourable
 from fairspan.report.pipeline import check_options
 from fairspan.report.table import is_continuous
-from fairspan.report.training import source_lines
-
-__all__ = ["explore_command", "fit_command", "make_estimator"]
+from fairspan.report.training import by_stratum, fit_model, source_lines
 
 MODELS: dict[str, Callable[..., Any]] = {
     "ridge": estimators.FairRidge,
@@ -62,91 +38,83 @@ Model = Annotated[str, typer.Option(help=f"auto, {', '.join(MODELS)}.")]
 
 
 def explore_command(
-    data: opt.Data,
-    target: opt.Target = None,
-    protected: opt.Protected = None,
-    criterion: opt.Criterion = "statistical_parity",
-    positive: opt.Positive = None,
+    data: common.Data,
+    target: common.Target = None,
+    protected: common.Protected = None,
+    criterion: common.Criterion = "statistical_parity",
+    positive: common.Positive = None,
     out: Annotated[Path, typer.Option(help="File for the report.")] = Path("report.html"),
     save_model: Annotated[
         Path | None, typer.Option(help="File for the model at --fairness, too.")
     ] = None,
     fairness: Annotated[
-        float,
-        typer.Option(
-            help="Fairness of the saved model and the slider's start, from 0 (off) to 1 (fairest)."
-        ),
+        float, typer.Option(help=common.parameter_help("fairness", "The slider starts there, too."))
     ] = 1.0,
-    control: opt.Control = None,
-    weight: opt.Weight = None,
-    features: opt.Features = None,
-    drop: opt.Drop = None,
-    kind: opt.Kind = None,
+    control: common.Control = None,
+    weight: common.Weight = None,
+    features: common.Features = None,
+    drop: common.Drop = None,
+    kind: common.Kind = None,
     model: Model = "auto",
     test_share: Annotated[float, typer.Option(help="Share of rows held out.")] = 0.25,
     points: Annotated[int, typer.Option(help="Number of dial values of the slider.")] = 41,
-    parts: opt.Parts = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="JSON file for all numbers; - is standard output."),
-    ] = None,
-    drop_missing: opt.DropMissing = False,
-    data_home: opt.DataHome = None,
-    seed: opt.Seed = 0,
+    parts: common.Parts = None,
+    json_file: common.Json = None,
+    drop_missing: common.DropMissing = False,
+    data_home: common.DataHome = None,
+    seed: common.Seed = 0,
 ) -> None:
     """Show what fairness costs: one page with a slider, from one fit on a table."""
-    opt.check_output_file(out, "--out")
-    opt.check_json(json_file)
+    common.check_output_file(out, "--out")
+    common.check_json(json_file)
     if save_model is not None:
-        opt.check_model_file(save_model, "--save-model")
+        common.check_model_file(save_model, "--save-model")
     outputs = {"--out": out, "--json": json_file, "--save-model": save_model}
-    opt.check_distinct({"DATA": Path(data)}, outputs)
-    opt.check_fairness(fairness)
-    audit_parts = opt.read_parts(parts)
-    table = read_training_table(
-        TableOptions(
-            data=data,
-            data_home=data_home,
-            target=target,
-            protected=protected,
-            control=control,
-            weight=weight,
-            features=features,
-            drop=drop,
-            kind=kind,
-            drop_missing=drop_missing,
-            positive=positive,
-        )
+    common.check_distinct({"DATA": Path(data)}, outputs)
+    common.check_fairness(fairness)
+    audit_parts = common.read_parts(parts)
+    table = tables.read_training_table(
+        data,
+        data_home,
+        target=target,
+        protected=protected,
+        control=control,
+        weight=weight,
+        features=features,
+        drop=drop,
+        kind=kind,
+        drop_missing=drop_missing,
+        positive=positive,
     )
     check_options(points, seed, fairness, test_share)
     canonical_criterion(criterion)
-    sensitive_kind = table.kinds.protected or "auto"
+    roles, sensitive_kind = table.roles, table.kinds.protected or "auto"
     estimator = make_estimator(
         model,
         table.frame,
-        table.target,
+        roles.target,
         table.kinds.target,
         criterion=criterion,
         pos_label=table.positive,
         sensitive_kind=sensitive_kind,
         random_state=seed,
     )
-    print_line = print_status if json_file == STDOUT else print_result
+    print_line = common.print_status if json_file == common.STDOUT else common.print_result
     _print_notes(table, table.favourable(estimator))
-    groups = ", ".join(table.roles["protected"])
-    n, n_features = len(table.frame), len(table.features)
-    print_line(f"{data}: {n:,} rows; {table.target} from {n_features} columns; {groups}")
+    groups = ", ".join(roles.sensitive)
+    n, n_features = len(table.frame), len(roles.features)
+    print_line(f"{data}: {n:,} rows; {roles.target} from {n_features} columns; {groups}")
     _print_unused(table, print_line)
 
-    with collect_warnings() as warnings_seen:
+    with common.collect_warnings() as warnings_seen:
         # All rows: the report itself states which are left out.
         report = explore(
             table.all_rows,
-            target=table.target,
-            sensitive_features=table.roles["protected"],
-            control_features=table.roles["control"] or None,
-            features=table.features,
-            sample_weight=table.weight,
+            target=roles.target,
+            sensitive_features=roles.sensitive,
+            control_features=roles.control or None,
+            features=roles.features,
+            sample_weight=roles.weight,
             pos_label=table.positive,
             model=estimator,
             sensitive_kind=sensitive_kind,
@@ -162,19 +130,19 @@ def explore_command(
         )
     # Files come first: the reader of the printed lines may close the pipe after the first one.
     report.to_html(out)
-    if json_file not in (None, STDOUT):
+    if json_file not in (None, common.STDOUT):
         report.to_json(json_file)
     if save_model is not None:
         from fairspan.persistence import save_model as write_model
 
         write_model(report.model, save_model)
-    print_warnings(warnings_seen)
+    common.print_warnings(warnings_seen)
     print_line(_kinds_line(report.study))
     print_line(_dial_table(report.study, test_share))
     if save_model is not None:
         print_line(f"Model written to {save_model}")
-    if json_file == STDOUT:
-        write_stdout(printable_json(report.to_json()))
+    if json_file == common.STDOUT:
+        common.write_stdout(printable_json(report.to_json()))
     elif json_file is not None:
         print_line(f"Numbers written to {json_file}")
     size, address = out.stat().st_size / 1e6, out.resolve().as_uri()
@@ -182,30 +150,30 @@ def explore_command(
 
 
 def fit_command(
-    data: opt.Data,
-    target: opt.Target = None,
-    protected: opt.Protected = None,
-    control: opt.Control = None,
-    weight: opt.Weight = None,
-    features: opt.Features = None,
-    drop: opt.Drop = None,
+    data: common.Data,
+    target: common.Target = None,
+    protected: common.Protected = None,
+    control: common.Control = None,
+    weight: common.Weight = None,
+    features: common.Features = None,
+    drop: common.Drop = None,
     model: Model = "auto",
-    criterion: opt.Criterion = "statistical_parity",
+    criterion: common.Criterion = "statistical_parity",
     fairness: Annotated[
-        float | None, typer.Option(help="From 0 (off) to 1 (fairest, the default).")
+        float | None, typer.Option(help=common.parameter_help("fairness", "1 if not given."))
     ] = None,
     max_correlation: Annotated[
         float | None,
         typer.Option(help="Instead of --fairness: largest correlation of the score with a group."),
     ] = None,
-    positive: opt.Positive = None,
-    kind: opt.Kind = None,
+    positive: common.Positive = None,
+    kind: common.Kind = None,
     out: Annotated[Path, typer.Option(help="File for the model.")] = Path("model.skops"),
     audit: Annotated[
         bool, typer.Option("--audit", help="Hold rows out, and audit the model on them.")
     ] = False,
     test_share: Annotated[float, typer.Option(help="Share of rows that --audit holds out.")] = 0.25,
-    parts: opt.Parts = None,
+    parts: common.Parts = None,
     json_file: Annotated[
         Path | None,
         typer.Option(
@@ -214,42 +182,39 @@ def fit_command(
             "is standard output.",
         ),
     ] = None,
-    markdown: opt.Markdown = None,
-    plot: opt.Plot = None,
-    drop_missing: opt.DropMissing = False,
-    data_home: opt.DataHome = None,
-    seed: opt.Seed = 0,
+    markdown: common.Markdown = None,
+    plot: common.Plot = None,
+    drop_missing: common.DropMissing = False,
+    data_home: common.DataHome = None,
+    seed: common.Seed = 0,
 ) -> None:
     """Fit a fair model on a table; with --audit, test it on held-out rows."""
-    files = opt.AuditFiles(json_file, markdown, plot)
+    files = common.AuditFiles(json_file, markdown, plot)
     if not audit and (parts or markdown or plot):
-        msg = "--parts, --markdown and --plot are about the audit: pass --audit too."
-        raise ValueError(msg)
+        raise ValueError("--parts, --markdown and --plot are about the audit: pass --audit too.")
     files.check()
-    audit_parts = opt.read_parts(parts)
-    opt.check_model_file(out)
-    opt.check_distinct({"DATA": Path(data)}, {"--out": out, **files.by_option})
-    opt.check_fairness(fairness)
-    table = read_training_table(
-        TableOptions(
-            data=data,
-            data_home=data_home,
-            target=target,
-            protected=protected,
-            control=control,
-            weight=weight,
-            features=features,
-            drop=drop,
-            kind=kind,
-            drop_missing=drop_missing,
-            positive=positive,
-        )
+    audit_parts = common.read_parts(parts)
+    common.check_model_file(out)
+    common.check_distinct({"DATA": Path(data)}, {"--out": out, **files.by_option})
+    common.check_fairness(fairness)
+    table = tables.read_training_table(
+        data,
+        data_home,
+        target=target,
+        protected=protected,
+        control=control,
+        weight=weight,
+        features=features,
+        drop=drop,
+        kind=kind,
+        drop_missing=drop_missing,
+        positive=positive,
     )
-    sensitive_kind = table.kinds.protected or "auto"
+    roles, sensitive_kind = table.roles, table.kinds.protected or "auto"
     estimator = make_estimator(
         model,
         table.frame,
-        table.target,
+        roles.target,
         table.kinds.target,
         criterion=criterion,
         sensitive_kind=sensitive_kind,
@@ -262,26 +227,27 @@ def fit_command(
     if audit:
         held_out = held_out_rows(
             table.frame,
-            [table.target, *table.roles["protected"]],
+            [roles.target, *roles.sensitive],
             kinds=table.kinds.protected,
             share=test_share,
             seed=seed,
             says="--test-share ",
         )
         train, test = table.frame[~held_out], table.frame[held_out]
-    by_stratum = canonical_criterion(criterion) == "conditional_statistical_parity"
-    if control and not (by_stratum or audit):
+    if control and not (by_stratum(estimator) or audit):
         msg = "--control is for --audit, or for --criterion conditional_statistical_parity."
         raise ValueError(msg)
     favourable = table.favourable(estimator)
     if favourable is not None:
         estimator.set_params(pos_label=favourable.label)
     _print_notes(table, favourable)
-    _fit(estimator, table, train, table.roles["control"] if by_stratum else [])
+    with common.collect_warnings() as warnings_seen:
+        fit_model(estimator, train, roles, table.name)
+    common.print_warnings(warnings_seen)
     from fairspan.persistence import save_model
 
     save_model(estimator, out)
-    print_line = print_status if files.to_stdout else print_result
+    print_line = common.print_status if files.to_stdout else common.print_result
     split = f", {len(test):,} of them held out (--test-share {test_share:g})" if audit else ""
     print_line(f"{data}: {len(table.frame):,} rows{split}")
     _print_model(estimator, table, print_line)
@@ -292,7 +258,7 @@ def fit_command(
             files,
             estimator,
             favourable,
-            **audit_arguments(test, table.features, table.roles),
+            **tables.audit_arguments(test, roles.features, table.named),
             sensitive_kind=sensitive_kind,
             parts=audit_parts,
             random_state=seed,
@@ -302,14 +268,14 @@ def fit_command(
             "model": str(out),
             "estimator": type(estimator).__name__,
             "rows": len(table.frame),
-            "target": table.target,
-            "features": table.features,
+            "target": roles.target,
+            "features": list(roles.features),
             "protected": estimator.sensitive_kinds_,
             "favourable": None if favourable is None else asdict(favourable),
             "certificate": estimator.certificate_.to_dict(),
         }
-        write_json(json_file, result)
-        if json_file != STDOUT:
+        common.write_json(json_file, result)
+        if json_file != common.STDOUT:
             print_line(f"Numbers written to {json_file}")
 
 
@@ -336,63 +302,45 @@ def _dial_parameters(fairness: float | None, max_correlation: float | None) -> d
     if max_correlation is None:
         return {"fairness": 1.0 if fairness is None else fairness}
     if fairness is not None:
-        msg = "--fairness and --max-correlation exclude each other; give one of them."
-        raise ValueError(msg)
-    opt.check_fairness(max_correlation, "--max-correlation")
+        raise ValueError("--fairness and --max-correlation exclude each other; give one of them.")
+    common.check_fairness(max_correlation, "--max-correlation")
     return {"fairness": 1.0 - max_correlation, "dial": "correlation"}
-
-
-def _fit(estimator: Any, table: TrainingTable, train: Any, control: list[str]) -> None:
-    with collect_warnings() as warnings_seen:
-        try:
-            # Not encoder="auto", which would leave the gaps and scales of numbers as they are.
-            estimator.fit_stream(
-                [train],
-                target=table.target,
-                sensitive_features=table.roles["protected"],
-                control_features=control or None,
-                features=table.features,
-                sample_weight=table.weight,
-                encoder="table",
-            )
-        except RowError as error:
-            msg = f"{table.name}, row {train.index[error.row] + 1}: {error.why}"
-            raise ValueError(msg) from error
-    print_warnings(warnings_seen)
 
 
 # ------------------------------------------------------------------ printed lines
 
 
-def _print_notes(table: TrainingTable, favourable: Favourable | None) -> None:
+def _print_notes(table: tables.TrainingTable, favourable: Favourable | None) -> None:
     """Print doubtful columns, the favourable class and missing values on standard error."""
-    print_warnings(doubtful_columns(table.frame, table.features))
+    common.print_warnings(tables.doubtful_columns(table.frame, table.roles.features))
     if favourable is not None:
-        print_status(favourable.sentence(opt.POSITIVE))
-    for text in missing_values_note(table.frame, table.features):
-        print_status(text)
+        common.print_status(favourable.sentence(common.POSITIVE))
+    for text in tables.missing_values_note(table.frame, table.roles.features):
+        common.print_status(text)
 
 
-def _print_unused(table: TrainingTable, print_line: Callable[[str], None]) -> None:
+def _print_unused(table: tables.TrainingTable, print_line: Callable[[str], None]) -> None:
     if unused := table.unused_columns:
-        print_line(f"Columns not used ({len(unused)}): {first_few(unused)}")
+        print_line(f"Columns not used ({len(unused)}): {common.first_few(unused)}")
 
 
-def _print_model(estimator: Any, table: TrainingTable, print_line: Callable[[str], None]) -> None:
+def _print_model(
+    estimator: Any, table: tables.TrainingTable, print_line: Callable[[str], None]
+) -> None:
     """Print the model, how it reads the columns, and its certificate."""
     classes = getattr(estimator, "classes_", None)
     kind = "a number"
     if classes is not None:
-        kind = f"{len(classes)} classes: {first_few([repr(v) for v in classes.tolist()])}"
+        kind = f"{len(classes)} classes: {common.quoted(classes.tolist())}"
     groups = ", ".join(
-        f"{name} ({describe_kind(table.frame, name, kind)})"
+        f"{name} ({tables.describe_kind(table.frame, name, kind)})"
         for name, kind in estimator.sensitive_kinds_.items()
     )
-    print_line(f"{type(estimator).__name__} of {table.target} ({kind})")
-    print_line(f"Features ({len(table.features)}): {first_few(table.features)}")
+    print_line(f"{type(estimator).__name__} of {table.roles.target} ({kind})")
+    print_line(f"Features ({len(table.roles.features)}): {common.first_few(table.roles.features)}")
     _print_unused(table, print_line)
     print_line(f"Protected: {groups}")
-    print_line(KIND_HINT)
+    print_line(tables.KIND_HINT)
     print_line(f"\n{estimator.certificate_}\n")
 
 
@@ -401,12 +349,12 @@ def _kinds_line(study: dict[str, Any]) -> str:
     features = Counter(c["kind"] for c in study["columns"] if c["role"] == "feature")
     counts = ", ".join(f"{n} {kind}" for kind, n in features.most_common())
     roles = ", ".join(
-        f"{role} {shortened(c['name'])} ({_levels(c, words)})"
+        f"{role} {common.shortened(c['name'])} ({_levels(c, words)})"
         for role, words in (("target", "classes"), ("protected", "groups"))
         for c in study["columns"]
         if c["role"] == role
     )
-    return f"Columns read as: features {counts}; {roles}. The report lists each. {KIND_HINT}"
+    return f"Columns read as: features {counts}; {roles}. The report lists each. {tables.KIND_HINT}"
 
 
 def _levels(column: dict[str, Any], words: str) -> str:
@@ -418,7 +366,8 @@ def _dial_table(study: dict[str, Any], test_share: float) -> str:
     dials, curves = np.array(study["fairness"]), study["tradeoff"]
     parity = curves["parity"]
     # A name as wide as a screen would break the table.
-    head = ["fairness", curves["error_name"], *(f"corr. {shortened(name)}" for name in parity)]
+    correlations = [f"corr. {common.shortened(name)}" for name in parity]
+    head = ["fairness", curves["error_name"], *correlations]
     body = [
         [f"{dials[i]:.2f}", *(_interval(curve, i) for curve in (curves["error"], *parity.values()))]
         for i in sorted({int(np.abs(dials - f).argmin()) for f in _DIALS_SHOWN})

@@ -15,12 +15,13 @@ import importlib.util
 import io
 import os
 import tempfile
+import textwrap
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,22 +29,9 @@ from sklearn.utils import Bunch
 
 from fairspan.exceptions import DatasetError
 
-__all__ = [
-    *("DataFile", "Parts", "Source", "as_csv", "fetch", "find", "make_bunch", "read", "require"),
-    *("seeded_split", "zscored"),
-]
-
 ENVIRONMENT = "FAIRSPAN_DATA"
 # Three times the size of the longest text.
 _MAX_BYTES = 2**24
-
-
-@dataclass(frozen=True)
-class Source:
-    """A public file: its address and its checksum."""
-
-    url: str
-    sha256: str
 
 
 class Parts(NamedTuple):
@@ -67,8 +55,9 @@ class DataFile:
         Checksum of the reference file, for messages: users can check it without decompressing.
     text_sha256 : str
         Checksum of the text inside, which decides.
-    sources : tuple of Source
-        Public files that `convert` turns into the text; empty if none is known.
+    sources : dict
+        Addresses of public files that `convert` turns into the text, and their checksums; empty if none
+        is known.
     convert : callable or None
         From the sources' bytes, in their order, to the text.
     why_no_source : str
@@ -77,16 +66,23 @@ class DataFile:
         `DESCR` of the data set.
     protocols : dict
         Functions from the table to its parts, by the name of the protocol.
+    summary, made_from, protocols_doc, contents_doc : str
+        For the docstring of the loader: its first line, what the file is made from, the protocols, and
+        `data`, `target` and `sensitive_features` of the result.
     """
 
     name: str
     sha256: str
     text_sha256: str
-    sources: tuple[Source, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
     convert: Callable[[Sequence[bytes]], bytes] | None = None
     why_no_source: str = ""
     description: str = ""
     protocols: Mapping[str, Callable[[Any], Parts]] = field(default_factory=dict)
+    summary: str = ""
+    made_from: str = ""
+    protocols_doc: str = ""
+    contents_doc: str = ""
 
     @property
     def loader(self) -> str:
@@ -126,7 +122,7 @@ def find(file: DataFile, data_home: str | os.PathLike[str] | None, caller: str) 
     try:
         _download(file, home, pooch)
     except (OSError, ValueError) as error:  # pooch: ValueError for a wrong sum
-        urls = " and ".join(source.url for source in file.sources)
+        urls = " and ".join(file.sources)
         cause = f"Making it in {home} from {urls} failed: {error}"
         raise DatasetError(_absent(file, looked, home, cause)) from error
     return home / file.name
@@ -191,10 +187,9 @@ def _download_into(file: DataFile, folder: Path, pooch: ModuleType, bar: bool) -
     assert file.convert is not None
     with tempfile.TemporaryDirectory(dir=folder, prefix=f".{file.name}.") as temporary:
         parts = []
-        for source in file.sources:
-            name = source.url.rpartition("/")[2]
-            known_hash = f"sha256:{source.sha256}"
-            part = pooch.retrieve(source.url, known_hash, name, temporary, progressbar=bar)
+        for url, sha256 in file.sources.items():
+            name = url.rpartition("/")[2]
+            part = pooch.retrieve(url, f"sha256:{sha256}", name, temporary, progressbar=bar)
             parts.append(Path(part).read_bytes())
         text = file.convert(parts)
         if _sha256(text) != file.text_sha256:
@@ -233,37 +228,114 @@ def _sha256(content: bytes) -> str:
 # ------------------------------------------------------------------ tables
 
 
-def fetch(
-    file: DataFile,
-    protocol: str,
-    *,
-    data_home: str | os.PathLike[str] | None,
-    as_frame: bool,
-    return_X_y: bool,
-) -> Any:
-    """Read a file, split its table by a protocol, and return the parts as a `Bunch`."""
-    if protocol not in file.protocols:
-        raise ValueError(f"`protocol` must be one of {list(file.protocols)}, got {protocol!r}")
-    pandas = require("pandas", file.loader)
-    path = find(file, data_home, file.loader)
-    # Only empty fields are missing: "none" is an industry, "NA" could be a code.
-    text = io.BytesIO(read(file, path))
-    table = pandas.read_csv(text, keep_default_na=False, na_values=[""])
-    # A copy, so that `frame` does not change when users change `target`.
-    parts = file.protocols[protocol](table.copy())
-    if protocol == "paper":
-        table = pandas.concat([parts.data, parts.sensitive, parts.target], axis="columns")
-    rows = {} if parts.split is None else dict(zip(("train", "test"), parts.split, strict=True))
-    return make_bunch(
-        parts,
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        DESCR=file.description,
-        frame=table if as_frame else None,
-        target_names=[parts.target.name],
-        sensitive_names=list(parts.sensitive.columns),
-        filename=str(path),
-        **rows,
+_DOC = """{file.summary}
+
+{search}
+
+Parameters
+----------
+data_home : path-like, default=None
+    Folder to search first{keep}.
+as_frame : bool, default=True
+    Return pandas objects; otherwise NumPy arrays.
+return_X_y : bool, default=False
+    Return only `(data, target)`.
+protocol : {{"raw", "paper"}}, default="raw"
+{protocols}
+
+Returns
+-------
+data : sklearn.utils.Bunch
+{contents}
+
+Raises
+------
+DatasetError
+{errors}
+ImportError
+    The extra `data` is not installed.
+"""
+_MORE_CONTENTS = (
+    "`frame` (raw: every column of the file), `feature_names`, `target_names`, `sensitive_names`, "
+    '`DESCR` (origin, licence, known problems), `filename`, and for "paper" the row numbers `train` '
+    "and `test`."
+)
+_ERROR = "A subclass of `OSError`; the message names the file and the folder for it."
+
+
+class Loader(Protocol):
+    """A function that loads a data set."""
+
+    def __call__(
+        self,
+        *,
+        data_home: str | os.PathLike[str] | None = None,
+        as_frame: bool = True,
+        return_X_y: bool = False,
+        protocol: str = "raw",
+    ) -> Any:
+        """Load the data set."""
+
+
+def make_loader(file: DataFile) -> Loader:
+    """Return the public function that loads a data set, with its docstring."""
+
+    def fetch(
+        *,
+        data_home: str | os.PathLike[str] | None = None,
+        as_frame: bool = True,
+        return_X_y: bool = False,
+        protocol: str = "raw",
+    ) -> Any:
+        if protocol not in file.protocols:
+            raise ValueError(f"`protocol` must be one of {list(file.protocols)}, got {protocol!r}")
+        pandas = require("pandas", file.loader)
+        path = find(file, data_home, file.loader)
+        # Only empty fields are missing: "none" is an industry, "NA" could be a code.
+        text = io.BytesIO(read(file, path))
+        table = pandas.read_csv(text, keep_default_na=False, na_values=[""])
+        # A copy, so that `frame` does not change when users change `target`.
+        parts = file.protocols[protocol](table.copy())
+        if protocol == "paper":
+            table = pandas.concat([parts.data, parts.sensitive, parts.target], axis="columns")
+        rows = {} if parts.split is None else dict(zip(("train", "test"), parts.split, strict=True))
+        return make_bunch(
+            parts,
+            as_frame=as_frame,
+            return_X_y=return_X_y,
+            DESCR=file.description,
+            frame=table if as_frame else None,
+            target_names=[parts.target.name],
+            sensitive_names=list(parts.sensitive.columns),
+            filename=str(path),
+            **rows,
+        )
+
+    fetch.__name__ = fetch.__qualname__ = file.loader
+    fetch.__module__ = "fairspan.datasets"
+    fetch.__doc__ = _docstring(file)
+    return fetch
+
+
+def _docstring(file: DataFile) -> str:
+    def paragraph(text: str, indent: str = "    ") -> str:
+        return textwrap.fill(text, 96, initial_indent=indent, subsequent_indent=indent)
+
+    downloads = bool(file.sources)
+    no_download = ". There is no download: no public file is known to be the same."
+    search = (
+        f"The file `{file.name}` is searched in `data_home`, in the folder named by the environment "
+        f"variable `{ENVIRONMENT}` and in the cache"
+    )
+    search += f"; otherwise it is made {file.made_from}." if downloads else no_download
+    problem = "damaged, or absent and cannot be downloaded" if downloads else "absent or damaged"
+    return _DOC.format(
+        file=file,
+        search=paragraph(search, ""),
+        keep=", and to keep a download in (default: the cache)" if downloads else "",
+        protocols=paragraph(file.protocols_doc),
+        contents=paragraph(f"With {file.contents_doc}, {_MORE_CONTENTS}"),
+        errors=paragraph(f"The file is {problem}. {_ERROR}"),
     )
 
 

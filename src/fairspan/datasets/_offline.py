@@ -8,8 +8,6 @@ from sklearn import datasets as sklearn_datasets
 
 from fairspan.datasets._files import Parts, make_bunch, require
 
-__all__ = ["load_diabetes", "load_loans"]
-
 # The outcome under other names, the sources of the protected attributes, and a constant.
 _LOANS_NOT_FEATURES = ["approve", "reject", "action", "white", "black", "hispan", "male", "msa"]
 # Smallest code for "not recorded"; real values are far below.

@@ -43,7 +43,7 @@ from fairspan.method.kernels import (
 from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import N_FOLDS, Pilot, fingerprint, group_residual
-from fairspan.method.problem import MIN_ROWS, Attribute, Codes, Data, FitConfig
+from fairspan.method.problem import Attribute, Codes, Data, FitConfig
 from fairspan.method.removal import check_levels
 from fairspan.method.sdr import kfold_errors, ridge_grid, target_covariance
 
@@ -101,24 +101,23 @@ def learn_coders(config: FitConfig, data: Data) -> list[Coder | CrossedCoder]:
             counts = np.bincount(
                 coder.codes(data.sensitive)[~attribute.missing], minlength=coder.n_levels
             )
-            _warn_groups(name, coder, counts)
+            _warn_groups(name, coder, counts, config.variant.min_rows)
         coders.append(coder)
     if config.intersectional and len(coders) > 1:
         crossed = CrossedCoder.learn(coders, data.sensitive)
         codes = crossed.codes(data.sensitive)
-        _warn_groups(
-            crossed.name, crossed, np.bincount(codes[codes >= 0], minlength=crossed.n_levels)
-        )
+        counts = np.bincount(codes[codes >= 0], minlength=crossed.n_levels)
+        _warn_groups(crossed.name, crossed, counts, config.variant.min_rows)
         return [crossed]
     return list(coders)
 
 
-def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes) -> None:
+def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes, min_rows: int) -> None:
     labels = coder.labels  # computed at every access
-    small = [f"{labels[h]!r} ({n} rows)" for h, n in enumerate(counts) if n < MIN_ROWS]
+    small = [f"{labels[h]!r} ({n} rows)" for h, n in enumerate(counts) if n < min_rows]
     if small:
         warn_user(
-            f"Attribute {name!r} has groups of fewer than {MIN_ROWS} rows, which are left out of its "
+            f"Attribute {name!r} has groups of fewer than {min_rows} rows, which are left out of its "
             f"constraint: {', '.join(small[:5])}{', ...' if len(small) > 5 else ''}. Merge them with "
             f"others, or collect more.",
             DataWarning,

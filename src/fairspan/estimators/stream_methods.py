@@ -15,11 +15,10 @@ from fairspan.estimators.state import snapshot
 from fairspan.inputs.rows import ColumnSchema, read_features
 from fairspan.method.pilot import Pilot, move_to
 from fairspan.method.problem import Data
-from fairspan.streaming.estimator import PilotSample, StreamedMoments
-from fairspan.streaming.fit import run_stream
-from fairspan.streaming.plan import StreamPlan
+from fairspan.streaming.fit import StreamPlan, run_stream
 from fairspan.streaming.predict import METHODS, write_predictions
-from fairspan.streaming.rows import Rows
+from fairspan.streaming.rows import PilotSample, Rows, StreamedMoments
+from fairspan.streaming.sources import GivenRoles
 
 if TYPE_CHECKING:
     from fairspan.estimators.base import FairKernelEstimator
@@ -94,11 +93,13 @@ class StreamFit:
         """
         plan = StreamPlan(
             source=source,
-            target=target,
-            sensitive=sensitive_features,
-            control=control_features,
-            features=features,
-            weight=sample_weight,
+            given=GivenRoles(
+                target=target,
+                sensitive=sensitive_features,
+                control=control_features,
+                features=features,
+                weight=sample_weight,
+            ),
             encoder=encoder,
             checkpoint=checkpoint,
             device=device,
@@ -157,7 +158,7 @@ class StreamFit:
 
 
 class _FitAdapter:
-    """An estimator as :class:`fairspan.streaming.estimator.StreamedEstimator`."""
+    """An estimator as :class:`fairspan.streaming.rows.StreamedEstimator`."""
 
     def __init__(self, est: FairKernelEstimator) -> None:
         self._est = est
@@ -213,7 +214,7 @@ class _FitAdapter:
 
 
 class _PredictAdapter:
-    """A fitted estimator as :class:`fairspan.streaming.estimator.StreamedPredictor`."""
+    """A fitted estimator as :class:`fairspan.streaming.rows.StreamedPredictor`."""
 
     def __init__(self, est: FairKernelEstimator) -> None:
         self._est = est

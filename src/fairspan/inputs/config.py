@@ -20,7 +20,14 @@ from sklearn.utils import check_random_state
 from fairspan.method.kernels import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
 from fairspan.method.problem import FitConfig, Kind, canonical_criterion
 
-__all__ = ["PARAMETERS", "Configurable", "document_parameters", "read_config", "read_seed"]
+__all__ = [
+    "PARAMETERS",
+    "Configurable",
+    "check_new_fit",
+    "document_parameters",
+    "read_config",
+    "read_seed",
+]
 
 Check = Callable[[str, object], None]
 
@@ -213,7 +220,8 @@ _TABLE = (
     Parameter(
         "dependence",
         '{"mean", "correlation"}, default="mean"',
-        "For a continuous S: remove E[f | S] on quantile slices, or only the linear correlation.",
+        "For a continuous S: remove E[f | S] on quantile slices, or only the linear correlation "
+        '(not with ``method="paper"``).',
         check=_words("mean", "correlation"),
     ),
     Parameter(
@@ -438,6 +446,16 @@ def _check_paper(config: FitConfig) -> None:
             _refuse(name, "test", "'auto' or an integer with method='paper'")
     if config.missing_sensitive != "raise":
         _refuse("missing_sensitive", config.missing_sensitive, "'raise' with method='paper'")
+
+
+def check_new_fit(config: FitConfig) -> None:
+    """Raise for a parameter without effect. Only a new fit is checked: version 0.1.0 saved such models."""
+    if config.dependence != "mean" and not config.variant.exact:
+        msg = (
+            f"method='paper' takes slices of a continuous S, so dependence={config.dependence!r} has no "
+            f"effect. Leave dependence='mean', or use method='rkhs', which has the paper's geometry."
+        )
+        raise ValueError(msg)
 
 
 def _check_kernel(config: FitConfig, *, evidence: bool) -> None:

@@ -117,7 +117,9 @@ def _check_blocks(blocks: list[Block], pilot: Pilot, config: FitConfig) -> None:
         without = [report.cell for report in reports if report.coding == "none"]
         if len(without) == pilot.cells.n_constrained:
             refuse_attribute(coder.name, pilot.cells, config.variant.min_rows)
-        _warn_left_out(coder.name, of_attribute, without, pilot)
+        if without:
+            _warn_not_constrained(coder.name, without, pilot, config.variant.min_rows)
+        _warn_left_out(coder.name, of_attribute, pilot)
         wanted = config.n_sensitive_directions
         if not isinstance(wanted, str) and config.variant.exact:
             ranks = [r.rank for r in reports if r.constrained and r.rank < int(wanted)]
@@ -146,15 +148,17 @@ def _check_blocks(blocks: list[Block], pilot: Pilot, config: FitConfig) -> None:
             )
 
 
-def _warn_left_out(name: str, blocks: list[Block], without: list[str], pilot: Pilot) -> None:
-    """Warn of cells, groups and slices of an attribute that its constraint does not cover."""
-    if without:
-        warn_user(
-            f"Attribute {name!r} is not constrained in {len(without)} of {pilot.cells.n_constrained} "
-            f"cells, which do not hold two levels of {MIN_ROWS} rows, or features that vary: "
-            f"{_listed(without)}.",
-            DataWarning,
-        )
+def _warn_not_constrained(name: str, cells: list[str], pilot: Pilot, min_rows: int) -> None:
+    rows = f"{min_rows} row{'s' * (min_rows > 1)}"
+    warn_user(
+        f"Attribute {name!r} is not constrained in {len(cells)} of {pilot.cells.n_constrained} cells, "
+        f"which do not hold two levels of {rows}, or features that vary: {_listed(cells)}.",
+        DataWarning,
+    )
+
+
+def _warn_left_out(name: str, blocks: list[Block], pilot: Pilot) -> None:
+    """Warn of groups and slices of an attribute that its constraint does not cover."""
     light = [f"{level!r} in {block.report.cell}" for block in blocks for level in block.light]
     if light:
         warn_user(

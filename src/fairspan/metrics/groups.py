@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -32,6 +33,7 @@ __all__ = [
     "resample",
 ]
 
+Levels: TypeAlias = NDArray[np.integer[Any]]  # codes of any integer type
 # Names of factors other than the protected attributes: the class of y, the decision, the stratum of
 # the control features, the bin of the probability, and one level for all rows. Users name the
 # attributes; the leading null character keeps these names apart from theirs.
@@ -106,7 +108,7 @@ def count_cells(factors: Mapping[str, Codes]) -> int:
     return len(combinations(list(factors.values()))[0])
 
 
-def combinations(factors: Sequence[Codes]) -> tuple[Codes, Codes]:
+def combinations(factors: Sequence[Levels]) -> tuple[Codes, Codes]:
     """Sorted combinations of levels that occur, (K, factors), and the combination of each row."""
     sizes = tuple(int(codes.max(initial=0)) + 1 for codes in factors)
     n_possible = np.prod(np.array(sizes, dtype=float))
@@ -116,7 +118,8 @@ def combinations(factors: Sequence[Codes]) -> tuple[Codes, Codes]:
     keys = np.ravel_multi_index(tuple(factors), sizes)
     if n_possible <= len(keys):  # counting is faster than sorting
         occurs = np.bincount(keys, minlength=int(n_possible)) > 0
-        seen, cell = np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[keys]
+        seen = np.flatnonzero(occurs)
+        cell = keys if len(seen) == n_possible else (np.cumsum(occurs) - 1)[keys]
     else:
         seen, cell = np.unique(keys, return_inverse=True)
     return np.stack(np.unravel_index(seen, sizes), axis=1).astype(np.intp), cell.ravel()
@@ -141,7 +144,7 @@ def bootstrap_counts(
 
 
 def group_sums(
-    factors: Mapping[str, Codes],
+    factors: Mapping[str, Levels],
     columns: Mapping[str, Array],
     weight: Array,
     counts: Iterable[Array] = (),
@@ -157,12 +160,13 @@ def group_sums(
     """
     levels, cell = combinations(list(factors.values()))
     n_cells = len(levels)
-    onto = membership(cell, n_cells)
     weighted = {"": weight, **{name: weight * column for name, column in columns.items()}}
     sums = {
         name: [np.bincount(cell, v, minlength=n_cells)[:, None]] for name, v in weighted.items()
     }
+    onto: scipy.sparse.csr_array | None = None  # slow to build, and of no use without resamples
     for batch in counts:
+        onto = membership(cell, n_cells) if onto is None else onto
         for name, values in weighted.items():
             scaled = (values[onto.indices], onto.indices, onto.indptr)
             sums[name].append(scipy.sparse.csr_array(scaled, shape=onto.shape) @ batch)

@@ -8,9 +8,8 @@ of an audit is ``fairspan.auditing.AuditDisplay``.
 
 from fairspan.plotting.angles import SubspaceAngleDisplay
 from fairspan.plotting.group_displays import GroupDistributionDisplay
-from fairspan.plotting.price import PriceDisplay
+from fairspan.plotting.path_displays import PriceDisplay, TradeoffDisplay
 from fairspan.plotting.style import COLOURS, DASHES, MARKERS, plain_label, require_pyplot
-from fairspan.plotting.tradeoff import TradeoffDisplay
 
 __all__ = [
     "COLOURS",

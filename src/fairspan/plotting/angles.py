@@ -21,8 +21,6 @@ from fairspan.plotting.style import (
     styled,
 )
 
-__all__ = ["SubspaceAngleDisplay"]
-
 # Vermilion, blue and green: apart for every kind of colour vision; dashes and widths differ too.
 _G, _M, _F = COLOURS[1], COLOURS[0], COLOURS[2]
 # Smallest distance between the names at the tips of the arrows, in degrees.
@@ -96,11 +94,10 @@ class SubspaceAngleDisplay:
             As in :meth:`plot`.
         """
         if not hasattr(model, "at"):
-            msg = (
+            raise TypeError(
                 f"A {type(model).__name__} has no fair subspace to draw; give a fairspan model, of a "
                 f"pipeline its fairspan step."
             )
-            raise TypeError(msg)
         check_is_fitted(model, "certificate_")
         certificate, theta = model.certificate_, np.asarray(model.angles_)
         if len(theta) == 0:
@@ -113,7 +110,7 @@ class SubspaceAngleDisplay:
             containment_gap=certificate.containment_gap,
             accuracy_gap=certificate.accuracy_gap,
             fairness=float(model.fairness_),
-            geometry="RKHS" if model._config.method in ("rkhs", "paper") else "correlation",
+            geometry="correlation" if model._config.correlation_metric else "RKHS",
             note=_off_the_planes(certificate, theta, angles),
         )
         return display.plot(ax, max_pairs=max_pairs, **kwargs)
@@ -179,7 +176,7 @@ class SubspaceAngleDisplay:
         look |= {"loc": "outside lower center", "ncols": 4 if shown > 2 else 2}
         self.figure_.legend(handles=list(handles.values()), **look)
 
-    def _fan(self, ax: Any, pair: int, low: float, theirs: dict[str, Any], *, first: bool) -> None:
+    def _fan(self, ax: Any, pair: int, low: float, given: dict[str, Any], *, first: bool) -> None:
         theta, a = float(self.predictive_angles[pair]), float(self.model_angles[pair])
         lost = bool(np.isnan(a))
         _arc(ax, low, np.pi / 2, 1.0, color="0.85", lw=0.8, zorder=1)
@@ -196,7 +193,7 @@ class SubspaceAngleDisplay:
         if not lost:
             label = f"M: model, fairness {self.fairness:.3g}"
             look = {"color": _M, "ls": "-", "lw": 3.0, "zorder": 3, "label": label}
-            _arrow(ax, a, **styled(look, theirs))
+            _arrow(ax, a, **styled(look, given))
             _arc(ax, 0.0, a, 0.52, color=_M, lw=1.2)
             _letter(ax, "a", 0.0, a, 0.58, _M)
             _foot(ax, a, _M)

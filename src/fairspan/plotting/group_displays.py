@@ -28,8 +28,6 @@ from fairspan.plotting.style import (
     styled,
 )
 
-__all__ = ["GroupDistributionDisplay"]
-
 # Points of a curve; more of them would coincide in print.
 _MOST_POINTS = 2000
 _KINDS = ("ecdf", "histogram")
@@ -128,8 +126,7 @@ class GroupDistributionDisplay:
         """
         read_in, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=scores)
         if f.shape[1] != 1:
-            msg = f"scores has {f.shape[1]} columns; give one of them."
-            raise ValueError(msg)
+            raise ValueError(f"scores has {f.shape[1]} columns; give one of them.")
         chosen = _one_attribute(read_in, attribute)
         ((name, codes, labels),) = chosen.groups(n_bins)
         values = None
@@ -277,7 +274,7 @@ class GroupDistributionDisplay:
         return {"sensitive_features": self.groups, **options}
 
     def _distributions(
-        self, ax: Any, kind: str, bins: int, max_groups: int, theirs: dict[str, Any]
+        self, ax: Any, kind: str, bins: int, max_groups: int, given: dict[str, Any]
     ) -> None:
         mass = np.bincount(self.groups, self.weight, len(self.labels))
         count = np.bincount(self.groups, minlength=len(self.labels))
@@ -286,7 +283,7 @@ class GroupDistributionDisplay:
         for i, group in enumerate(sorted(largest.tolist())):
             look = {**line_look(i), "lw": 1.5}
             look["label"] = f"{plain_label(self.labels[group])} (n = {count[group]:,})"
-            look = styled(look, theirs)
+            look = styled(look, given)
             if kind == "ecdf":
                 ax.step(*_thinned(*self.ecdf(group)), where="post", **look)
             else:
@@ -323,13 +320,13 @@ class GroupDistributionDisplay:
         i = int(np.argmax(high - low))
         ax.plot([at[i], at[i]], [low[i], high[i]], "-", color="0.25", lw=1.0, marker="_", ms=6)
 
-    def _means(self, ax: Any, level: float, theirs: dict[str, Any]) -> None:
+    def _means(self, ax: Any, level: float, given: dict[str, Any]) -> None:
         centre, mean, half = self.slice_means(level)
         overall = float(self.weight @ self.scores / self.weight.sum())
         ax.axhline(overall, color="0.5", lw=0.8, ls=(0, (1, 2)), label="mean of all rows")
         look = {"marker": "o", "ls": "-", "color": COLOURS[0], "ms": 4, "lw": 1.2, "capsize": 2}
         look["label"] = f"mean of a slice, {level:.0%} interval"
-        ax.errorbar(centre, mean, yerr=np.nan_to_num(half), **styled(look, theirs))
+        ax.errorbar(centre, mean, yerr=np.nan_to_num(half), **styled(look, given))
         ratio = correlation_ratio(self.scores, **self._by_group)
         numbers = {"sensitive_features": self.values, "sensitive_kind": "continuous"}
         linear = statistical_parity_correlation(self.scores, **self._by_group | numbers)
@@ -350,10 +347,9 @@ def _headroom(low: float, high: float, lines: int) -> float:
 def _one_attribute(rows: Rows, attribute: str | None) -> Rows:
     known = list(rows.attributes)
     if attribute is None and len(known) > 1:
-        msg = (
+        raise ValueError(
             f"A display shows one attribute; give attribute=, one of {', '.join(map(repr, known))}."
         )
-        raise ValueError(msg)
     name = known[0] if attribute is None else attribute
     if name not in known:
         raise ValueError(f"attribute={name!r} is unknown. Known: {', '.join(map(repr, known))}.")
@@ -365,11 +361,10 @@ def _response(model: Any, X: Any, pos_label: Any) -> tuple[Array, str]:
     methods = ("decision_function", "predict_proba") if is_classifier(model) else ("predict",)
     method = next((name for name in methods if hasattr(model, name)), None)
     if method is None:
-        msg = (
+        raise TypeError(
             f"{type(model).__name__} has none of {', '.join(methods)}. Use `from_predictions` with "
             f"scores of your own."
         )
-        raise TypeError(msg)
     out = np.asarray(getattr(model, method)(X), dtype=np.float64)
     names = {"decision_function": "score (decision function)", "predict_proba": "probability"}
     name = names.get(method, "prediction")

@@ -30,8 +30,7 @@ def require_pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        msg = 'Plots need matplotlib: pip install "fairspan[plot]".'
-        raise ImportError(msg) from error
+        raise ImportError('Plots need matplotlib: pip install "fairspan[plot]".') from error
     return plt
 
 
@@ -62,12 +61,12 @@ def line_look(i: int) -> dict[str, Any]:
     return {"color": COLOURS[i % len(COLOURS)], "ls": DASHES[i % len(DASHES)]}
 
 
-def styled(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+def styled(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Merge properties of lines, the user's first; ``lw`` and ``linewidth`` are one property."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
-    return {**normalize_kwargs(ours, Line2D), **normalize_kwargs(theirs, Line2D)}
+    return {**normalize_kwargs(defaults, Line2D), **normalize_kwargs(given, Line2D)}
 
 
 def number(value: float) -> str:

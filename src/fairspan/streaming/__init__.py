@@ -6,7 +6,7 @@ that blocks do not depend on how the rows are stored.
 """
 
 from fairspan.streaming.checkpoint import Checkpoint
-from fairspan.streaming.plan import open_source
+from fairspan.streaming.fit import open_source
 from fairspan.streaming.rows import Rows, Span, join
 from fairspan.streaming.sample import Sample
 from fairspan.streaming.sources import Part, Source, blocks, prefetch

@@ -16,8 +16,6 @@ from fairspan.exceptions import DataWarning, warn_user
 from fairspan.streaming.rows import Rows, Span
 from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Source
 
-__all__ = ["ArrowSource", "find_dataset", "frame_of", "require_pyarrow"]
-
 _READ_ROWS = 2**16
 # Arrow allocates memory for the declared rows of a row group before it reads them; writers make at most
 # 2^26 rows.
@@ -37,11 +35,9 @@ _FORMATS = {
 _STREAMING = "Streaming from files"
 
 
-def find_dataset(source: Any) -> Any:
-    """Open a path, a pattern or a list of files as a dataset; None if ``source`` is none of these."""
+def open_files(source: Any) -> Any:
+    """Open a path, a pattern or a list of them as a dataset."""
     listed = source if isinstance(source, list | tuple) else [source]
-    if not listed or not all(isinstance(item, str | os.PathLike) for item in listed):
-        return None
     dataset = require_pyarrow(_STREAMING).dataset
     files: list[str] = []
     folders: list[str] = []
@@ -59,16 +55,14 @@ def find_dataset(source: Any) -> Any:
         raise FileNotFoundError(msg)
     twice = [file for file, n in Counter(map(os.path.realpath, files)).items() if n > 1]
     if twice:
-        msg = f"{twice[0]} is given twice; its rows would count twice."
-        raise ValueError(msg)
+        raise ValueError(f"{twice[0]} is given twice; its rows would count twice.")
     suffixes = sorted({_suffix(Path(file)) for file in files})
     formats = {_FORMATS.get(suffix) for suffix in suffixes}
     if len(formats) > 1 or None in formats:
-        msg = (
+        raise ValueError(
             f"{source!r} has files that end in {', '.join(suffixes)}; give files of one kind, among "
             f"{', '.join(_FORMATS)} (CSV may be compressed: .csv.gz)."
         )
-        raise ValueError(msg)
     try:
         layout: dict[str, Any] = {
             "format": _format(formats.pop()),
@@ -81,8 +75,7 @@ def find_dataset(source: Any) -> Any:
         return opened if schema is None else dataset.dataset(files, schema=schema, **layout)
     except Exception as error:  # Arrow raises its own classes, and OSError
         named = next((file for file in files if file in str(error)), files[0])
-        msg = f"{named} cannot be opened: {first_line(error)}"
-        raise OSError(msg) from error
+        raise OSError(f"{named} cannot be opened: {first_line(error)}") from error
 
 
 def _is_data(file: Path, folder: Path) -> bool:
@@ -194,7 +187,7 @@ def _to_pandas(batch: Any) -> Any:
     return frame
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ArrowPart(Part):
     """A row group of a Parquet file, or a whole file of another kind."""
 
@@ -232,11 +225,10 @@ class ArrowPart(Part):
                 raise
             self._check_unchanged()  # a changed file is the likeliest reason
             group = "" if self.group is None else f", row group {self.group}"
-            msg = (
+            raise OSError(
                 f"{self.file}{group}: rows from {row} on cannot be read: {first_line(error)}"
                 f"{_csv_remedy(error)}"
-            )
-            raise OSError(msg) from error
+            ) from error
         self._check_unchanged()
 
     def _check_unchanged(self) -> None:
@@ -263,11 +255,10 @@ def _csv_remedy(error: Exception) -> str:
 
 def _check_rows(where: str, n: int) -> None:
     if not 0 <= n <= _GROUP_ROWS:
-        msg = (
+        raise ValueError(
             f"{where} claims {n:,} rows, of which at most {_GROUP_ROWS:,} are read at once: it is "
             f"damaged, or must be written in smaller pieces."
         )
-        raise ValueError(msg)
 
 
 def _check_batches(file: str) -> None:
@@ -282,8 +273,7 @@ def _check_batches(file: str) -> None:
                 _check_rows(f"{file}, batch {i},", batch.num_rows)
                 batch.validate()
     except pyarrow.ArrowException as error:
-        msg = f"{file} cannot be opened: {first_line(error)}"
-        raise OSError(msg) from error
+        raise OSError(f"{file} cannot be opened: {first_line(error)}") from error
 
 
 class ArrowSource(Source):
@@ -354,8 +344,7 @@ class ArrowSource(Source):
             ours = str(error).startswith(file)
             if ours or not _is_arrow_error(error):
                 raise
-            msg = f"{file} cannot be opened: {first_line(error)}"
-            raise OSError(msg) from error
+            raise OSError(f"{file} cannot be opened: {first_line(error)}") from error
 
     def _parts_of(self, fragment: Any, file: str) -> Iterator[Part]:
         keys = importlib.import_module("pyarrow.dataset").get_partition_keys

@@ -21,10 +21,8 @@ from fairspan.method.features import LandmarkMap
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot, fingerprint
 from fairspan.method.row_sketch import RowSketch
-from fairspan.streaming.estimator import StreamedEstimator, StreamedMoments
+from fairspan.streaming.rows import StreamedEstimator, StreamedMoments
 from fairspan.streaming.sources import Source
-
-__all__ = ["Checkpoint", "SavedPass"]
 
 FORMAT = 1
 _HEADER = "header.json"
@@ -53,8 +51,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         if self.path.is_dir():
-            msg = f"checkpoint={str(path)!r} is a folder; give the name of a file."
-            raise ValueError(msg)
+            raise ValueError(f"checkpoint={str(path)!r} is a folder; give the name of a file.")
         if not self.path.parent.is_dir():
             msg = f"checkpoint={str(path)!r}: the folder {str(self.path.parent)!r} does not exist."
             raise ValueError(msg)
@@ -103,11 +100,10 @@ class Checkpoint:
 
     def refuse(self, why: str) -> NoReturn:
         """Raise the error of a checkpoint that cannot be used."""
-        msg = (
+        raise CheckpointError(
             f"The checkpoint {str(self.path)!r} cannot be used: {why}. Give another path, or delete the "
             f"file to begin anew."
         )
-        raise CheckpointError(msg)
 
 
 def _difference(current: Any, saved: Any) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import importlib
 import operator
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,14 +22,10 @@ from fairspan.method.accumulate import MomentsPass
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot, move_to
 from fairspan.streaming.checkpoint import SavedPass
-from fairspan.streaming.estimator import StreamedEstimator, StreamedMoments, naming_rows
-from fairspan.streaming.first_pass import SamplePass
 from fairspan.streaming.memory import describe, feature_columns, values_or_numbers
-from fairspan.streaming.rows import Rows, Span
-from fairspan.streaming.sample import Sample
-from fairspan.streaming.sources import GivenRoles, Part, Roles, Source, blocks
-
-__all__ = ["DaskSource", "is_dask", "reduce_parts", "sample_parts"]
+from fairspan.streaming.rows import Rows, Span, StreamedEstimator, StreamedMoments, naming_rows
+from fairspan.streaming.sample import Sample, SamplePass
+from fairspan.streaming.sources import GivenRoles, Part, Roles, Source, blocks, is_dask
 
 # Parts in flight; the same for any number of workers, or sums would differ.
 WAVE = 32
@@ -38,18 +33,11 @@ _ATTEMPTS = 3
 _SAMPLE_BLOCK_ROWS = 2**16
 
 
-def is_dask(obj: Any) -> bool:
-    """True for a Dask collection; Dask is not imported to find out."""
-    dask = sys.modules.get("dask")
-    return dask is not None and bool(dask.is_dask_collection(obj))
-
-
 def _import_dask(name: str = "dask") -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        msg = 'This needs Dask: pip install "fairspan[dask]".'
-        raise ImportError(msg) from error
+        raise ImportError('This needs Dask: pip install "fairspan[dask]".') from error
 
 
 # --------------------------------------------------------------------------- collections
@@ -139,8 +127,7 @@ def _chunks_like(array: Any, sizes: list[int], role: str) -> list[Any]:
         chunks = (tuple(sizes), *array.shape[1:])
         array = _import_dask("dask.array").from_array(array, chunks=chunks)
     if len(array) != sum(sizes):
-        msg = f"{role} has {len(array)} rows, the features have {sum(sizes)}."
-        raise ValueError(msg)
+        raise ValueError(f"{role} has {len(array)} rows, the features have {sum(sizes)}.")
     layout = {0: tuple(sizes), 1: -1} if array.ndim == 2 else {0: tuple(sizes)}
     return list(array.rechunk(layout).to_delayed().ravel())
 
@@ -161,10 +148,10 @@ def sample_parts(
     _count_rows(source, client)
     shared = (est.copy(), empty, encoder, digest)
     out = empty
-    with row_progress("sample", source.n_rows, verbose=est.params["verbose"]) as progress:
+    with row_progress("sample", source.n_rows, verbose=est.params["verbose"]) as count_rows:
         for _, n, sample in _waves(source, 0, _sample_of, shared, client):
             out = out + sample
-            progress.advance(n)
+            count_rows(n)
     return out
 
 
@@ -179,10 +166,10 @@ def reduce_parts(
     """Moments of all parts after those of ``start``, each of them computed on a worker."""
     shared, moments, position = (est.copy(), start.pilot, size), start.moments, start.position
     verbose = est.params["verbose"]
-    with row_progress("moments", source.n_rows, verbose=verbose, done=position) as progress:
+    with row_progress("moments", source.n_rows, verbose=verbose, done=position) as count_rows:
         for offset, n, more in _waves(source, position, _moments_of, shared, client):
             moments, position = moments + more, offset + n
-            progress.advance(n)
+            count_rows(n)
             if saved is not None:
                 saved.save_if_due(lambda sums=moments: sums, position)  # type: ignore[misc]
     if saved is not None:
@@ -201,10 +188,9 @@ def _waves(
         if starts[first] + n <= begin or n == 0:
             continue
         if starts[first] < begin:
-            msg = (
+            raise CheckpointError(
                 f"The checkpoint ends at row {begin}, inside a wave of parts: the parts are others."
             )
-            raise CheckpointError(msg)
         for attempt in range(_ATTEMPTS):
             try:
                 shared = _share(arguments, client) if shared is None else shared
@@ -261,10 +247,7 @@ def _moments_of(est: StreamedEstimator, pilot: Pilot, size: int, part: Part, sta
     for offset, rows in blocks([part], size, first=start):
         move_to(counter, offset)
         # Rows beyond the sample may have rare values that the encoder was not fitted on.
-        with (
-            naming_rows(rows, offset, lambda some: pilot.encode(est.read(some))),
-            collect_unseen(),
-        ):
+        with naming_rows(rows, offset, lambda some: pilot.encode(est.read(some))), collect_unseen():
             moments_pass.add(est.read(rows), counter)
     return moments_pass.moments()
 

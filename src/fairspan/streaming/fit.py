@@ -1,12 +1,20 @@
-"""The passes of ``fit_stream``: a sample, the moments, and for a logistic likelihood the rows again."""
+"""``fit_stream``: its arguments, its source, and its passes over the rows.
+
+The passes take a sample, then the moments; a logistic likelihood reads the rows again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from fairspan._system import kind_of_texts
@@ -16,23 +24,22 @@ from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import read_seed
 from fairspan.method.accumulate import RowPass
+from fairspan.method.linalg import is_tensor
 from fairspan.method.pilot import Pilot, move_to
 from fairspan.method.torch_columns import choose_precision
+from fairspan.streaming.arrow import ArrowSource, open_files
 from fairspan.streaming.checkpoint import Checkpoint, SavedPass
-from fairspan.streaming.dask import reduce_parts, sample_parts
-from fairspan.streaming.estimator import (
+from fairspan.streaming.dask import DaskSource, reduce_parts, sample_parts
+from fairspan.streaming.memory import ArraySource, IterableSource
+from fairspan.streaming.rows import (
     PilotSample,
+    Rows,
     StreamedEstimator,
     StreamedMoments,
     naming_rows,
 )
-from fairspan.streaming.first_pass import SamplePass, is_number, wants_encoder
-from fairspan.streaming.plan import StreamPlan
-from fairspan.streaming.rows import Rows
-from fairspan.streaming.sample import SAMPLE_ROWS, Sample
-from fairspan.streaming.sources import Source, blocks, prefetch, read_blocks
-
-__all__ = ["block_rows", "run_stream", "take_moments"]
+from fairspan.streaming.sample import SAMPLE_ROWS, Sample, SamplePass, is_number, wants_encoder
+from fairspan.streaming.sources import GivenRoles, Source, blocks, is_dask, prefetch, read_blocks
 
 # Rows of the sample per landmark, if there are many landmarks.
 _ROWS_PER_LANDMARK = 4
@@ -40,7 +47,140 @@ _ROWS_PER_LANDMARK = 4
 _BLOCK_BYTES, _MIN_ROWS, _MAX_ROWS = 2**26, 2**12, 2**16
 _DEVICE_FACTOR = 4  # blocks for a device are this many times as large
 _NO_ROWS = "The source has no rows (or none with a weight); there is nothing to fit."
-_ARGUMENTS = ("X", "y", "sensitive_features", "control_features", "sample_weight")
+
+
+def open_source(
+    source: Any,
+    target: Any = None,
+    sensitive: Any = None,
+    control: Any = None,
+    features: Any = None,
+    weight: Any = None,
+    *,
+    soft: bool = False,
+    text: Collection[str] = (),
+) -> Source:
+    """Open rows of any kind as a source, with the roles of their columns.
+
+    Parameters
+    ----------
+    source : path, pattern or list of files; pyarrow dataset; iterable; array; Dask collection
+        Parquet, CSV or Feather files; data frames or ``(X, y, S)`` blocks from a list, or from a
+        function that starts anew; a ``numpy.memmap``; a Dask data frame or array.
+    target, sensitive, control : str or list of str, optional
+        Column names. Beside an array: arrays of as many rows, or numbers of its columns.
+    features : list of str, optional
+        Columns to learn from; all that have no other role if not given.
+    weight : str, optional
+        Column of weights.
+    soft : bool, default=False
+        Allow ``features`` to name columns although the blocks have no column names.
+    text : collection of str
+        Columns of CSV files to read as text, whatever their values are.
+
+    Returns
+    -------
+    Source
+    """
+    given = GivenRoles(
+        target=target, sensitive=sensitive, control=control, features=features, weight=weight
+    )
+    return _open(source, given, soft=soft, text=text)
+
+
+def _open(
+    source: Any, given: GivenRoles, *, soft: bool = False, text: Collection[str] = ()
+) -> Source:
+    listed = source if isinstance(source, list | tuple) else [source]
+    if listed and all(isinstance(item, str | os.PathLike) for item in listed):
+        return ArrowSource(open_files(source), given, text=text)
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None and isinstance(source, pyarrow.Table):
+        return ArrowSource(importlib.import_module("pyarrow.dataset").dataset(source), given)
+    if pyarrow is not None and hasattr(source, "get_fragments"):
+        return ArrowSource(source, given, text=text)
+    if is_dask(source):
+        return DaskSource(source, given)
+    if isinstance(source, np.ndarray) or is_tensor(source):
+        return ArraySource(source, given)
+    if not isinstance(source, list | tuple | dict) and as_frame(source, "source") is not None:
+        return IterableSource([source], given, allow_unnamed=soft)
+    if callable(source) or isinstance(source, Iterable):
+        return IterableSource(source, given, allow_unnamed=soft)
+    raise TypeError(
+        f"A stream cannot come from {type(source).__name__}. Give a path, a pattern or a list of files "
+        f"(Parquet, CSV), a pyarrow dataset, an iterable of frames or (X, y, S) blocks, a numpy.memmap, or "
+        f"a Dask collection."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamPlan:
+    """Arguments of ``fit_stream``."""
+
+    source: Any
+    given: GivenRoles
+    encoder: Any = "auto"
+    checkpoint: Any = None
+    device: Any = None
+    precision: str = "auto"
+    client: Any = None
+
+    def open(self) -> Source:
+        """Open the source."""
+        return _open(self.source, self.given)
+
+    def on_workers(self, source: Source) -> bool:
+        """Whether Dask computes the passes."""
+        return self.client is not None or source.parts[0].pieces is not None
+
+    def check(self, est: StreamedEstimator) -> None:
+        """Raise for arguments and parameters that cannot stream, before anything is read."""
+        params, encoder, device = est.params, self.encoder, self.device
+        if params["kernel"] == "precomputed" and params["feature_map"] is None:
+            msg = "kernel='precomputed' cannot stream: a block of rows has no kernel columns of its own."
+            raise ValueError(msg)
+        if isinstance(params["n_components"], str) and params["n_components"] == "all":
+            raise ValueError(
+                "n_components='all' keeps every row as a landmark, so it cannot stream. Give a number, or "
+                "'auto'; `fit` takes 'all' for rows in memory."
+            )
+        if isinstance(encoder, str) and encoder not in ("auto", "table"):
+            raise ValueError(
+                f"encoder={encoder!r} is not allowed; give 'auto', 'table', a transformer or None."
+            )
+        if self.precision not in ("auto", "float64", "float32"):
+            raise ValueError(
+                f"precision={self.precision!r} is not allowed; give 'auto', 'float64' or 'float32'."
+            )
+        if self.precision != "auto" and device is None:
+            msg = f"precision={self.precision!r} is that of moments on a device; pass device too."
+            raise ValueError(msg)
+        if self.client is not None and device is not None:
+            msg = "client and device exclude each other: workers compute on their processors."
+            raise ValueError(msg)
+        if device is not None and importlib.util.find_spec("torch") is None:
+            raise ImportError(f'device={device!r} needs torch: pip install "fairspan[torch]".')
+
+    def check_source(self, est: StreamedEstimator, source: Source) -> None:
+        """Raise if the source cannot be read as the arguments and the estimator need it."""
+        if self.device is not None and source.parts[0].pieces is not None:
+            msg = "device is not for Dask collections, whose workers compute on their processors."
+            raise ValueError(msg)
+        if self.client is not None and not source.for_workers:
+            raise ValueError(
+                "client needs a source that workers can read by themselves: files, a pyarrow dataset of "
+                "files, or a Dask collection (dask.array.from_array for an array)."
+            )
+        if source.single_pass and est.reads_rows_again:
+            raise ValueError(
+                "likelihood='logistic' reads the rows again after the moments, but the source is an "
+                "iterator, which can be read only once. Pass a function that returns a new one, a list or "
+                "files; or use likelihood='gaussian'."
+            )
+
+
+# --------------------------------------------------------------------------- the passes
 
 
 def run_stream(est: StreamedEstimator, plan: StreamPlan) -> None:
@@ -249,4 +389,4 @@ class ArgumentBlocks:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for _, rows in prefetch(blocks(self._source.parts, self._size)):
-            yield dict(zip(_ARGUMENTS, rows.arguments, strict=True))
+            yield rows.by_argument

@@ -13,16 +13,13 @@ from sklearn.utils.validation import _num_samples
 
 from fairspan.inputs.columns import align_rows, as_frame, named_columns_of
 from fairspan.streaming.arrow import frame_of
-from fairspan.streaming.rows import Rows, Span, take_rows
+from fairspan.streaming.rows import ARGUMENTS, Rows, Span, take_rows
 from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Source
 
-__all__ = ["ArraySource", "IterableSource", "describe", "feature_columns", "values_or_numbers"]
-
 _READ_ROWS = 2**16
-_ARGUMENTS = ("X", "y", "sensitive_features", "control_features", "sample_weight")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ArrayPart(Part):
     """A matrix, read in slices, with the other arguments as arrays beside it or columns of it."""
 
@@ -86,8 +83,10 @@ class ArraySource(Source):
             _check_rows(value, len(X), role)
         roles = align_rows(X=X, **roles)
         roles.pop("X")
-        files = _mapped_files([X, *roles.values()])
-        self.parts = [ArrayPart("array", len(X), X, features, tuple(roles.values()), files)]
+        beside = tuple(roles.values())
+        files = _mapped_files([X, *beside])
+        part = ArrayPart("array", len(X), X=X, features=features, beside=beside, files=files)
+        self.parts = [part]
         self._identity = {
             "kind": "array",
             "shape": list(X.shape),
@@ -130,8 +129,7 @@ def feature_columns(width: int, features: Any, roles: Mapping[str, Any]) -> list
         raise ValueError(msg)
     for j in features:
         if taken.get(int(j)) in ("target", "sample_weight"):
-            msg = f"Column {j} is the target or the weight, so it cannot be a feature."
-            raise ValueError(msg)
+            raise ValueError(f"Column {j} is the target or the weight, so it cannot be a feature.")
     return [int(j) for j in features]
 
 
@@ -152,8 +150,7 @@ def _check_rows(given: Any, n: int, role: str) -> None:
         return
     n_given = _num_samples(given)
     if n_given != n:
-        msg = f"{role} has {n_given} rows, and the features have {n}."
-        raise ValueError(msg)
+        raise ValueError(f"{role} has {n_given} rows, and the features have {n}.")
 
 
 def _take_named_columns(rows: Rows) -> Rows:
@@ -185,7 +182,7 @@ def _shape_of(given: Any) -> str:
     return f"an array with {shape[0]} columns" if shape else "an array"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class IterablePart(Part):
     """Blocks of an iterable: frames with named columns, (X, y, S), or dicts of fit's arguments."""
 
@@ -201,17 +198,15 @@ class IterablePart(Part):
             rows = self._rows(block, name)
             n = len(rows)
             try:
-                for role, given in zip(_ARGUMENTS[1:], rows.arguments[1:], strict=True):
+                for role, given in list(rows.by_argument.items())[1:]:
                     _check_rows(given, n, role)
                 # Match by index here, because blocks are cut and joined by position.
-                arguments = dict(zip(_ARGUMENTS, rows.arguments, strict=True))
-                rows = Rows.of(align_rows(**arguments).values())
+                rows = Rows.of(align_rows(**rows.by_argument).values())
                 shapes = [_shape_of(given) for given in rows.arguments]
             except (TypeError, ValueError) as error:
-                msg = f"{name}: {error}"
-                raise ValueError(msg) from error
+                raise ValueError(f"{name}: {error}") from error
             first_shapes = shapes if first_shapes is None else first_shapes
-            for role, first, now in zip(_ARGUMENTS, first_shapes, shapes, strict=True):
+            for role, first, now in zip(ARGUMENTS, first_shapes, shapes, strict=True):
                 if first != now:
                     msg = f"{name}: {role} is {now}, and that of the first block is {first}."
                     raise ValueError(msg)
@@ -229,25 +224,23 @@ class IterablePart(Part):
                 return self.source.roles.split(block, (Span(name, 0, len(frame)),))
         roles = [role for role, value in vars(self.given).items() if value is not None]
         if roles and not (roles == ["features"] and self.source.allow_unnamed):
-            msg = (
+            raise ValueError(
                 f"{name} has no column names, so {roles[0]} cannot name one. Give blocks (X, y, S), or dicts "
                 f"of fit's arguments, and leave target, sensitive_features and the like out."
             )
-            raise ValueError(msg)
         if isinstance(block, Mapping):
-            if unknown := sorted(set(block) - set(_ARGUMENTS)):
-                msg = f"{name} has {unknown[0]!r}; a dict has the arguments of fit: {', '.join(_ARGUMENTS)}."
+            if unknown := sorted(set(block) - set(ARGUMENTS)):
+                msg = f"{name} has {unknown[0]!r}; a dict has the arguments of fit: {', '.join(ARGUMENTS)}."
                 raise ValueError(msg)
-            return _take_named_columns(Rows.of(block.get(role) for role in _ARGUMENTS))
+            return _take_named_columns(Rows.of(block.get(role) for role in ARGUMENTS))
         if isinstance(block, tuple | list) and len(block) == 3:
             return Rows(block[0], block[1], block[2], None, None)
         if getattr(block, "ndim", 0) == 2:
             return Rows(block, None, None, None, None)
-        msg = (
+        raise ValueError(
             f"{name} is a {type(block).__name__}; give data frames, (X, y, sensitive_features), or dicts of "
             f"fit's arguments."
         )
-        raise ValueError(msg)
 
 
 class IterableSource(Source):
@@ -257,7 +250,7 @@ class IterableSource(Source):
         self.allow_unnamed = allow_unnamed  # `features` may be given although blocks have no names
         self.single_pass = isinstance(source, Iterator)
         make = source if callable(source) and not self.single_pass else lambda: source
-        self.parts = [IterablePart("blocks", None, make, given, self)]
+        self.parts = [IterablePart("blocks", None, make=make, given=given, source=self)]
         self._given = given
 
     def identity(self) -> dict[str, Any]:

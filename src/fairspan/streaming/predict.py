@@ -16,12 +16,9 @@ from fairspan._system import atomic_write, first_line
 from fairspan.encoding import collect_unseen
 from fairspan.exceptions import RowError
 from fairspan.streaming.arrow import require_pyarrow
-from fairspan.streaming.estimator import StreamedPredictor, naming_rows
-from fairspan.streaming.plan import open_source
-from fairspan.streaming.rows import Rows
+from fairspan.streaming.fit import open_source
+from fairspan.streaming.rows import Rows, StreamedPredictor, naming_rows
 from fairspan.streaming.sources import Source, read_blocks
-
-__all__ = ["METHODS", "write_predictions"]
 
 METHODS = ("predict", "predict_proba", "decision_function", "transform")
 _BLOCK_ROWS = 2**16
@@ -46,9 +43,8 @@ def write_predictions(
     target = Path(destination)
     if target.is_dir() or not target.parent.is_dir():
         absent = f": the folder {str(target.parent)!r} does not exist"
-        what = " is a folder; give the name of a file" if target.is_dir() else absent
-        msg = f"destination={str(destination)!r}{what}."
-        raise ValueError(msg)
+        problem = " is a folder; give the name of a file" if target.is_dir() else absent
+        raise ValueError(f"destination={str(destination)!r}{problem}.")
     rows = _open(est, source, features, keep)
     if any(os.path.realpath(file) == os.path.realpath(target) for file in rows.files()):
         msg = f"destination={str(destination)!r} is one of the files to predict from; give another."
@@ -72,8 +68,7 @@ def write_predictions(
             if writer is not None:
                 writer.close()
         if writer is None:
-            msg = "The source has no rows; there is nothing to predict."
-            raise ValueError(msg)
+            raise ValueError("The source has no rows; there is nothing to predict.")
         unseen.report()  # over all rows: a single block may have no known value by chance
     return target
 
@@ -83,9 +78,9 @@ def _open(est: StreamedPredictor, source: Any, features: Any, keep: Any) -> Sour
     if features is None and not isinstance(source, np.ndarray):
         features = est.feature_names
     used = set((est.feature_names or ()) if features is None else features)
-    kept = [keep] if isinstance(keep, str) else keep if isinstance(keep, list | tuple) else ()
+    kept_names = [keep] if isinstance(keep, str) else keep if isinstance(keep, list | tuple) else ()
     # Copy kept columns as they are written: as a number, "0123" would be 123.
-    text = [*est.text_features, *(name for name in kept if name not in used)]
+    text = [*est.text_features, *(name for name in kept_names if name not in used)]
     with _naming_keep():
         return open_source(source, control=keep, features=features, soft=True, text=text)
 
@@ -118,8 +113,9 @@ def _read(source: Source, label: str, verbose: int) -> Generator[tuple[int, Rows
 def _fields(columns: dict[str, Any], block: Rows, source: Source) -> list[tuple[str, Any]]:
     """Names and Arrow types of the columns: those of the source, or those of the first block."""
     types, string = require_pyarrow(_WRITING).types, require_pyarrow(_WRITING).string()
-    kept = () if block.control is None else nw.from_native(block.control, eager_only=True).columns
-    declared = {name: kind for name, kind in source.types().items() if name in kept}
+    frame = None if block.control is None else nw.from_native(block.control, eager_only=True)
+    kept_names = () if frame is None else frame.columns
+    declared = {name: kind for name, kind in source.types().items() if name in kept_names}
     kinds = {
         name: declared[name] if name in declared else _as_arrow(values, None, name).type
         for name, values in columns.items()
@@ -136,8 +132,8 @@ def _as_arrow(values: Any, kind: Any, name: str) -> Any:
             return array if kind is None else array.cast(kind)
         return pyarrow.array(values, type=kind, from_pandas=True)
     except (pyarrow.ArrowException, OverflowError) as error:
-        what = "one type" if kind is None else f"type {kind}, as its first rows are"
-        msg = f"keep names {name!r}, whose values are not all of {what}: {first_line(error)}"
+        expected = "one type" if kind is None else f"type {kind}, as its first rows are"
+        msg = f"keep names {name!r}, whose values are not all of {expected}: {first_line(error)}"
         raise ValueError(msg) from error
 
 
@@ -149,8 +145,8 @@ def _columns(
         output = est.predict(method, block.X, device)
     columns: dict[str, Any] = {}
     if block.control is not None:
-        kept = nw.from_native(block.control, eager_only=True)
-        columns = {name: kept[name].to_native() for name in kept.columns}
+        frame = nw.from_native(block.control, eager_only=True)
+        columns = {name: frame[name].to_native() for name in frame.columns}
     if method == "predict":
         names = ["prediction"]
     elif method == "predict_proba":
@@ -159,9 +155,8 @@ def _columns(
         names = ["score"] if output.ndim == 1 else [f"score_{j}" for j in range(output.shape[1])]
     for name, values in zip(names, [output] if output.ndim == 1 else output.T, strict=True):
         if name in columns:
-            msg = (
+            raise ValueError(
                 f"keep names {name!r}, which is the name of what is predicted; rename that column."
             )
-            raise ValueError(msg)
         columns[name] = values
     return columns

@@ -1,20 +1,32 @@
-"""Rows by role, as the user holds them, with the file or block that each one is from."""
+"""The interface between streams and estimators: rows by role, and the methods that read them.
+
+Rows have the file or block that each is from, so that errors name the row at fault.
+"""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, Self
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
+from fairspan.exceptions import RowError
 from fairspan.inputs.columns import is_categorical
 from fairspan.method.linalg import is_tensor
+from fairspan.method.moments import Moments
+from fairspan.method.pilot import Pilot
+from fairspan.method.problem import Data
 
-__all__ = ["Rows", "Span", "join", "take_rows"]
+# Arguments of `fit`, in the order of the fields of `Rows`.
+ARGUMENTS = ("X", "y", "sensitive_features", "control_features", "sample_weight")
+# An error counts as that of all rows if one more row than this, all over the block, fail with it.
+_PROBES = 8
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,11 @@ class Rows:
         """X, y, sensitive and control features and weight."""
         return self.X, self.y, self.sensitive, self.control, self.weight
 
+    @property
+    def by_argument(self) -> dict[str, Any]:
+        """The same, by the name of the argument of ``fit``."""
+        return dict(zip(ARGUMENTS, self.arguments, strict=True))
+
     def take(self, rows: Any) -> Rows:
         """Rows by index, without their spans."""
         return Rows.of(take_rows(column, rows) for column in self.arguments)
@@ -131,15 +148,13 @@ def _concatenate(pieces: Sequence[Any]) -> Any:
     if first is None or isinstance(first, int | float):
         return first
     if any(_kind(piece) != _kind(first) for piece in pieces):
-        msg = (
+        raise ValueError(
             "y, S, control features or weights differ in type between blocks; give one type in all."
         )
-        raise ValueError(msg)
     if isinstance(first, Mapping):
         if any(set(piece) != set(first) for piece in pieces):
             other = next(piece for piece in pieces if set(piece) != set(first))
-            msg = f"Blocks have different columns: {sorted(first)} and {sorted(other)}."
-            raise ValueError(msg)
+            raise ValueError(f"Blocks have different columns: {sorted(first)} and {sorted(other)}.")
         return {name: _concatenate([piece[name] for piece in pieces]) for name in first}
     if is_tensor(first):
         import torch
@@ -208,11 +223,10 @@ def _refuse_text_and_numbers(frames: list[Any]) -> None:
         number = next(iter(numbers), None)
         text = next((value for value in texts if isinstance(value, str)), None)
         if number is not None and text is not None:
-            msg = (
+            raise ValueError(
                 f"Column {name!r} holds numbers in one block and text in another, such as {number} and "
                 f"{text!r}. Give text in all of them, e.g. pandas.read_csv(..., dtype={{{name!r}: str}})."
             )
-            raise ValueError(msg)
 
 
 def _stack(frames: list[Any]) -> Any:
@@ -254,3 +268,121 @@ def take_rows(raw: Any, rows: Any) -> Any:
         index = rows if isinstance(rows, slice) else torch.as_tensor(rows, device=raw.device)
         return raw[index]
     return raw[rows] if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)[rows]
+
+
+# --------------------------------------------------------------------------- estimators
+
+
+@dataclass(frozen=True, kw_only=True)
+class PilotSample:
+    """Sampled rows to prepare an estimator on, and what was decided about their columns."""
+
+    rows: Rows
+    seed: int  # replaces a random_state that is not a number, so that a resumed fit draws the same
+    encoder: Any = None  # fitted transformer of a table into numbers
+    text_features: list[str]  # features that are neither numbers nor booleans
+    role_columns: tuple[str, ...] | None  # not features; None if blocks have no names
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamedMoments:
+    """Moments of the rows before ``position``, and the pilot they were taken with."""
+
+    pilot: Pilot
+    moments: Moments
+    position: int
+    smallest_eigenvalue: float | None = None  # of their covariance, after a pass on a device
+
+
+class StreamedEstimator(Protocol):
+    """An estimator during ``fit_stream``; its methods are in the order of the calls."""
+
+    name: str  # of the class
+    params: Mapping[str, Any]  # hyper-parameters by name
+    reads_rows_again: bool  # after the moments, as for a logistic likelihood
+    n_features: int  # number of columns of X; known after `prepare`
+
+    def copy(self) -> Self:
+        """A copy that reads blocks, without pilot and moments: to send to workers, or to try rows on."""
+
+    def read_columns(self, X: Any) -> None:
+        """Learn the number and names of columns from a first block."""
+
+    def read(self, rows: Rows) -> Data:
+        """Validate rows and return them as clean arrays."""
+
+    def prepare(self, sample: PilotSample) -> Pilot:
+        """Freeze landmarks, bandwidth, slice edges and category lists on a sample."""
+
+    def finish(
+        self, total: StreamedMoments, blocks: Iterable[Mapping[str, Any]], device: Any
+    ) -> None:
+        """Solve for the model; ``blocks`` are for an estimator that reads the rows again."""
+
+
+class StreamedPredictor(Protocol):
+    """A fitted estimator during ``predict_stream``."""
+
+    name: str  # of the class
+    verbose: int
+    methods: list[str]  # whose output can be written
+    feature_names: list[str] | None  # None if the fit had none
+    text_features: list[str]  # features that held text in the fit
+    classes: list[Any]  # of the columns of `predict_proba`; empty if it is no classifier
+
+    def read(self, X: Any) -> NDArray[Any]:
+        """Validate new rows and return them as numbers."""
+
+    def predict(self, method: str, X: Any, device: Any) -> NDArray[Any]:
+        """Call the method on new rows, on a torch device if one is named."""
+
+
+# --------------------------------------------------------------------------- errors
+
+
+@contextmanager
+def naming_rows(rows: Rows, offset: int, read: Callable[[Rows], object]) -> Iterator[None]:
+    """Turn a ValueError inside into one that names the first row that ``read`` fails on."""
+    try:
+        yield
+    except RowError:
+        raise
+    except ValueError as error:
+        raise locate_error(rows, offset, read, error) from error
+
+
+def locate_error(
+    rows: Rows, offset: int, read: Callable[[Rows], object], error: Exception
+) -> Exception:
+    """The error of the first row that cannot be read alone; ``error`` itself if no row is at fault."""
+    error_of_block = _error_of(rows, read)
+    if error_of_block is None or _concerns_every_row(rows, read, str(error_of_block)):
+        return error
+    first, last = 0, len(rows)
+    while last - first > 1:  # the first bad row is in [first, last)
+        middle = (first + last) // 2
+        if _error_of(rows.cut(first, middle), read):
+            last = middle
+        else:
+            first = middle
+    error_of_row = _error_of(rows.cut(first, last), read)
+    if error_of_row is None:
+        return error
+    name, row = rows.place(first)
+    number = offset + first
+    return RowError(name, row, f"{error_of_row}" + f" (Row {number} of all.)" * (number != row))
+
+
+def _concerns_every_row(rows: Rows, read: Callable[[Rows], object], text: str) -> bool:
+    """True if rows all over the block fail with the error of the block: a setting is wrong, not a row."""
+    n = len(rows)
+    probes = sorted({i * (n - 1) // _PROBES for i in range(_PROBES + 1)})
+    return n > 1 and all(str(_error_of(rows.cut(i, i + 1), read)) == text for i in probes)
+
+
+def _error_of(rows: Rows, read: Callable[[Rows], object]) -> Exception | None:
+    try:
+        read(rows)
+    except ValueError as error:
+        return error
+    return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import queue
-import threading
+import sys
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -17,20 +18,8 @@ from fairspan._system import row_progress
 from fairspan.inputs.columns import require_columns
 from fairspan.streaming.rows import Rows, Span, join, plain_text
 
-__all__ = [
-    "FileState",
-    "GivenRoles",
-    "Part",
-    "Roles",
-    "Source",
-    "blocks",
-    "check_one_role",
-    "prefetch",
-    "read_blocks",
-]
-
 Item = TypeVar("Item")
-_POLL_SECONDS = 0.1
+_END: Any = object()  # what `next` returns after the last item
 # Arguments of `fit_stream` that give a role to columns, and those that name a single column.
 _BESIDE = ("target", "sensitive_features", "control_features", "sample_weight")
 _SINGLE = ("target", "sample_weight")
@@ -56,12 +45,11 @@ class FileState:
         """Raise if the file has changed since."""
         now = FileState.of(path)
         if now != self:
-            what = "its size" if now.size != self.size else "its contents (it was written again)"
-            msg = (
-                f"{os.fspath(path)} changed {what} since it was opened, so rows read before and after do "
+            change = "its size" if now.size != self.size else "its contents (it was written again)"
+            raise OSError(
+                f"{os.fspath(path)} changed {change} since it was opened, so rows read before and after do "
                 f"not belong together. Call again while nothing writes to it, or give a copy of it."
             )
-            raise OSError(msg)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +93,7 @@ class Roles:
         used = {name for names in named.values() for name in names}
         features = tuple(c for c in columns if c not in used) if chosen is None else chosen
         if not features:
-            msg = "No column is left for the features; name some, or give more columns."
-            raise ValueError(msg)
+            raise ValueError("No column is left for the features; name some, or give more columns.")
         for name in (*named["target"], *named["sample_weight"]):
             if name in features:
                 msg = f"The column {name!r} is the target or the weight, so it cannot be a feature."
@@ -136,10 +123,9 @@ class Roles:
         missing = [name for name in self.columns if name not in existing]
         if missing:
             where = f"{spans[0].name}: " if spans else ""
-            msg = (
+            raise ValueError(
                 f"{where}the column {missing[0]!r} is missing; every block needs the same columns."
             )
-            raise ValueError(msg)
 
         def several(names: Sequence[str]) -> Any:
             return table.select(list(names)).to_native() if names else None
@@ -163,9 +149,8 @@ def _names(role: str, given: Any, *, single: bool = False) -> tuple[str, ...]:
     listed = [given] if isinstance(given, str) else given
     named = isinstance(listed, list | tuple) and all(isinstance(name, str) for name in listed)
     if not named or (single and len(listed) != 1) or len(set(listed)) < len(listed):
-        what = "a column name" if single else "a column name, or a list of different ones"
-        msg = f"{role}={given!r} is not allowed with this source; give {what}."
-        raise ValueError(msg)
+        allowed = "a column name" if single else "a column name, or a list of different ones"
+        raise ValueError(f"{role}={given!r} is not allowed with this source; give {allowed}.")
     return tuple(listed)
 
 
@@ -315,41 +300,16 @@ def prefetch(items: Iterable[Item], depth: int = 2) -> Generator[Item, None, Non
     item
         In order.
     """
-    ready: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
-    stop = threading.Event()
-
-    def put(kind: str, item: Any) -> bool:
-        while not stop.is_set():
-            try:
-                ready.put((kind, item), timeout=_POLL_SECONDS)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def work() -> None:
+    iterator = iter(items)
+    with ThreadPoolExecutor(1, "fairspan-reader") as reader:
+        ahead = deque(reader.submit(next, iterator, _END) for _ in range(max(depth, 1)))
         try:
-            for item in items:
-                if not put("item", item):
-                    return
-        except BaseException as error:  # raised again by the thread that waits for the items
-            put("error", error)
-        else:
-            put("end", None)
-
-    thread = threading.Thread(target=work, name="fairspan-reader", daemon=True)
-    thread.start()
-    try:
-        while True:
-            kind, item = ready.get()
-            if kind == "end":
-                return
-            if kind == "error":
-                raise item
-            yield item
-    finally:
-        stop.set()
-        thread.join()
+            while (item := ahead.popleft().result()) is not _END:
+                ahead.append(reader.submit(next, iterator, _END))
+                yield item
+        finally:
+            for future in ahead:
+                future.cancel()
 
 
 def read_blocks(
@@ -357,12 +317,12 @@ def read_blocks(
 ) -> Generator[tuple[int, Rows], None, None]:
     """The :func:`blocks` of a source from ``start`` on, read ahead in a thread, with progress."""
     with (
-        row_progress(label, source.n_rows, verbose=verbose, done=start) as progress,
+        row_progress(label, source.n_rows, verbose=verbose, done=start) as count_rows,
         closing(prefetch(blocks(source.parts, size, start=start))) as read_ahead,
     ):
         for offset, rows in read_ahead:
             yield offset, rows
-            progress.advance(len(rows))
+            count_rows(len(rows))
 
 
 def check_one_role(roles: Mapping[str, Sequence[str]], may_share: Collection[str] = ()) -> None:
@@ -373,3 +333,9 @@ def check_one_role(roles: Mapping[str, Sequence[str]], may_share: Collection[str
             other = first.setdefault(name, role)
             if other != role and not {role, other} <= set(may_share):
                 raise ValueError(f"The column {name!r} cannot be both {other} and {role}.")
+
+
+def is_dask(obj: Any) -> bool:
+    """True for a Dask collection; Dask is not imported to find out."""
+    dask = sys.modules.get("dask")
+    return dask is not None and bool(dask.is_dask_collection(obj))

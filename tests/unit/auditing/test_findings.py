@@ -58,9 +58,12 @@ class Rows:
 
     def audit(self, **options: Any) -> Any:
         given = {
-            "y": self.y, "decisions": self.d, "sensitive_features": self.s,
-            "sample_weight": self.w, "control_features": self.c,
-        }  # fmt: skip
+            "y": self.y,
+            "decisions": self.d,
+            "sensitive_features": self.s,
+            "sample_weight": self.w,
+            "control_features": self.c,
+        }
         return audit(self.f, **{**QUICK, **given, **options})
 
 
@@ -78,9 +81,13 @@ def attribute(kind: str, latent: np.ndarray, rng: np.random.Generator) -> np.nda
 
 
 def make(
-    seed: int, n: int = 150, kinds: tuple[str, ...] = ("two",), labels: tuple[Any, ...] = (0, 1),
-    weights: str = "none", control: bool = False,
-) -> Rows:  # fmt: skip
+    seed: int,
+    n: int = 150,
+    kinds: tuple[str, ...] = ("two",),
+    labels: tuple[Any, ...] = (0, 1),
+    weights: str = "none",
+    control: bool = False,
+) -> Rows:
     rng = np.random.default_rng(seed)
     latent = rng.normal(size=(n, len(kinds)))
     s = {f"s{j}": attribute(kind, latent[:, j], rng) for j, kind in enumerate(kinds)}
@@ -105,9 +112,11 @@ def problems(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS, **fixed: Any) -> R
     options = {
         "n": draw(st.integers(90, 200)),
         "kinds": tuple(draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3))),
-        "labels": draw(st.sampled_from([(0, 1), ("no", "yes"), (False, True), ("a", "b", "c"), (1, 2)])),
+        "labels": draw(
+            st.sampled_from([(0, 1), ("no", "yes"), (False, True), ("a", "b", "c"), (1, 2)])
+        ),
         "weights": draw(st.sampled_from(["none", "counts", "any"])),
-    }  # fmt: skip
+    }
     return make(draw(SEEDS), **{**options, **fixed})
 
 
@@ -153,13 +162,16 @@ def test_scores_are_those_of_the_metrics(rows: Rows) -> None:
             "statistical_parity_correlation": metrics.statistical_parity_correlation(rows.f, **one),
             "correlation_ratio": metrics.correlation_ratio(rows.f, **one),
             "equal_opportunity_correlation": metric_or_none(
-                metrics.equal_opportunity_correlation, rows.y, rows.f,
-                pos_label=labels_of(rows)[-1], **one,
+                metrics.equal_opportunity_correlation,
+                rows.y,
+                rows.f,
+                pos_label=labels_of(rows)[-1],
+                **one,
             ),
             "equalized_odds_correlation": metric_or_none(
                 metrics.equalized_odds_correlation, rows.y, rows.f, **one
             ),
-        }  # fmt: skip
+        }
         for metric, value in expected.items():
             if value is not None:
                 assert found.value(metric, name) == pytest.approx(value, rel=1e-9, abs=1e-10)
@@ -242,9 +254,11 @@ def test_gaps_are_those_of_the_metrics(rows: Rows, which: int) -> None:
     for name, s in rows.s.items():
         one = {"sensitive_features": s, "sample_weight": rows.w, "pos_label": pos_label}
         for metric in (
-            "demographic_parity_difference", "demographic_parity_ratio",
-            "equal_opportunity_difference", "equalized_odds_difference",
-        ):  # fmt: skip
+            "demographic_parity_difference",
+            "demographic_parity_ratio",
+            "equal_opportunity_difference",
+            "equalized_odds_difference",
+        ):
             expected = metric_or_none(getattr(metrics, metric), rows.y, rows.d, **one)
             if expected is not None:
                 assert found.value(metric, name) == pytest.approx(expected), metric
@@ -261,10 +275,13 @@ def test_of_many_classes_each_is_taken_in_turn(seed: int, weights: str) -> None:
     for label in "abc":
         alone = rows.audit(pos_label=label)
         for metric in (
-            "demographic_parity_difference", "demographic_parity_ratio",
-            "equal_opportunity_difference", "equalized_odds_difference",
-            "predictive_parity_difference", "equal_opportunity_correlation",
-        ):  # fmt: skip
+            "demographic_parity_difference",
+            "demographic_parity_ratio",
+            "equal_opportunity_difference",
+            "equalized_odds_difference",
+            "predictive_parity_difference",
+            "equal_opportunity_correlation",
+        ):
             assert found.value(f"{metric} ({label})", "s0") == pytest.approx(
                 alone.value(metric, "s0")
             )
@@ -313,14 +330,17 @@ def test_errors_of_a_regression_are_scikit_learns(seed: int, weights: str, kind:
         errors.append(np.average(rows.f[mine] - y[mine], weights=w))
         means.append(np.average(rows.f[mine], weights=w))
         of_group = {
-            "root_mean_squared_error": sizes[-1], "mean_error": errors[-1],
+            "root_mean_squared_error": sizes[-1],
+            "mean_error": errors[-1],
             "mean_prediction": means[-1],
-        }  # fmt: skip
+        }
         for metric, value in of_group.items():
             assert found.value(metric, "s0", group=str(group)) == pytest.approx(value, abs=1e-12)
     for metric, each in (
-        ("root_mean_squared_error", sizes), ("mean_error", errors), ("mean_prediction", means),
-    ):  # fmt: skip
+        ("root_mean_squared_error", sizes),
+        ("mean_error", errors),
+        ("mean_prediction", means),
+    ):
         assert found.value(f"{metric}_difference", "s0") == pytest.approx(np.ptp(each))
     assert found.value("root_mean_squared_error") == pytest.approx(
         sklearn.metrics.root_mean_squared_error(y, rows.f, sample_weight=rows.w)
@@ -841,9 +861,15 @@ def test_equalized_odds_pays_for_two_ranges():
 
     def found(level, metric):
         report = audit(
-            decided.astype(float), decisions=decided, y=y, sensitive_features=s,
-            parts=["decisions"], n_boot=200, random_state=0, level=level,
-        )  # fmt: skip
+            decided.astype(float),
+            decisions=decided,
+            y=y,
+            sensitive_features=s,
+            parts=["decisions"],
+            n_boot=200,
+            random_state=0,
+            level=level,
+        )
         (one,) = [f for f in report.findings if f.metric == metric]
         return one.value, one.low, one.high
 

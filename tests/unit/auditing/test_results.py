@@ -123,9 +123,14 @@ def test_a_representation_that_is_given_is_the_one_attacked():
     auc = {}
     for name, Z in (("blind", blind), ("telling", telling)):
         found = audit(
-            score, X, sensitive_features=s, representation=Z, parts=["attacks"],
-            attackers=["linear"], **QUICK,
-        )  # fmt: skip
+            score,
+            X,
+            sensitive_features=s,
+            representation=Z,
+            parts=["attacks"],
+            attackers=["linear"],
+            **QUICK,
+        )
         (one,) = found.select("attacks", metric="linear auc from representation")
         auc[name] = one.value
     assert auc["telling"] > 0.95
@@ -148,13 +153,22 @@ def test_a_certificate_within_strata_names_them():
     X, y, s, _ = rows()
     where = np.where(X[:, 2] > 0.3, "north", "south")
     model = FairRidge(
-        criterion="conditional_statistical_parity", gamma=0.3, alpha=1.0, eta=1e-3,
-        n_components=30, random_state=0,
-    ).fit(X, y.astype(float), sensitive_features=s, control_features=where)  # fmt: skip
+        criterion="conditional_statistical_parity",
+        gamma=0.3,
+        alpha=1.0,
+        eta=1e-3,
+        n_components=30,
+        random_state=0,
+    ).fit(X, y.astype(float), sensitive_features=s, control_features=where)
     found = audit(
-        model, X, y.astype(float), sensitive_features=s, control_features=where,
-        parts=["certificate"], **QUICK,
-    )  # fmt: skip
+        model,
+        X,
+        y.astype(float),
+        sensitive_features=s,
+        control_features=where,
+        parts=["certificate"],
+        **QUICK,
+    )
     cells = {one.cell for one in found.bounds}
     assert {any(place in cell for cell in cells) for place in ("north", "south")} == {True}
 

@@ -13,7 +13,7 @@ pytest.importorskip("pandas")
 
 import fairspan
 from fairspan.cli import evaluation
-from fairspan.cli.options import AuditFiles
+from fairspan.cli.common import AuditFiles
 from fairspan.exceptions import DataWarning, warn_user
 
 

@@ -36,10 +36,13 @@ def test_a_fetched_data_set_for_machines(call):
     found = json.loads(call("data", "fetch", "loans", "--json", "-").out)
     table = fairspan.datasets.load_loans()
     assert found == {
-        "name": "loans", "file": None, "rows": len(table.data),
-        "features": list(table.data.columns), "target": table.target.name,
+        "name": "loans",
+        "file": None,
+        "rows": len(table.data),
+        "features": list(table.data.columns),
+        "target": table.target.name,
         "protected": list(table.sensitive_features.columns),
-    }  # fmt: skip
+    }
 
 
 def test_a_column_that_counts_the_rows_is_left_out_and_another_is_not(tmp_path, capsys):

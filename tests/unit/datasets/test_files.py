@@ -13,7 +13,8 @@ from dataclasses import replace
 
 import pytest
 
-from fairspan.datasets import _adult, _communities, _files, fetch_adult, fetch_communities_crime
+from fairspan.datasets import _files, _regression
+from fairspan.datasets._classification import ADULT
 from fairspan.exceptions import DatasetError
 
 # pooch leaves a failed connection to the garbage collector, which the fixture `cache` calls.
@@ -76,7 +77,7 @@ def data_file(url, **changes):
         name="table.csv.gz",
         sha256=sha256(gzip.compress(TEXT, mtime=0)),
         text_sha256=sha256(TEXT),
-        sources=(_files.Source(f"{url}/part.csv", sha256(PART)),),
+        sources={f"{url}/part.csv": sha256(PART)},
         convert=lambda parts: b"".join(parts).upper(),
     )
     return replace(file, **changes)
@@ -163,12 +164,12 @@ def test_two_processes_at_once_end_with_one_good_copy(server, tmp_path):
     code = f"""
 import sys
 from fairspan.datasets import _files
-source = _files.Source("{server.url}/part.csv", "{sha256(PART)}")
+sources = {{"{server.url}/part.csv": "{sha256(PART)}"}}
 file = _files.DataFile(
     name="table.csv.gz",
     sha256="0",
     text_sha256="{sha256(TEXT)}",
-    sources=(source,),
+    sources=sources,
     convert=lambda parts: parts[0].upper(),
 )
 path = _files.find(file, sys.argv[1], "fetch_table")
@@ -221,7 +222,7 @@ def test_nothing_at_the_address(server, cache):
 
 def test_the_second_of_two_parts_fails(server, cache):
     file = data_file(server.url)
-    file = replace(file, sources=(*file.sources, _files.Source(f"{server.url}/b.csv", "0" * 64)))
+    file = replace(file, sources={**file.sources, f"{server.url}/b.csv": "0" * 64})
     refused(file, cache, f"{server.url}/b.csv", "404")
     assert server.asked == ["part.csv", "b.csv"]
 
@@ -307,18 +308,18 @@ capital_gain,capital_loss,hours_per_week,native_country,income,split
 """
 
 
-def serve(server, monkeypatch, module, text, **parts):
-    """Let a loader's file come from `server`, with a made-up content."""
+def served(server, file, text, **parts):
+    """The loader of a data file whose sources are on `server`, with a made-up content."""
     server.content = {name: (part, len(part)) for name, part in parts.items()}
-    sources = [_files.Source(f"{server.url}/{name}", sha256(part)) for name, part in parts.items()]
-    file = replace(module._FILE, sources=tuple(sources), text_sha256=sha256(text))
-    monkeypatch.setattr(module, "_FILE", file)
+    sources = {f"{server.url}/{name}": sha256(part) for name, part in parts.items()}
+    file = replace(file, sources=sources, text_sha256=sha256(text))
+    return _files.make_loader(file)
 
 
-def test_adult_from_its_two_files(server, cache, monkeypatch):
+def test_adult_from_its_two_files(server, cache):
     pytest.importorskip("pandas")
     parts = {"adult.data": ADULT_TRAIN, "adult.test": ADULT_TEST}
-    serve(server, monkeypatch, _adult, ADULT_TEXT, **parts)
+    fetch_adult = served(server, ADULT, ADULT_TEXT, **parts)
     found = fetch_adult()
     assert found.filename == str(cache / "adult.csv.gz")
     assert found.target.tolist() == ["<=50K", ">50K", "<=50K"]
@@ -330,9 +331,9 @@ def test_adult_from_its_two_files(server, cache, monkeypatch):
     assert len(server.asked) == 2
 
 
-def test_communities_from_its_file(server, cache, monkeypatch):
+def test_communities_from_its_file(server, cache):
     pytest.importorskip("pandas")
-    columns = _communities._COLUMNS
+    columns = _regression._COMMUNITIES_COLUMNS
     assert len(columns) == len(set(columns)) == 128
     source = (
         "8,?,?,Atown,1" + ",0.5" * 122 + ",1\r\n" + "9,3,70,Btown,2" + ",0" * 121 + ",?,0.25\r\n"
@@ -340,8 +341,7 @@ def test_communities_from_its_file(server, cache, monkeypatch):
     text = ",".join(columns) + "\n8,,,Atown,1" + ",0.5" * 122 + ",1.0\n"
     text += "9,3,70,Btown,2" + ",0.0" * 121 + ",,0.25\n"
     parts = {"communities.data": source.encode()}
-    serve(server, monkeypatch, _communities, text.encode(), **parts)
-    found = fetch_communities_crime()
+    found = served(server, _regression.COMMUNITIES, text.encode(), **parts)()
     assert found.target.tolist() == [1, 0.25]
     assert found.data["PolicBudgPerPop"].isna().tolist() == [False, True]
     assert found.frame["communityname"].tolist() == ["Atown", "Btown"]

@@ -449,12 +449,10 @@ def test_intervals_are_the_bootstrap_of_the_metric():
         ],
         "correlation_ratio": [correlation_ratio(f[r], sensitive_features=group[r]) for r in rows],
         "demographic_parity_difference": [
-            demographic_parity_difference(
-                y[r], p[r], sensitive_features=group[r], pos_label="yes"
-            )
+            demographic_parity_difference(y[r], p[r], sensitive_features=group[r], pos_label="yes")
             for r in rows
         ],
-    }  # fmt: skip
+    }
     for metric, draws in direct.items():
         low, high = path.interval(metric, 0.8, 20, random_state=5, attribute="group")
         assert (low[1], high[1]) == pytest.approx(tuple(np.quantile(draws, [0.1, 0.9])), abs=1e-12)

@@ -130,13 +130,19 @@ def symmetric_oracle(rows):
     """(1 + d, K) intercepts and coefficients, by scipy."""
     start = np.zeros((rows.d + 1) * rows.K)
     found = scipy.optimize.minimize(
-        lambda t: symmetric_loss(t, rows)[0], start, jac=lambda t: symmetric_loss(t, rows)[1],
-        hess=lambda t: symmetric_loss(t, rows)[2], method="trust-exact", options={"gtol": 1e-6},
-    )  # fmt: skip
+        lambda t: symmetric_loss(t, rows)[0],
+        start,
+        jac=lambda t: symmetric_loss(t, rows)[1],
+        hess=lambda t: symmetric_loss(t, rows)[2],
+        method="trust-exact",
+        options={"gtol": 1e-6},
+    )
     polished = scipy.optimize.root(
-        lambda t: symmetric_loss(t, rows)[1], found.x, jac=lambda t: symmetric_loss(t, rows)[2],
+        lambda t: symmetric_loss(t, rows)[1],
+        found.x,
+        jac=lambda t: symmetric_loss(t, rows)[2],
         options={"xtol": 1e-14},
-    )  # fmt: skip
+    )
     assert np.abs(polished.fun).max() < 1e-8
     return polished.x.reshape(rows.d + 1, rows.K)
 

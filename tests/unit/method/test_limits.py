@@ -91,11 +91,15 @@ def other_optima(g, deltas, covs, limits, starts):
     within = {"type": "ineq", "fun": lambda w: -(Q @ w @ w), "jac": lambda w: -2.0 * (Q @ w)}
     found = [
         scipy.optimize.minimize(
-            lambda w: (w - g) @ (w - g), start, constraints=[within], method="SLSQP",
-            jac=lambda w: 2.0 * (w - g), options={"ftol": 1e-12, "maxiter": 300},
+            lambda w: (w - g) @ (w - g),
+            start,
+            constraints=[within],
+            method="SLSQP",
+            jac=lambda w: 2.0 * (w - g),
+            options={"ftol": 1e-12, "maxiter": 300},
         ).x
         for start in starts
-    ]  # fmt: skip
+    ]
     return [error(w, g) for w in found if (Q @ w @ w).max() <= 1e-9 * (w @ w)]
 
 

@@ -117,12 +117,18 @@ GOOD = {"level": 0, "known": 32, "hashes": np.arange(3, dtype=np.uint32), "count
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"level": 33}, {"level": True}, {"known": -1}, {"level": 5, "known": 4},
-        {"hashes": np.arange(3)}, {"hashes": np.arange(4, dtype=np.uint32)}, {"counts": "many"},
-        {"counts": np.zeros(3, dtype=np.int64)}, {"hashes": np.zeros((3, 1), dtype=np.uint32)},
+        {"level": 33},
+        {"level": True},
+        {"known": -1},
+        {"level": 5, "known": 4},
+        {"hashes": np.arange(3)},
+        {"hashes": np.arange(4, dtype=np.uint32)},
+        {"counts": "many"},
+        {"counts": np.zeros(3, dtype=np.int64)},
+        {"hashes": np.zeros((3, 1), dtype=np.uint32)},
         {"hashes": np.zeros(9000, np.uint32), "counts": np.ones(9000, int)},
     ],
-)  # fmt: skip
+)
 def test_parts_that_form_no_sketch_are_refused(wrong):
     assert RowSketch.checked("key", **GOOD).known == 32
     with pytest.raises(ValueError, match="its sketch of rows"):

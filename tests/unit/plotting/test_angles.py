@@ -116,6 +116,33 @@ def test_a_model_off_the_planes_says_so():
     assert shown.containment_gap == rep.certificate_.containment_gap
 
 
+GEOMETRIES = {
+    "optimal": ({**FIXED}, "correlation"),
+    "rkhs": ({**FIXED, "method": "rkhs"}, "RKHS"),
+    "all of F": ({**FIXED, "method": "rkhs", "subspace": "fair"}, "correlation"),
+    "paper": ({"gamma": 0.2, "eta": 1e-3, "method": "paper"}, "RKHS"),
+    "paper, all of F": ({"gamma": 0.2, "method": "paper", "subspace": "fair"}, "RKHS"),
+}
+
+
+@pytest.mark.parametrize("case", GEOMETRIES)
+def test_the_geometry_named_is_that_of_the_angles(case):
+    params, geometry = GEOMETRIES[case]
+    X, y, s = binary()
+    model = FairRepresentation(**params).fit(X, y, sensitive_features=s)
+    shown = SubspaceAngleDisplay.from_estimator(model)
+    assert f"{geometry} geometry" in shown.figure_.get_suptitle()
+
+
+def test_all_of_f_has_the_angles_of_the_correlation_geometry():
+    X, y, s = binary()
+    optimal, rkhs = (
+        FairRepresentation(**FIXED, method=method, subspace="fair").fit(X, y, sensitive_features=s)
+        for method in ("optimal", "rkhs")
+    )
+    np.testing.assert_allclose(rkhs.angles_, optimal.angles_)
+
+
 def test_fans_on_axes_of_the_user():
     X, y, s = make()
     model = FairRidge(**FIXED, n_predictive_directions=3).fit(X, y, sensitive_features=s)

@@ -97,13 +97,17 @@ def test_properties_of_lines_are_the_users():
             line(TradeoffDisplay.from_path(path, title="t", **look).ax_, "group"),
             line(PriceDisplay.from_path(path, n_boot=2, title="t", **look).ax_, "price"),
             GroupDistributionDisplay.from_predictions(f, **by_group).ax_.get_lines()[0],
-            GroupDistributionDisplay.from_predictions(f, kind="histogram", **by_group).ax_.patches[0],
+            GroupDistributionDisplay.from_predictions(f, kind="histogram", **by_group).ax_.patches[
+                0
+            ],
             GroupDistributionDisplay.from_predictions(
                 f, **{**by_group, "sensitive_features": f + np.arange(90)}
-            ).ax_.containers[0].lines[0],
+            )
+            .ax_.containers[0]
+            .lines[0],
             line(SubspaceAngleDisplay.from_estimator(model, **look).ax_, "M: model, fairness 0.4"),
             AuditDisplay.from_audit(an_audit(), **look).ax_.containers[0].lines[0],
-        ]  # fmt: skip
+        ]
         for one in lines:
             colour = one.get_edgecolor() if hasattr(one, "get_edgecolor") else one.get_color()
             assert to_rgb(colour) == (0.0, 0.0, 0.0)
@@ -128,13 +132,17 @@ def test_displays_fit_a_paper():
         PriceDisplay([0, 1], [0, 1]).plot(title="t"),
         *(
             SubspaceAngleDisplay(
-                np.cos(theta[:d]), theta[:d], theta[:d] / 2, containment_gap=0, accuracy_gap=0,
+                np.cos(theta[:d]),
+                theta[:d],
+                theta[:d] / 2,
+                containment_gap=0,
+                accuracy_gap=0,
                 fairness=0.5,
             ).plot(title="t")
             for d in (1, 2, 6)
         ),
         AuditDisplay.from_audit(an_audit()),
-    ):  # fmt: skip
+    ):
         width, height = shown.figure_.get_size_inches()
         assert 3.39 <= width <= 7.0
         assert height <= 5.0

@@ -19,10 +19,12 @@ def study(name=NASTY, n=11, size=10):
     place = {"rates": {name: [{"group": name, "value": 1.0 / 3.0}] * size}}
     dials = [f"{f:.6g}" for f in np.linspace(0, 1, n)]
     return {
-        "about": {"data": name, "notes": []}, "fairness": np.linspace(0, 1, n).tolist(),
-        "start": n - 1, "positions": [place | {"snippet": f"{name * 3}.at({f})\n{name}"} for f in dials],
+        "about": {"data": name, "notes": []},
+        "fairness": np.linspace(0, 1, n).tolist(),
+        "start": n - 1,
+        "positions": [place | {"snippet": f"{name * 3}.at({f})\n{name}"} for f in dials],
         "tradeoff": {"error": {"value": np.linspace(0, 1, n).tolist()}, "noise": 0.1},
-    }  # fmt: skip
+    }
 
 
 def test_json_in_a_script_is_the_same_json_and_ends_nothing():

@@ -18,9 +18,13 @@ def test_what_is_left_out_of_a_report_is_said_in_it(monkeypatch):
     monkeypatch.setattr(_importance, "MOST_SHOWN", 2)
     table = people().assign(day=pd.Timestamp("2020-01-01"))
     report = explore(
-        table.drop(columns="amount"), target="repaid", sensitive_features=["sex"], n_points=3, n_boot=20,
+        table.drop(columns="amount"),
+        target="repaid",
+        sensitive_features=["sex"],
+        n_points=3,
+        n_boot=20,
         audit_parts=["scores"],
-    )  # fmt: skip
+    )
     study = report.study
     notes = " ".join(study["about"]["notes"])
     assert "Columns left out, because they are neither numbers nor categories: day." in notes
@@ -39,10 +43,16 @@ def test_no_rows_have_no_noise():
 def test_a_thin_slice_of_a_number_shows_no_mean_of_a_regression():
     table = people(48)
     report = explore(
-        table, target="amount", sensitive_features=["age"], features=["income", "debt"], n_points=2,
-        model=fairspan.FairRidge(gamma=0.3, alpha=1.0, eta=0.1, n_components=10), n_boot=20,
-        audit_parts=["scores"], sensitive_kind={"age": "continuous"},
-    )  # fmt: skip
+        table,
+        target="amount",
+        sensitive_features=["age"],
+        features=["income", "debt"],
+        n_points=2,
+        model=fairspan.FairRidge(gamma=0.3, alpha=1.0, eta=0.1, n_components=10),
+        n_boot=20,
+        audit_parts=["scores"],
+        sensitive_kind={"age": "continuous"},
+    )
     binned = report.study["positions"][0]["continuous"]["age"]["binned"]
     thin = [row for row in binned if row["n"] < 5]
     assert thin

@@ -33,9 +33,12 @@ def people(n=200, seed=0):
 
 def roles_of(frame, **changed):
     given = {
-        "target": "y", "sensitive_features": ["sex", "age"], "control_features": None,
-        "features": None, "sample_weight": None,
-    }  # fmt: skip
+        "target": "y",
+        "sensitive_features": ["sex", "age"],
+        "control_features": None,
+        "features": None,
+        "sample_weight": None,
+    }
     return find_roles(frame, **(given | changed))
 
 
@@ -126,12 +129,16 @@ def test_columns_are_described_as_they_are_used():
     found = {one["name"]: one for one in describe_columns(frame, roles, {"age": True}, refused)}
     kinds = {name: (one["role"], one["kind"], one["missing"]) for name, one in found.items()}
     assert kinds == {
-        "sex": ("protected", "yes/no", 0), "age": ("protected", "number", 0),
-        "income": ("feature", "number", 5), "job": ("control", "yes/no", 2),
-        "y": ("target", "yes/no", 0), "const": ("feature", "constant", 0),
-        "flag": ("feature", "yes/no", 0), "id": ("feature", "text", 0),
+        "sex": ("protected", "yes/no", 0),
+        "age": ("protected", "number", 0),
+        "income": ("feature", "number", 5),
+        "job": ("control", "yes/no", 2),
+        "y": ("target", "yes/no", 0),
+        "const": ("feature", "constant", 0),
+        "flag": ("feature", "yes/no", 0),
+        "id": ("feature", "text", 0),
         "born": ("left out", "date", 0),
-    }  # fmt: skip
+    }
     assert "median" in found["income"]["note"]
     assert "left out" in found["born"]["note"]
 
@@ -140,9 +147,12 @@ def test_notes_on_yes_no_columns_are_those_of_the_encoder():
     rng = np.random.default_rng(0)
     gap = np.arange(200) % 7 == 0
     frame = people().assign(
-        text=rng.choice(["p", "q"], 200), number=rng.choice([0, 1], 200), flag=rng.random(200) < 0.5,
-        same=1.0, word="w",
-    )  # fmt: skip
+        text=rng.choice(["p", "q"], 200),
+        number=rng.choice([0, 1], 200),
+        flag=rng.random(200) < 0.5,
+        same=1.0,
+        word="w",
+    )
     for name in ("text", "number", "flag", "same", "word"):
         frame[f"{name}_gap"] = frame[name].astype(object if name != "number" else float)
         frame.loc[gap, f"{name}_gap"] = None
@@ -159,8 +169,9 @@ def test_notes_on_yes_no_columns_are_those_of_the_encoder():
     encoder = table_encoder(frame[list(roles.features)])
     numbers = {n for branch, _, names in encoder.transformers if branch == "numbers" for n in names}
     assert {n for n, note in found.items() if note.startswith("standardised")} == numbers - {
-        "same", "same_gap",
-    }  # fmt: skip
+        "same",
+        "same_gap",
+    }
 
 
 @pytest.mark.parametrize("start", [2**60, 10**17])
@@ -228,8 +239,9 @@ def test_a_shuffled_column_is_encoded_as_its_encoding_shuffled():
     frame = people(300)[["income", "job", "age"]].assign(
         gaps=np.where(rng.random(300) < 0.2, np.nan, rng.normal(size=300)),
         rare=rng.choice(["a", "b", "c", *"defghijk"], 300, p=[0.3, 0.3, 0.32, *[0.01] * 8]),
-        none=np.nan, same="x",
-    )  # fmt: skip
+        none=np.nan,
+        same="x",
+    )
     frame["job=cook"] = rng.integers(0, 2, 300)  # names like those the encoder makes
     frame.loc[::7, "job"] = None
     encoder = table_encoder(frame).fit(frame)

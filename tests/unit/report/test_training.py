@@ -47,9 +47,14 @@ def test_other_peoples_warnings_go_their_way_and_ours_are_passed_on_once():
 def test_kinds_may_be_given_in_every_way_that_fit_takes(kinds, found):
     assert _training.read_kinds(kinds, ("sex", "age")) == found
     model = _training.choose_model(
-        fairspan.FairRidge(), people(), roles_of("amount"), criterion="sp", pos_label=None,
-        sensitive_kind=kinds, random_state=3,
-    )  # fmt: skip
+        fairspan.FairRidge(),
+        people(),
+        roles_of("amount"),
+        criterion="sp",
+        pos_label=None,
+        sensitive_kind=kinds,
+        random_state=3,
+    )
     assert model.sensitive_kind == (found or "auto")
     assert model.random_state == 3
 
@@ -95,7 +100,7 @@ def test_a_model_that_does_not_suit_the_target_is_refused(model, changed, given,
     with pytest.raises(ValueError, match=says):
         _training.choose_model(
             model, people().assign(**changed), roles_of("amount"), random_state=0, **asked
-        )  # fmt: skip
+        )
 
 
 def test_strata_are_needed_where_the_criterion_is_about_them():

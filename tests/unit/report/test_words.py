@@ -41,9 +41,7 @@ PROMISE = Certificate(
 )
 
 
-def words(
-    fairness=1.0, blocks=(BLOCK,), end=None, latent=False, noise=0.2, unmet=(), **changed
-):  # fmt: skip
+def words(fairness=1.0, blocks=(BLOCK,), end=None, latent=False, noise=0.2, unmet=(), **changed):
     found = replace(PROMISE, blocks=tuple(blocks), **changed)
     context = ReportContext(
         criterion=found.criterion,
@@ -117,9 +115,12 @@ def test_every_criterion_has_its_sentence():
     said = {
         name: criterion_words(name, ["sex", "age"], ["region"], "repaid", "yes")
         for name in (
-            "statistical_parity", "equalized_odds", "equal_opportunity", "conditional_statistical_parity",
+            "statistical_parity",
+            "equalized_odds",
+            "equal_opportunity",
+            "conditional_statistical_parity",
         )
-    }  # fmt: skip
+    }
     assert all("must not depend on sex and age" in " ".join(text.split()) for text in said.values())
     assert "whose true repaid is yes" in said["equal_opportunity"]
     assert "of the same region" in said["conditional_statistical_parity"]

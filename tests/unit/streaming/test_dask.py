@@ -35,9 +35,11 @@ def test_a_device_is_not_for_dask(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object())  # as if torch were there
     with pytest.raises(ValueError, match="device is not for Dask"):
         ridge().fit_stream(
-            da.from_array(X.to_numpy()), target=Y.to_numpy(), sensitive_features=S.to_numpy(),
+            da.from_array(X.to_numpy()),
+            target=Y.to_numpy(),
+            sensitive_features=S.to_numpy(),
             device="cpu",
-        )  # fmt: skip
+        )
 
 
 def test_rows_of_parts_that_do_not_know_their_number_are_counted():

@@ -46,9 +46,9 @@ def test_blocks_are_cut_at_multiples_of_their_size(sizes, size, known, data):
     parts, n = parts_of(sizes, known=known)
     start = data.draw(st.integers(0, n))
     found = list(blocks(parts, size, start=start))
-    assert [place for place, _ in found] == [
-        start, *range(start - start % size + size, n, size)
-    ][: len(found)]  # fmt: skip
+    assert [place for place, _ in found] == [start, *range(start - start % size + size, n, size)][
+        : len(found)
+    ]
     rows = np.concatenate([np.empty(0), *(block.y for _, block in found)])
     np.testing.assert_array_equal(rows, np.arange(start, n))
     assert all(len(block) and (place + len(block)) % size == 0 for place, block in found[:-1])

@@ -13,7 +13,7 @@ from tests.support.stream_data import FEATURES, FIXED, NAMED, cut, ridge, table 
 
 from fairspan import CheckpointError, FairGPClassifier, FairspanWarning, RowError  # noqa: E402
 from fairspan.streaming import Rows, Sample  # noqa: E402
-from fairspan.streaming.estimator import locate_error, naming_rows  # noqa: E402
+from fairspan.streaming.rows import locate_error, naming_rows  # noqa: E402
 
 ROWS = table(300)
 X, Y, S = ROWS[FEATURES], ROWS["y"], ROWS["sex"]
@@ -31,13 +31,19 @@ def test_columns_that_a_block_names_are_taken_from_its_features():
 def test_combinations_that_became_too_many_are_looked_for_no_longer(rng):
     """Each attribute has few levels, their combinations have more than are kept apart."""
     sample = Sample(50, 0, crossed=True)
-    from fairspan.streaming.first_pass import variables_of
+    from fairspan.streaming.sample import variables_of
 
     est = ridge(intersectional=True)
     for start in (0, 3000):
         a, b, c = rng.integers(0, 40, (3, 3000))
-        data = est._read(rng.normal(size=(3000, 1)), rng.normal(size=3000), {"a": a, "b": b, "c": c},
-                         None, None, reset=True)  # fmt: skip
+        data = est._read(
+            rng.normal(size=(3000, 1)),
+            rng.normal(size=3000),
+            {"a": a, "b": b, "c": c},
+            None,
+            None,
+            reset=True,
+        )
         rows = Rows(data.X, data.y.values, {"a": a, "b": b, "c": c}, None, None)
         sample.add(start, rows, variables_of(data), data.index)
     assert sample._levels["sensitive crossed"] is None

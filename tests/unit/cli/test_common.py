@@ -8,7 +8,7 @@ pytest.importorskip("typer")
 pytest.importorskip("skops")
 pytest.importorskip("pandas")
 
-from fairspan.cli import output
+from fairspan.cli import common as output
 from fairspan.exceptions import DataWarning, NumericalError, warn_user
 
 
