@@ -15,15 +15,17 @@ from fairspan._html import path_html
 from fairspan._system import track
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.dial_predictor import DialHeads, DialOutputs, DialPredictor, decide, move
+from fairspan.estimators.path_bounds import Bounds, promised, upper_bounds
 from fairspan.estimators.path_selection import (
     PathEvaluator,
     Selection,
+    check_confidence,
     choose,
     one_bound,
     sampling_noise,
-    warn_unless_met,
+    unmet,
 )
-from fairspan.exceptions import each_warning_once
+from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import align_rows, as_frame, named_columns_of
 from fairspan.inputs.config import read_seed
 from fairspan.inputs.rows import read_training_data
@@ -37,6 +39,8 @@ __all__ = ["FairnessPath", "Selection", "fairness_path", "read_rows"]
 
 # Predictions held at once while the curves are computed: 8 MiB.
 _BLOCK_NUMBERS = 2**20
+# Resamples for the bound of a metric that is a function.
+_BOUND_RESAMPLES = 400
 
 Metric = str | Callable[..., float]
 
@@ -265,8 +269,16 @@ class FairnessPath:
         attribute: str | None = None,
         min_accuracy: float | None = None,
         max_error: float | None = None,
+        confidence: float | None = 0.95,
+        holdout: Any = None,
+        strict: bool = False,
     ) -> Any:
-        """Take the most accurate dial value that is fair enough, or the fairest accurate enough.
+        """Take the most accurate dial value that is fair enough on new rows, or the fairest accurate enough.
+
+        A dial value counts as fair enough if the upper confidence bound of the metric keeps the limit, at
+        this value and at all values between it and the fair end. The probability that a limit is promised
+        and broken on new rows is then at most ``1 - confidence`` (out of fold this is approximate, and
+        measured in the documentation; with ``holdout`` it is exact up to the approximation of the bound).
 
         Parameters
         ----------
@@ -275,7 +287,16 @@ class FairnessPath:
         at_most : float
             Bound on the metric: the dial value of lowest error that keeps it.
         min_accuracy, max_error : float
-            Instead of ``at_most``, a budget: the dial value of lowest metric that keeps it.
+            Instead of ``at_most``, a budget: the dial value of lowest metric that keeps it. The confidence
+            is then about the budget.
+        confidence : float in (0.5, 1) or None, default=0.95
+            Confidence with which the bound is kept on new rows. None compares the measured values
+            themselves with the bound, which new rows then break about half of the time.
+        holdout : tuple (X, y, sensitive_features), optional
+            Rows that neither the model nor this path has seen, to judge the bound on instead of the rows of
+            the path.
+        strict : bool, default=False
+            Raise ValueError if the bound cannot be kept, instead of a warning and the nearest model.
 
         Returns
         -------
@@ -285,11 +306,30 @@ class FairnessPath:
             ``get_params`` shows the fairness above 1; such a model predicts and moves by ``at``, but
             cannot be fitted again, because no constructor accepts that value.
         """
+        if holdout is not None:
+            return self._judged_on(holdout).select(
+                metric,
+                at_most=at_most,
+                attribute=attribute,
+                min_accuracy=min_accuracy,
+                max_error=max_error,
+                confidence=confidence,
+                strict=strict,
+            )
         name = metric if isinstance(metric, str) else getattr(metric, "__name__", repr(metric))
         classes = self._evaluator.classes is not None
         on, bound = one_bound(at_most, min_accuracy, max_error, classes=classes)
         value = self.curve(metric, attribute)
-        i, met = choose(name, value, self.error, on, bound)
+        found: dict[str, Any] = {}
+        group = None
+        if confidence is None:
+            i, met = choose(name, value, self.error, on, bound)
+        else:
+            check_confidence(confidence)
+            bounds = self._upper(metric if on == "metric" else "error", attribute, confidence)
+            i, met, found = self._promise(bounds.upper, value, on, bound)
+            found |= {"upper": float(bounds.upper[i]), "confidence": confidence}
+            group = bounds.smallest_group
         selection = Selection(
             fairness=float(self.fairness[i]),
             error=float(self.error[i]),
@@ -300,11 +340,77 @@ class FairnessPath:
             bound_on=on,
             met=met,
             noise=self.noise,
+            **found,
         )
-        warn_unless_met(selection)
+        if strict and not met:
+            raise ValueError(unmet(selection, group))
+        if not met:
+            warn_user(unmet(selection, group), DataWarning)
         out = move(self.estimator, selection.fairness)
         out.selection_ = selection
         return out
+
+    def _judged_on(self, holdout: Any) -> FairnessPath:
+        """The path of the same model on rows that are given as (X, y, sensitive_features)."""
+        if not isinstance(holdout, tuple | list) or len(holdout) != 3:
+            msg = (
+                "holdout takes rows that neither the model nor the path has seen, as a tuple (X, y, "
+                "sensitive_features)."
+            )
+            raise ValueError(msg)
+        X, y, sensitive = holdout
+        return FairnessPath.from_estimator(
+            self.estimator,
+            X,
+            y,
+            sensitive_features=sensitive,
+            n_points=len(self),
+            max_fairness=float(self.fairness[-1]),
+        )
+
+    def _upper(self, metric: Metric, attribute: str | None, confidence: float) -> Bounds:
+        """Upper confidence bounds of a metric on new rows, at every dial value."""
+        evaluator, independent = self._evaluator, len(self._predictions) == 1
+        if callable(metric):
+            draws = self._resampled(metric, _BOUND_RESAMPLES, 0, attribute)
+            tail = 1.0 - (1.0 - confidence) / (1.0 if independent else 2.0)
+            return Bounds(np.nanquantile(draws, tail, axis=1))
+        name = evaluator.check_curve(metric)
+        step = max(1, _BLOCK_NUMBERS // evaluator.n)
+        parts = [
+            upper_bounds(
+                evaluator,
+                name,
+                self._outputs(slice(i, i + step)),
+                attribute=attribute,
+                confidence=confidence,
+                independent=independent,
+            )
+            for i in range(0, len(self), step)
+        ]
+        return Bounds.joined(parts)
+
+    def _promise(
+        self, upper: Array, value: Array, on: str, bound: float
+    ) -> tuple[int, bool, dict[str, Any]]:
+        """Index of the dial value, whether its bound is kept, and about how many rows that would take."""
+        limit = 1.0 - bound + 1e-12 if on == "accuracy" else bound
+        if on != "metric":  # a budget: from the most accurate end
+            allowed = promised(upper, int(np.argmin(upper)), 1, limit)
+            if len(allowed):
+                return int(allowed[np.argmin(value[allowed])]), True, {}
+            return int(np.argmin(upper)), False, {}
+        # The fair end: fairness 1, or beyond it where the bound is least.
+        fair = int(np.argmin(np.abs(self.fairness - 1.0)))
+        if self.fairness[-1] > 1.0:
+            fair = int(np.argmin(upper))
+        allowed = promised(upper, fair, -1, limit)
+        if len(allowed):
+            return int(allowed[np.argmin(self.error[allowed])]), True, {}
+        margin = float(upper[fair] - value[fair])
+        n = self._evaluator.n
+        needed = int(np.ceil(n * (margin / limit) ** 2)) if limit > 0.0 and margin > 0.0 else None
+        return fair, False, {"rows_needed": needed}
 
     # ------------------------------------------------------------------ inside
 

@@ -12,7 +12,6 @@ import scipy.sparse
 
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.dial_predictor import decide
-from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.codes import Coder, CrossedCoder, infer_kind
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes, Data
@@ -160,16 +159,23 @@ class PathEvaluator:
                 out[metric] = np.array([groups.gap(chosen, W) for groups in self._groups[part]])
         if not {"correlation", "correlation_ratio", "statistical_parity_correlation"} & {*wanted}:
             return out
-        # The scores of two classes mirror each other, so one of them is enough.
-        first = 1 if self.classes is not None and outputs.shape[1] == 2 else 0
-        columns = [k for k in range(first, outputs.shape[1]) if k not in self.unseen]
-        standard = [_standardize(outputs[:, k], self.weight) for k in columns]
+        standard = [_standardize(column, self.weight) for column in self.scores_of(outputs)]
         out["correlation"], out["correlation_ratio"] = self._dependence("cells", standard, W)
         if self.one_cell:
             out["statistical_parity_correlation"] = out["correlation"]
         elif "statistical_parity_correlation" in wanted:
             out["statistical_parity_correlation"], _ = self._dependence("all", standard, W)
         return out
+
+    def scores_of(self, outputs: Array) -> list[Array]:
+        """Scores that may depend on S, (n, points) each; of two classes, which mirror each other, one."""
+        first = 1 if self.classes is not None and outputs.shape[1] == 2 else 0
+        return [outputs[:, k] for k in range(first, outputs.shape[1]) if k not in self.unseen]
+
+    @property
+    def levels(self) -> dict[str, Levels]:
+        """Levels of every attribute on the rows."""
+        return self._levels
 
     def _dependence(self, part: str, standard: list[Array], W: Array) -> Array:
         """Correlation and correlation ratio, the largest over outputs."""
@@ -295,7 +301,8 @@ class Selection:
     Attributes
     ----------
     fairness : float
-        Dial value on the angle scale.
+        Dial value on the native scale of the model: the share of the expected dependence that is gone, or,
+        if dependence is removed on the training rows, the share of the angle.
     error : float
         RMSE, or share of wrong classes.
     metric : str
@@ -309,9 +316,17 @@ class Selection:
     bound_on : {"metric", "error", "accuracy"}
         The quantity that the bound is on.
     met : bool
-        Whether any dial value keeps the bound. If not, this is the nearest one.
+        Whether the bound is kept: with a confidence by ``upper``, else by the value itself. If not, this is
+        the nearest dial value.
     noise : float
         Sampling noise of a correlation on these rows.
+    upper : float or None
+        Upper confidence bound, on new rows, of the bounded quantity; None without a confidence.
+    confidence : float or None
+        Confidence of ``upper``.
+    rows_needed : int or None
+        If the bound cannot be promised: about how many rows would be needed, if there is no dependence at
+        the fair end.
     """
 
     fairness: float
@@ -323,6 +338,9 @@ class Selection:
     bound_on: str
     met: bool
     noise: float
+    upper: float | None = None
+    confidence: float | None = None
+    rows_needed: int | None = None
 
 
 def one_bound(
@@ -361,18 +379,47 @@ def choose(metric: str, value: Array, error: Array, on: str, bound: float) -> tu
     return int(allowed[np.lexsort((bounded[inside], price[inside]))[0]]), True
 
 
-def warn_unless_met(selection: Selection) -> None:
-    """Warn if no dial value keeps the bound, and name the nearest one."""
-    if selection.met:
-        return
+def check_confidence(confidence: Any) -> None:
+    """Raise unless it is a probability above one half."""
+    number = isinstance(confidence, int | float | np.number) and not isinstance(confidence, bool)
+    if not number or not 0.5 < confidence < 1.0:
+        msg = (
+            f"confidence={confidence!r} is not allowed; give a number above 0.5 and below 1, e.g. 0.95, or "
+            f"None to compare the measured values themselves."
+        )
+        raise ValueError(msg)
+
+
+def unmet(selection: Selection, smallest_group: int | None = None) -> str:
+    """Sentence about a bound that no dial value keeps, with the nearest one."""
+    if selection.confidence is not None:
+        return cannot_promise(selection, smallest_group)
     on = selection.metric if selection.bound_on == "metric" else selection.bound_on
     sign = ">=" if on == "accuracy" else "<="
     error = selection.error
     nearest = {"metric": selection.value, "error": error, "accuracy": 1.0 - error}
-    warn_user(
+    return (
         f"No dial value has {on} {sign} {selection.bound:.4g}; the nearest, fairness "
-        f"{selection.fairness:.4g}, has {nearest[selection.bound_on]:.4g}.",
-        DataWarning,
+        f"{selection.fairness:.4g}, has {nearest[selection.bound_on]:.4g}."
+    )
+
+
+def cannot_promise(selection: Selection, smallest_group: int | None = None) -> str:
+    """Sentence about a limit that cannot be promised: what can, and how many rows it would take."""
+    on = selection.metric if selection.bound_on == "metric" else selection.bound_on
+    by = f" by {selection.attribute}" if selection.attribute else ""
+    upper, bound = float(selection.upper or 0.0), selection.bound
+    words = f"at most {bound:.4g}", f"at most {upper:.4g}"
+    if on == "accuracy":
+        words = f"at least {bound:.4g}", f"at least {1.0 - upper:.4g}"
+    group = f" (smallest group: {smallest_group} rows)" if smallest_group is not None else ""
+    needed = ""
+    if selection.rows_needed is not None:
+        needed = f" About {selection.rows_needed:,} rows would be needed."
+    percent = 100.0 * float(selection.confidence or 0.0)
+    return (
+        f"{on}{by} of {words[0]} on new rows cannot be promised with {percent:.0f} % confidence from these "
+        f"rows{group}; {words[1]} can, at fairness {selection.fairness:.4g}.{needed}"
     )
 
 

@@ -344,7 +344,9 @@ class FittedEstimator(BaseEstimator):
         """
         super().__setstate__(state)
         attributes = self.__dict__
-        # A file may be older than a parameter, which then had its default value.
+        # A file may be older than a parameter, which then had its default value; the dependence was
+        # removed on the training rows.
+        attributes.setdefault("removal", "training_rows")
         for name, parameter in inspect.signature(type(self)).parameters.items():
             attributes.setdefault(name, parameter.default)
         if "pilot_" in attributes:
