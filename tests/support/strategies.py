@@ -69,7 +69,7 @@ class Problem:
         )
 
     def estimator(self, **changes: Any) -> FairRepresentation:
-        return FairRepresentation(**{**self.params, **changes})
+        return FairRepresentation(**{**self.params, "removal": "training_rows", **changes})
 
     def arguments(self) -> dict[str, Any]:
         """What `fit`, `prepare` and `partial_fit` take."""
