@@ -18,13 +18,13 @@ from fairspan.estimators.prepare import build_pilot
 from fairspan.estimators.state import FittedEstimator, FittedState, check_search, snapshot
 from fairspan.estimators.stream_methods import StreamFit
 from fairspan.exceptions import DataWarning, IncompatibleMomentsError, each_warning_once, warn_user
-from fairspan.inputs.config import check_new_fit, read_config
+from fairspan.inputs.config import check_confidence, check_new_fit, read_config
 from fairspan.inputs.rows import check_rows, read_training_data
 from fairspan.method.accumulate import MomentsPass, accumulate
 from fairspan.method.expected import measure_spread
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, is_tensor
-from fairspan.method.new_rows_space import model_space
+from fairspan.method.new_rows_space import NewRows, model_space
 from fairspan.method.pilot import move_to
 from fairspan.method.problem import Data
 from fairspan.method.solution import solve
@@ -277,7 +277,14 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
 
     # ------------------------------------------------------------------ the dial
 
-    def at(self, fairness: Any = None, *, dial: Any = None, max_correlation: Any = None) -> Self:
+    def at(
+        self,
+        fairness: Any = None,
+        *,
+        dial: Any = None,
+        max_correlation: Any = None,
+        confidence: Any = None,
+    ) -> Self:
         """The same fit at another dial value: a new estimator, without the data.
 
         Parameters
@@ -287,14 +294,19 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         dial : {"auto", "share", "angle", "cosine", "correlation"}, optional
             Scale on which ``fairness`` is read; the estimator's own if not given.
         max_correlation : float in [0, 1], or dict of such, optional
-            Instead of ``fairness``: the largest in-sample multiple correlation of the fitted score
-            with any protected attribute in any cell. A dict gives every attribute it names a limit
+            Instead of ``fairness``: the largest multiple correlation of the fitted score with any
+            protected attribute in any cell, expected on new rows (with ``removal="training_rows"``:
+            in sample). A dict gives every attribute it names a limit
             of its own (the others have none), e.g. ``{"sex": 0.05, "age": 0.1}``. The model is then
             the nearest to the unconstrained one that keeps them all, off the line of the other dials.
             For least squares it has the lowest penalised squared error on the training rows within the
             limits, among all combinations of the unconstrained score and the regressions of the
             protected attributes on the features; a warning says where this could not be proved. For one
             predictive direction (a numeric y, or two classes).
+        confidence : float, optional
+            With one ``max_correlation``: keep it with this confidence on new rows, e.g. 0.95. The model is
+            the one of least fairness whose upper confidence bound, and those of all fairer models, are
+            within the limit. A warning says if even fairness 1 cannot promise it.
 
         Returns
         -------
@@ -319,12 +331,38 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
                 msg = f"max_correlation is read on dial='correlation', not {dial!r}; leave `dial` out."
                 raise ValueError(msg)
             fairness, dial = _one_minus(max_correlation), "correlation"
+        if confidence is not None:
+            fairness, dial = self._promised_share(max_correlation, confidence), "share"
         out = copy.copy(self)
         out.fairness = fairness
         out.dial = self.dial if dial is None else dial
         read_config(out)
         out._locate()
         return out
+
+    def _promised_share(self, limit: Any, confidence: Any) -> float:
+        """Smallest share of the dependence whose upper confidence bound keeps a limit."""
+        check_confidence(confidence)
+        if limit is None or isinstance(limit, Mapping):
+            msg = "confidence goes with one max_correlation for all attributes."
+            raise ValueError(msg)
+        space = self._space(self._current_state)
+        if not isinstance(space, NewRows):
+            msg = (
+                "confidence is about new rows, but this model removes dependence on the training rows. "
+                "Fit with removal='new_rows', or choose on held-out rows: FairnessPath.from_estimator(...)."
+                "select(...)."
+            )
+            raise ValueError(msg)
+        share, upper = space.within(float(limit), confidence)
+        if upper > limit:
+            warn_user(
+                f"A correlation of at most {limit:.3g} on new rows cannot be promised with "
+                f"{100 * confidence:.0f} % confidence from these rows; at most {upper:.3g} can, at "
+                f"fairness 1.",
+                DataWarning,
+            )
+        return share
 
     # ------------------------------------------------------------------ steps of a fit
 

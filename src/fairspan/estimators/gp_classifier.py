@@ -23,7 +23,7 @@ from fairspan.method.linalg import Array
 from fairspan.method.new_rows_space import NewRows, NewRowsEnds
 from fairspan.method.problem import Codes, Data
 from fairspan.method.solution import Solution
-from fairspan.method.spaces import Position, locate
+from fairspan.method.spaces import Head, LineHead, Position, Space, locate
 from fairspan.method.subspaces import line_head, line_keep, ridge_head
 
 # Coefficients of all latent functions together. Newton's method factorises a square matrix of that
@@ -200,6 +200,13 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
         position = locate(space, state.config)
         assert labels.fit is not None
         return replace(state, position=position, head=labels.fit)
+
+    def _space(
+        self, state: FittedState, head: Head | None = None, line_head: LineHead | None = None
+    ) -> Space:
+        if state.ends is not None:
+            return NewRows(state.solved, state.config, state.ends)
+        return super()._space(state, head, line_head)
 
     def _locate(self) -> None:
         self._start = None

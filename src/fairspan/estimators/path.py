@@ -19,7 +19,6 @@ from fairspan.estimators.path_bounds import Bounds, promised, upper_bounds
 from fairspan.estimators.path_selection import (
     PathEvaluator,
     Selection,
-    check_confidence,
     choose,
     one_bound,
     sampling_noise,
@@ -27,9 +26,10 @@ from fairspan.estimators.path_selection import (
 )
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import align_rows, as_frame, named_columns_of
-from fairspan.inputs.config import read_seed
+from fairspan.inputs.config import check_confidence, read_seed
 from fairspan.inputs.rows import read_training_data
 from fairspan.method.linalg import Array
+from fairspan.method.new_rows_space import NewRows
 from fairspan.method.pilot import FoldCounter
 from fairspan.method.problem import Codes, Data
 from fairspan.plotting import TradeoffDisplay
@@ -327,6 +327,7 @@ class FairnessPath:
         else:
             check_confidence(confidence)
             bounds = self._upper(metric if on == "metric" else "error", attribute, confidence)
+            value = value if bounds.value is None else bounds.value
             i, met, found = self._promise(bounds.upper, value, on, bound)
             found |= {"upper": float(bounds.upper[i]), "confidence": confidence}
             group = bounds.smallest_group
@@ -376,6 +377,12 @@ class FairnessPath:
             tail = 1.0 - (1.0 - confidence) / (1.0 if independent else 2.0)
             return Bounds(np.nanquantile(draws, tail, axis=1))
         name = evaluator.check_curve(metric)
+        space = self.estimator._space(self.estimator._current_state)
+        if name == "correlation" and not independent and isinstance(space, NewRows):
+            # The model's own out-of-fold moments say more about it than the models of other folds.
+            pairs = [space.bound(float(share), confidence, attribute) for share in self.fairness]
+            value, upper = np.array(pairs).T
+            return Bounds(upper, value=value)
         step = max(1, _BLOCK_NUMBERS // evaluator.n)
         parts = [
             upper_bounds(

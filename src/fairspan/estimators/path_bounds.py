@@ -27,6 +27,7 @@ class Bounds:
 
     upper: Array  # (points,)
     smallest_group: int | None = None  # rows of the smallest group that rates are compared in
+    value: Array | None = None  # estimates that the bounds belong to; None: the values of the path
 
     @classmethod
     def joined(cls, parts: list[Bounds]) -> Bounds:

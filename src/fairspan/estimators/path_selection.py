@@ -379,17 +379,6 @@ def choose(metric: str, value: Array, error: Array, on: str, bound: float) -> tu
     return int(allowed[np.lexsort((bounded[inside], price[inside]))[0]]), True
 
 
-def check_confidence(confidence: Any) -> None:
-    """Raise unless it is a probability above one half."""
-    number = isinstance(confidence, int | float | np.number) and not isinstance(confidence, bool)
-    if not number or not 0.5 < confidence < 1.0:
-        msg = (
-            f"confidence={confidence!r} is not allowed; give a number above 0.5 and below 1, e.g. 0.95, or "
-            f"None to compare the measured values themselves."
-        )
-        raise ValueError(msg)
-
-
 def unmet(selection: Selection, smallest_group: int | None = None) -> str:
     """Sentence about a bound that no dial value keeps, with the nearest one."""
     if selection.confidence is not None:

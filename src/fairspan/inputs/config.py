@@ -23,6 +23,7 @@ from fairspan.method.problem import FitConfig, Kind, canonical_criterion
 __all__ = [
     "PARAMETERS",
     "Configurable",
+    "check_confidence",
     "check_new_fit",
     "document_parameters",
     "read_config",
@@ -446,6 +447,12 @@ def _check_paper(config: FitConfig) -> None:
             _refuse(name, "test", "'auto' or an integer with method='paper'")
     if config.missing_sensitive != "raise":
         _refuse("missing_sensitive", config.missing_sensitive, "'raise' with method='paper'")
+
+
+def check_confidence(confidence: Any) -> None:
+    """Raise unless it is a probability above one half."""
+    if not _is_number(confidence) or not 0.5 < confidence < 1.0:
+        _refuse("confidence", confidence, "a number above 0.5 and below 1, e.g. 0.95, or None")
 
 
 def check_new_fit(config: FitConfig) -> None:

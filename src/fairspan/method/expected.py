@@ -18,6 +18,8 @@ from fairspan.method.subspaces import supremum
 
 __all__ = ["expect", "measure_spread"]
 
+# Confidence of the intervals of a certificate.
+CONFIDENCE = 0.95
 # Rows from which the joint spread of codes and scores is measured.
 SPREAD_ROWS = 20_000
 # Most entries of one spread.
@@ -94,21 +96,23 @@ def expect(
     block_cov: tuple[Array, ...],
     *,
     removal: str = "new_rows",
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
+    attribute: str | None = None,
 ) -> NewRowsCertificate:
     """Estimate the dependence on new rows of the functions with coefficients C on the basis.
 
     ``path_cov`` and ``block_cov`` are covariances of the averaged functions on the training rows, over all
-    rows and in the cell of every block.
+    rows and in the cell of every block. With ``attribute``, only its blocks are used.
     """
-    n_constrained = max(sum(block.codes.report.constrained for block in fit.blocks), 1)
+    chosen = [b for b in fit.blocks if attribute in (None, b.codes.report.attribute)]
+    n_constrained = max(sum(block.codes.report.constrained for block in chosen), 1)
     level = 1.0 - (1.0 - confidence) / n_constrained
     averaged, out_of_fold = (float(np.trace(C.T @ cov @ C)) for cov in (path_cov, fit.cov))
     # Functions of the folds vary more than their average; so does the estimate.
     kappa = out_of_fold / averaged if averaged > 0.0 else 1.0
     inflation = float(np.sqrt(1.0 + fit.n_folds * max(kappa - 1.0, 0.0)))
     blocks = []
-    for block in fit.blocks:
+    for block in chosen:
         report, r, L = block.codes.report, block.codes.rank, C.shape[1]
         within = C.T @ block_cov[block.index] @ C
         cov = block.cov @ C

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -89,15 +90,31 @@ class NewRows:
             return self.ends.at(share)
         return self._fit.coefficients(share), self.solution.target_mean
 
-    def _expected(self, C: Array) -> NewRowsCertificate:
+    def _expected(self, C: Array, **options: Any) -> NewRowsCertificate:
         path = self.solution.path
-        return expect(self._fit, C, path.cov, path.block_cov)
+        return expect(self._fit, C, path.cov, path.block_cov, **options)
 
-    def within(self, limit: float) -> tuple[float, float]:
-        """Smallest share whose expected correlation keeps a limit, and the correlation it reaches."""
-        return smallest_fairness(
-            lambda share: self._expected(self.coefficients(share)[0]).correlation, limit, tol=1e-10
-        )
+    def bound(
+        self, share: float, confidence: float, attribute: str | None = None
+    ) -> tuple[float, float]:
+        """Expected correlation at a share, and its upper confidence bound on new rows."""
+        C, _ = self.coefficients(share)
+        found = self._expected(C, confidence=confidence, attribute=attribute)
+        return found.correlation, found.high
+
+    def within(self, limit: float, confidence: float | None = None) -> tuple[float, float]:
+        """Smallest share whose expected correlation keeps a limit, and the correlation it reaches.
+
+        With a confidence, the upper bounds keep the limit, from the fair end to this share.
+        """
+
+        def worst(share: float) -> float:
+            C, _ = self.coefficients(share)
+            if confidence is None:
+                return self._expected(C).correlation
+            return self._expected(C, confidence=confidence).high
+
+        return smallest_fairness(worst, limit, tol=1e-10)
 
     def model(self, fairness: float, angles: Array) -> Model:  # noqa: ARG002
         """Model at a share of the dependence, or within separate limits for the attributes."""
