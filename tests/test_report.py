@@ -167,7 +167,7 @@ def test_rates_gaps_and_intervals_are_those_of_an_audit_there(case, i):
 
 @pytest.mark.parametrize("fairness", [0.0, 0.4, 1.0])
 def test_before_rounding_they_agree_to_rounding(case, fairness):
-    from fairspan.auditing.attack import ATTACKERS
+    from fairspan.auditing.attackers import ATTACKERS
     from fairspan.auditing.results import check_settings
     from fairspan.estimators.dial_predictor import DialPredictor
     from fairspan.report.dial_points import dial_point, read_held_out
@@ -861,9 +861,9 @@ def test_the_largest_says_among_how_many(reports):
 
 
 def test_of_many_columns_those_that_go_with_the_score_are_shuffled(monkeypatch):
-    from fairspan.report import importance as _importance
+    from fairspan.report import dial_points as _dial_points
 
-    monkeypatch.setattr(_importance, "MOST_COLUMNS", 5)
+    monkeypatch.setattr(_dial_points, "MOST_COLUMNS", 5)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(400, 20)), columns=[f"x{i}" for i in range(20)])
     frame["sex"] = rng.choice(["f", "m"], 400)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fairspan._system import inert
-from fairspan.auditing.bound import ASSUMPTIONS as BOUND_ASSUMPTIONS
 from fairspan.auditing.findings import SECTIONS, Finding
+from fairspan.auditing.model_space import ASSUMPTIONS as BOUND_ASSUMPTIONS
 
 if TYPE_CHECKING:
     from fairspan.auditing.results import Audit

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.attack import attack
-from fairspan.auditing.bound import HeldOutBound, held_out_bound
-from fairspan.auditing.cross_fit import KernelCheck, kernel_check
-from fairspan.auditing.decisions import (
+from fairspan.auditing.attackers import attack
+from fairspan.auditing.findings import (
+    Finding,
     decision_columns,
     decision_findings,
+    listed,
     performance_findings,
     probability_bins,
 )
-from fairspan.auditing.findings import Finding, listed
 from fairspan.auditing.independence import holm, independence_test
+from fairspan.auditing.model_space import HeldOutBound, KernelCheck, held_out_bound, kernel_check
 from fairspan.auditing.proxy import Proxy, proxy_component
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.auditing.scores import distance_interval, score_columns, score_findings

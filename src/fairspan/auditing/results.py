@@ -15,11 +15,10 @@ from sklearn.metrics import accuracy_score, mean_squared_error
 
 from fairspan._html import audit_html
 from fairspan._system import atomic_write, json_safe, printable_json, track
-from fairspan.auditing.attack import ATTACKERS
-from fairspan.auditing.bound import HeldOutBound
-from fairspan.auditing.cross_fit import KernelCheck
+from fairspan.auditing.attackers import ATTACKERS
 from fairspan.auditing.findings import SECTIONS, Finding
 from fairspan.auditing.markdown import ASSUMPTIONS, markdown, summary, warnings_of
+from fairspan.auditing.model_space import HeldOutBound, KernelCheck
 from fairspan.auditing.parts import Settings, finish, gather, unavailable_parts
 from fairspan.auditing.plot import AuditDisplay
 from fairspan.auditing.proxy import Proxy

@@ -11,7 +11,7 @@ import typer
 
 from fairspan._system import is_stream
 from fairspan.auditing import SECTIONS
-from fairspan.auditing.attack import ATTACKERS
+from fairspan.auditing.attackers import ATTACKERS
 from fairspan.auditing.results import check_settings
 from fairspan.cli.output import STDOUT
 from fairspan.plotting import require_pyplot

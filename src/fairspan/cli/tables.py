@@ -20,8 +20,8 @@ from fairspan.exceptions import FairspanWarning
 from fairspan.inputs.columns import check_one_role, require_columns
 from fairspan.inputs.config import canonical_criterion
 from fairspan.report import complete_rows
-from fairspan.report.favourable import Favourable, choose_favourable
 from fairspan.report.table import is_continuous
+from fairspan.report.training import Favourable, choose_favourable
 
 KIND_HINT = "--kind NAME=categorical or NAME=continuous changes how a column is read."
 _MISSING_WORDS = ", ".join(["Empty fields", *(word for word in MISSING_WORDS if word)])

@@ -41,10 +41,9 @@ from fairspan.cli.tables import (
 from fairspan.exceptions import RowError
 from fairspan.inputs.config import canonical_criterion
 from fairspan.report import explore, held_out_rows
-from fairspan.report.favourable import Favourable
 from fairspan.report.pipeline import check_options
 from fairspan.report.table import is_continuous
-from fairspan.report.training import source_lines
+from fairspan.report.training import Favourable, source_lines
 
 __all__ = ["explore_command", "fit_command", "make_estimator"]
 

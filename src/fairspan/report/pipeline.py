@@ -16,7 +16,7 @@ from sklearn.base import is_classifier
 
 from fairspan._system import track
 from fairspan.auditing import audit
-from fairspan.auditing.attack import ATTACKERS
+from fairspan.auditing.attackers import ATTACKERS
 from fairspan.auditing.results import check_settings
 from fairspan.encoding import category_label, collect_unseen
 from fairspan.estimators.dial_predictor import DialPredictor
@@ -27,23 +27,31 @@ from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import canonical_criterion
 from fairspan.inputs.rows import read_seed
-from fairspan.report import study as _study
 from fairspan.report.dial_points import (
     DialPoint,
     HeldOut,
     dial_point,
     drawn_class,
     read_held_out,
+    shuffled_errors,
 )
-from fairspan.report.favourable import Favourable, choose_favourable
-from fairspan.report.importance import shuffled_errors
-from fairspan.report.page import Report
-from fairspan.report.roles import Roles, describe_columns, find_roles, give_aways
-from fairspan.report.table import check_share, complete_rows, held_out_rows, is_continuous
+from fairspan.report.page import Report, attributes_of, audit_lines, fit_in, tradeoff
+from fairspan.report.table import (
+    Roles,
+    check_share,
+    complete_rows,
+    describe_columns,
+    find_roles,
+    give_aways,
+    held_out_rows,
+    is_continuous,
+)
 from fairspan.report.training import (
+    Favourable,
     Recipe,
     WarningLog,
     by_stratum,
+    choose_favourable,
     choose_model,
     fit_model,
     known_rows,
@@ -252,11 +260,11 @@ def explore(
         "task": held_out.task,
         "target": _target(held_out, roles, favourable),
         "columns": describe_columns(whole, roles, _is_continuous(held_out, roles), refused),
-        "attributes": _study.attributes_of(held_out),
+        "attributes": attributes_of(held_out),
         "strata": [] if held_out.data.strata is None else list(held_out.data.strata.labels),
         "fairness": grid,
         "start": at,
-        "tradeoff": _study.tradeoff(points, held_out, context),
+        "tradeoff": tradeoff(points, held_out, context),
         "positions": positions,
         "scatter": {
             groups.name: groups.values[context.displayed].tolist()
@@ -264,9 +272,9 @@ def explore(
             if groups.values is not None
         },
         "importance": importance,
-        "audit": _study.audit_lines(full, grid[at], held_out.too_few),
+        "audit": audit_lines(full, grid[at], held_out.too_few),
     }
-    study = _study.fit_in(study)
+    study = fit_in(study)
     seconds["all"] = time.perf_counter() - began
     log.give()
     return Report(study, chosen, full, seconds)

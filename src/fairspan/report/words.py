@@ -14,8 +14,8 @@ from typing import Any
 from fairspan.method.certificates import Certificate
 from fairspan.method.data import Codes
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
-from fairspan.report.favourable import Favourable
-from fairspan.report.roles import Roles
+from fairspan.report.table import Roles
+from fairspan.report.training import Favourable
 
 __all__ = [
     "CHANGE_CLASS",
