@@ -167,14 +167,13 @@ def test_rates_gaps_and_intervals_are_those_of_an_audit_there(case, i):
 
 @pytest.mark.parametrize("fairness", [0.0, 0.4, 1.0])
 def test_before_rounding_they_agree_to_rounding(case, fairness):
-    from fairspan.auditing.attackers import ATTACKERS
-    from fairspan.auditing.results import check_settings
+    from fairspan.auditing.parts import Settings
     from fairspan.estimators.dial_predictor import DialPredictor
     from fairspan.report.dial_points import dial_point, read_held_out
 
     report, held, arguments = case
     predictor = DialPredictor(report.model, report.model._read_new(held[FEATURES]))
-    settings = check_settings(0.95, 40, 499, 30, 10_000, 5, ATTACKERS, None)
+    settings = Settings(n_boot=40)
     seed = np.random.RandomState(0).randint(2**31 - 1)
     held_out = read_held_out(predictor, settings, seed, **arguments, sensitive_kind="auto")
     place = dial_point(predictor, held_out, fairness)
@@ -550,8 +549,8 @@ def test_draws_that_do_not_fit_in_memory_are_the_same(monkeypatch, reports):
     monkeypatch.setattr(_dial_points, "_MOST_COUNTS", 0)
     found = explore(TABLE, features=FEATURES, **FAST, **CASES["odds"]).study["positions"]
     assert found == expected
-    for module in (_parts, _dial_points):  # attributes one by one: here there is one
-        monkeypatch.setattr(module, "_MOST_SUMS", 0)
+    # Attributes one by one: here there is one.
+    monkeypatch.setattr(_parts, "_MOST_SUMS", 0)
     found = explore(TABLE, features=FEATURES, **FAST, **CASES["odds"]).study["positions"]
     assert found == expected
 

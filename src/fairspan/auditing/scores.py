@@ -17,8 +17,7 @@ from scipy.spatial.distance import cdist
 from fairspan.auditing.findings import Finding, Size, listed, summarise
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.method.linalg import Array
-from fairspan.metrics.groups import STRATA, TARGET, GroupSums, bootstrap_counts
-from fairspan.metrics.scores import standardize
+from fairspan.metrics.groups import STRATA, TARGET, GroupSums, bootstrap_counts, standardize
 
 __all__ = [
     "distance_correlation",

@@ -12,7 +12,7 @@ import typer
 from fairspan._system import is_stream
 from fairspan.auditing import SECTIONS
 from fairspan.auditing.attackers import ATTACKERS
-from fairspan.auditing.results import check_settings
+from fairspan.auditing.parts import Settings
 from fairspan.cli.output import STDOUT
 from fairspan.plotting import require_pyplot
 
@@ -181,7 +181,8 @@ def check_fairness(value: float | None, option: str = "--fairness") -> None:
 
 def check_audit(level: float, min_rows: int, attackers: list[str] | None) -> None:
     """Raise if an option of ``fairspan audit`` is out of range."""
-    check_settings(level, 500, 499, min_rows, 10_000, 5, split_commas(attackers) or ATTACKERS, None)
+    chosen = split_commas(attackers) or ATTACKERS
+    Settings(level=level, min_rows=min_rows, attackers=chosen)  # checks its values
 
 
 def read_parts(given: list[str] | None) -> list[str] | None:

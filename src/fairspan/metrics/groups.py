@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -26,10 +28,12 @@ __all__ = [
     "GroupSums",
     "bootstrap_counts",
     "combinations",
+    "correlation_noise",
     "count_cells",
     "group_sums",
     "membership",
     "resample",
+    "standardize",
 ]
 
 # Names of factors other than the protected attributes: the class of y, the decision, the stratum of
@@ -57,16 +61,20 @@ class GroupSums:
     squares: Array
     columns: dict[str, Array]
 
-    def over(self, *names: str) -> GroupSums:
-        """Sum over all factors but those named; names that are no factor are ignored."""
+    def over(self, *names: str, columns: Iterable[str] | None = None) -> GroupSums:
+        """Sum over all factors but those named; names that are no factor are ignored.
+
+        ``columns`` are those to keep besides the weights; all by default.
+        """
         names = tuple(name for name in names if name in self.factors)
         levels, cell = combinations([self.factors[name] for name in names])
         onto = membership(cell, len(levels))
+        kept = self.columns if columns is None else ("", *columns)
         return GroupSums(
             factors={name: levels[:, j] for j, name in enumerate(names)},
             rows=np.asarray(onto @ self.rows, dtype=np.intp),
             squares=onto @ self.squares,
-            columns={name: onto @ values for name, values in self.columns.items()},
+            columns={name: onto @ self.columns[name] for name in kept},
         )
 
     def where(self, mask: NDArray[np.bool_]) -> GroupSums:
@@ -194,3 +202,34 @@ def resample(
     batch = max(1, _BATCH_NUMBERS // n)
     sizes = (min(batch, n_boot - start) for start in range(0, n_boot, batch))
     return group_sums(factors, columns, weight, (bootstrap_counts(n, size, rng) for size in sizes))
+
+
+def standardize(columns: Array, weight: Array) -> Array:
+    """Scale columns to weighted mean 0 and variance 1; columns constant to rounding become 0."""
+    low, high = columns.min(axis=0), columns.max(axis=0)
+    half = high / 2 - low / 2  # halved: the range itself may overflow
+    constant = half <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    share = weight / weight.sum()
+    scaled = (columns / 2 - low / 2) / np.where(constant, 1.0, half)
+    centred = scaled - share @ scaled
+    norm = np.sqrt(share @ centred**2)
+    return np.asarray(np.where(constant, 0.0, centred) / np.where(constant, 1.0, norm))
+
+
+def correlation_noise(n_test: float, n_train: float) -> float:
+    """Rough size of a held-out correlation that is truly 0, ``1/sqrt(n_test) + 1/sqrt(n_train)``.
+
+    Parameters
+    ----------
+    n_test, n_train : float
+        Numbers of rows, or Kish sizes ``(sum w)^2 / sum w^2`` of weighted ones.
+
+    Returns
+    -------
+    float
+        Standard of comparison to print next to a correlation.
+    """
+    sizes: tuple[Any, Any] = n_test, n_train
+    if not all(isinstance(n, int | float | np.number) and n > 0 for n in sizes):
+        raise ValueError(f"n_test and n_train must be positive, got {n_test!r} and {n_train!r}")
+    return 1.0 / sqrt(n_test) + 1.0 / sqrt(n_train)

@@ -11,7 +11,7 @@ from fairspan.inputs.columns import read_attributes
 from fairspan.method.codes import Coder, infer_kind, warn_of_few_values
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
-from fairspan.metrics.groups import ALL, group_sums
+from fairspan.metrics.groups import ALL, group_sums, standardize
 from fairspan.metrics.inputs import (
     Rows,
     SensitiveKind,
@@ -20,18 +20,6 @@ from fairspan.metrics.inputs import (
     read,
     unknown_pos_label,
 )
-
-
-def standardize(columns: Array, weight: Array) -> Array:
-    """Scale columns to weighted mean 0 and variance 1; columns constant to rounding become 0."""
-    low, high = columns.min(axis=0), columns.max(axis=0)
-    half = high / 2 - low / 2  # halved: the range itself may overflow
-    constant = half <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
-    share = weight / weight.sum()
-    scaled = (columns / 2 - low / 2) / np.where(constant, 1.0, half)
-    centred = scaled - share @ scaled
-    norm = np.sqrt(share @ centred**2)
-    return np.asarray(np.where(constant, 0.0, centred) / np.where(constant, 1.0, norm))
 
 
 def _worst_correlation(scores: Array, rows: Rows, where: str = "") -> float:

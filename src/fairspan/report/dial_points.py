@@ -15,30 +15,15 @@ import scipy.stats
 
 from fairspan._system import track
 from fairspan.auditing import Finding, HeldOutBound, Protected
-from fairspan.auditing import parts as _parts
-from fairspan.auditing.findings import (
-    decision_columns,
-    decision_findings,
-    performance_findings,
-    probability_bins,
-)
 from fairspan.auditing.outputs import Outputs
-from fairspan.auditing.parts import Case, Evidence, Settings, resample_source
+from fairspan.auditing.parts import Case, Settings, bounds, resample_source, sums
 from fairspan.auditing.reading import Audited, read_audit
-from fairspan.auditing.scores import score_columns, score_findings
 from fairspan.estimators.dial_predictor import DialPrediction, DialPredictor, score_rows
 from fairspan.method.certificates import Certificate
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
 from fairspan.metrics.groups import (
-    BIN,
-    DECIDED,
-    STRATA,
-    TARGET,
     bootstrap_counts,
-    count_cells,
-    group_sums,
-    resample,
 )
 
 __all__ = [
@@ -60,8 +45,6 @@ _MOST_GROUPS, _MOST_COMBINATIONS = 12, 8
 FEWEST = 5
 # How often each row is drawn, kept for all resamples: 256 MiB.
 _MOST_COUNTS = 2**25
-# Sums of all columns over all cells in all resamples: half a GiB, as in an audit.
-_MOST_SUMS = 2**26
 
 Key = tuple[str, str, str, str]
 
@@ -123,20 +106,6 @@ class HeldOut:
             if groups.name == name or name != self.crossed
         }
 
-    @property
-    def factors(self) -> dict[str, Codes]:
-        """Groups, true classes and strata of the rows, by name."""
-        out = {groups.name: groups.codes for groups in (*self.data.groupings, *self.merged)}
-        if self.data.target is not None:
-            out[TARGET] = self.data.target.codes
-        if self.data.strata is not None:
-            out[STRATA] = self.data.strata.codes
-        return out
-
-    def rng(self) -> np.random.Generator:
-        """Generator of the resamples that ``audit(..., random_state)`` draws for scores."""
-        return resample_source(self.data.weight, self.seed)
-
 
 @dataclass(frozen=True, kw_only=True)
 class DialPoint:
@@ -185,7 +154,12 @@ def read_held_out(predictor: DialPredictor, settings: Settings, seed: int, **giv
     if data.n * settings.n_boot <= _MOST_COUNTS:
         counts = bootstrap_counts(data.n, settings.n_boot, resample_source(data.weight, seed))
     return HeldOut(
-        data=data, shown=shown, known_classes=known, settings=settings, seed=seed, counts=counts
+        data=data,
+        shown=shown,
+        known_classes=known,
+        settings=replace(settings, parts=("scores", "decisions")),
+        seed=seed,
+        counts=counts,
     )
 
 
@@ -200,10 +174,13 @@ def dial_point(predictor: DialPredictor, held_out: HeldOut, fairness: float) -> 
     else:
         assert target.values is not None
         loss = (outputs[:, 0] - target.values) ** 2
-    evidence = Evidence(findings=[], proxies=[], bounds=[])
-    case = Case(data=data, settings=held_out.settings, out=evidence, tested=None)
-    _find_gaps(case, held_out)
-    _parts.bounds(case, np.random.default_rng(0))
+    case = Case(data=data, settings=held_out.settings)
+    # The gaps of ``audit(model, ..., random_state)``, from the same draws; merged groups come last.
+    wide = replace(data, attributes=(*data.groupings, *held_out.merged), crossed=None)
+    shown = [groups for groups in data.groupings if groups.name in held_out.compared]
+    rng = resample_source(data.weight, held_out.seed)
+    sums(replace(case, data=wide), rng, (*shown, *held_out.merged), held_out.counts)
+    bounds(case, rng)
     return DialPoint(
         fairness=fairness,
         certificate=prediction.certificate,
@@ -211,8 +188,8 @@ def dial_point(predictor: DialPredictor, held_out: HeldOut, fairness: float) -> 
         has_probabilities=has_probabilities,
         decided=data.decided,
         loss=loss,
-        findings={(f.metric, f.attribute, f.group, f.where): f for f in evidence.findings},
-        bounds=tuple(evidence.bounds),
+        findings={(f.metric, f.attribute, f.group, f.where): f for f in case.findings},
+        bounds=tuple(case.bounds),
     )
 
 
@@ -248,37 +225,6 @@ def _audited(prediction: DialPrediction, held_out: HeldOut) -> tuple[Audited, Ar
         return data, drawn, True
     assert data.scores is not None
     return data, data.scores, False
-
-
-def _find_gaps(case: Case, held_out: HeldOut) -> None:
-    """Findings of ``audit(model, ..., random_state)`` in scores and decisions, from the same draws."""
-    data, settings, out = case.data, case.settings, case.out.findings
-    scores, decisions = score_columns(data), decision_columns(data)
-    columns, factors = scores | decisions, held_out.factors
-    if data.decided is not None:
-        factors[DECIDED] = data.decided
-    if data.probability is not None:
-        factors[BIN] = probability_bins(data.probability, data.weight)
-    if count_cells(factors) * settings.n_boot * (1 + len(columns)) > _MOST_SUMS:
-        # One attribute at a time, as in an audit; merged groups come after all others.
-        wide = replace(data, attributes=(*data.groupings, *held_out.merged), crossed=None)
-        _parts.sums(replace(case, data=wide), held_out.rng())
-        return
-    if held_out.counts is None:
-        sums = resample(factors, columns, data.weight, settings.n_boot, held_out.rng())
-    else:
-        sums = group_sums(factors, columns, data.weight, [held_out.counts])
-    compared = [groups for groups in data.groupings if groups.name in held_out.compared]
-    groupings = (*compared, *held_out.merged)
-    names = [groups.name for groups in groupings]
-    # Summed over the factors that scores do not use, and then over those that decisions do not use.
-    part = replace(sums, columns={name: sums.columns[name] for name in ("", *scores)})
-    part = part.over(*names, TARGET, STRATA)
-    out += score_findings(data, groupings, part, settings.level, settings.min_rows)
-    part = replace(sums, columns={name: sums.columns[name] for name in ("", *decisions)})
-    part = part.over(*names, TARGET, DECIDED, BIN, STRATA)
-    out += performance_findings(data, part, settings.level)
-    out += decision_findings(data, groupings, part, settings.level, settings.min_rows)
 
 
 def drawn_class(first: DialPoint, held_out: HeldOut) -> int | None:

@@ -16,8 +16,7 @@ from sklearn.base import is_classifier
 
 from fairspan._system import track
 from fairspan.auditing import audit
-from fairspan.auditing.attackers import ATTACKERS
-from fairspan.auditing.results import check_settings
+from fairspan.auditing.parts import PARTS, Settings
 from fairspan.encoding import category_label, collect_unseen
 from fairspan.estimators.dial_predictor import DialPredictor
 from fairspan.estimators.path import read_rows
@@ -63,7 +62,6 @@ from fairspan.report.words import ReportContext, about, notes
 
 __all__ = ["check_options", "explore"]
 
-_MIN_ROWS = 30
 # Rows in the scatter plots of all continuous attributes together.
 _MOST_DISPLAYED = 400
 
@@ -164,7 +162,8 @@ def explore(
     """
     began = time.perf_counter()
     check_options(n_points, random_state, fairness, test_share)
-    settings = check_settings(level, n_boot, 499, _MIN_ROWS, 10_000, 5, ATTACKERS, audit_parts)
+    parts = PARTS if audit_parts is None else audit_parts
+    settings = Settings(level=level, n_boot=n_boot, parts=parts)
     log = WarningLog()
     # Rare values of a column may occur only among the held-out rows; that needs no warning.
     with log.record(), each_warning_once(), collect_unseen():
@@ -241,7 +240,7 @@ def explore(
         importance = shuffled_errors(predictor, held_out, rng, verbose=verbose)
         start, at = time.perf_counter(), grid.index(float(f"{fairness:.6g}"))
         chosen = estimator if grid[at] == 1.0 else estimator.at(grid[at])
-        options: dict[str, Any] = {"level": level, "n_boot": n_boot, "parts": audit_parts}
+        options: dict[str, Any] = {"level": level, "n_boot": n_boot, "parts": parts}
         full = audit(chosen, **given, **options, random_state=random_state, verbose=verbose)
         seconds["audit"] = time.perf_counter() - start
     remarks = notes(whole, table, roles, refused, held_out, context, favourable)
