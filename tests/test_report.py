@@ -300,7 +300,7 @@ def test_scores_drawn_are_those_of_the_model(reports):
     groups = [one["label"] for one in report.study["attributes"][0]["groups"]]
     for label, mean in zip(groups, drawn["means"], strict=True):
         close(mean, p[held["race"] == label].mean())
-    said = report.study["positions"][-1]["continuous"]["age"]["said"]
+    said = report.study["positions"][-1]["continuous"]["age"]["scores"]
     ages = report.study["scatter"]["age"]
     assert len(said) == len(ages) <= 800
     whole = {(a, float(f"{v:.3g}")) for a, v in zip(held["age"], p, strict=True)}
@@ -318,7 +318,7 @@ def test_calibration_is_of_what_came(reports):
             mine = held[attribute] == one["group"]
             n = [point["n"] for point in one["points"]]
             assert sum(n) == mine.sum()
-            mean = np.average([point["came"] for point in one["points"]], weights=n)
+            mean = np.average([point["actual"] for point in one["points"]], weights=n)
             assert mean == pytest.approx(came[mine].mean(), rel=0.01, abs=0.005)
             assert (one["error"] is None) == (label is None)
 

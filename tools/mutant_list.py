@@ -809,9 +809,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "Kolmogorov distance one-sided",
-        "metrics/scores.py",
-        "worst = max(worst, float(np.max(highest - lowest)))",
-        "worst = max(worst, float(np.max(highest - cdf)))",
+        "metrics/groups.py",
+        "spread = below.max(axis=0) - below.min(axis=0)",
+        "spread = below.max(axis=0) - below[-1]",
         SCORE_LOOPS,
     ),
     Mutant(

@@ -33,7 +33,6 @@ __all__ = [
     "attack",
     "bins",
     "deal",
-    "mean_one",
     "r_squared",
     "ridge",
     "sample_rows",
@@ -243,7 +242,7 @@ class _Task:
 def _task(
     Z: Array, seen: Protected, weight: Array, n_folds: int, rng: np.random.Generator
 ) -> _Task:
-    weight = mean_one(weight)
+    weight = weight / weight.mean()  # their unit must not change the regularisation
     columns = Z.reshape(len(Z), -1).astype(np.float64)
     if columns.shape[1] == 0:  # attackers need at least one column
         columns = np.zeros((len(Z), 1))
@@ -463,11 +462,6 @@ def standard(columns: Array, weight: Array) -> Array:
     centred = columns - share @ columns
     scale = np.sqrt(share @ centred**2)
     return np.asarray(centred / np.where(scale > 0.0, scale, 1.0))
-
-
-def mean_one(weight: Array) -> Array:
-    """Scale weights to mean 1, so that their unit does not change the regularisation of learners."""
-    return np.asarray(weight / weight.mean())
 
 
 def deal(strata: Codes, n_folds: int, rng: np.random.Generator) -> Codes:

@@ -34,7 +34,6 @@ from fairspan.auditing.attackers import (
     Estimate,
     bins,
     deal,
-    mean_one,
     r_squared,
     ridge,
     sample_rows,
@@ -389,7 +388,7 @@ def kernel_check(
     for the missing link alone.
     """
     rows = sample_rows(len(y), max_rows, rng)
-    psi, X, weight = psi[rows], unit_range(X[rows]), mean_one(weight[rows])
+    psi, X, weight = psi[rows], unit_range(X[rows]), weight[rows] / weight[rows].mean()
     n = len(rows)
     target = _indicators(y[rows]) if classes else unit_range(y[rows][:, None].astype(np.float64))
     reason = ""

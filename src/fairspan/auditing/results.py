@@ -26,7 +26,7 @@ from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.rows import read_seed
 from fairspan.metrics.inputs import SensitiveKind
 
-__all__ = ["Audit", "audit"]
+__all__ = ["Audit", "audit", "write_text"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,11 +156,11 @@ class Audit:
     def to_json(self, path: Any = None, *, indent: int = 2) -> str:
         """JSON of :meth:`to_dict`; written to ``path`` too if given."""
         text = json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
-        return _write(printable_json(text) + "\n", path)
+        return write_text(printable_json(text) + "\n", path)
 
     def to_markdown(self, path: Any = None) -> str:
         """A section for a model card; written to ``path`` too if given."""
-        return _write(markdown(self), path)
+        return write_text(markdown(self), path)
 
     @property
     def assumptions(self) -> str:
@@ -223,11 +223,11 @@ def _mean_prediction(y_true: Any, y_pred: Any, sample_weight: Any = None) -> flo
     return float(np.average(y_pred, weights=sample_weight))
 
 
-def _write(text: str, path: Any) -> str:
+def write_text(text: str, path: Any) -> str:
     """Write the text to ``path`` if one is given, and return it."""
     if path is not None:
         with atomic_write(Path(path)) as part:
-            Path(part).write_text(text, encoding="utf-8")
+            part.write_text(text, encoding="utf-8")
     return text
 
 

@@ -31,6 +31,8 @@ __all__ = [
     "correlation_noise",
     "count_cells",
     "group_sums",
+    "largest_ks",
+    "level_sums",
     "membership",
     "resample",
     "standardize",
@@ -69,12 +71,12 @@ class GroupSums:
         names = tuple(name for name in names if name in self.factors)
         levels, cell = combinations([self.factors[name] for name in names])
         onto = membership(cell, len(levels))
-        kept = self.columns if columns is None else ("", *columns)
+        names_summed = self.columns if columns is None else ("", *columns)
         return GroupSums(
             factors={name: levels[:, j] for j, name in enumerate(names)},
             rows=np.asarray(onto @ self.rows, dtype=np.intp),
             squares=onto @ self.squares,
-            columns={name: onto @ self.columns[name] for name in kept},
+            columns={name: onto @ self.columns[name] for name in names_summed},
         )
 
     def where(self, mask: NDArray[np.bool_]) -> GroupSums:
@@ -233,3 +235,35 @@ def correlation_noise(n_test: float, n_train: float) -> float:
     if not all(isinstance(n, int | float | np.number) and n > 0 for n in sizes):
         raise ValueError(f"n_test and n_train must be positive, got {n_test!r} and {n_train!r}")
     return 1.0 / sqrt(n_test) + 1.0 / sqrt(n_train)
+
+
+def largest_ks(
+    score: Array, codes: Codes, weight: Array, large: NDArray[np.bool_]
+) -> tuple[float, tuple[int, ...]]:
+    """Largest Kolmogorov distance between two groups, and the two groups.
+
+    At every score the largest difference between two groups is the range of all groups' shares below
+    it, so pairs need not be tried. ``large`` are the groups compared; NaN if they are fewer than two.
+    """
+    levels = np.flatnonzero(large)
+    if len(levels) < 2:
+        return float("nan"), ()
+    order = np.argsort(score, kind="stable")
+    score, codes, weight = score[order], codes[order], weight[order]
+    last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1)
+    below = np.stack([np.cumsum(np.where(codes == h, weight, 0.0))[last] for h in levels])
+    below /= below[:, -1:]
+    spread = below.max(axis=0) - below.min(axis=0)
+    at = int(np.argmax(spread))
+    high, low = int(np.argmax(below[:, at])), int(np.argmin(below[:, at]))
+    if high == low:  # all groups have the same distribution
+        high, low = 0, 1
+    pair = tuple(int(levels[h]) for h in sorted((high, low)))
+    return float(spread[at]), pair
+
+
+def level_sums(f: Array, codes: Codes, share: Array) -> tuple[Array, Array]:
+    """Weight of each level that occurs, and weighted sums of the columns of f, (n_outputs, levels)."""
+    columns = {str(j): column for j, column in enumerate(f.T)}
+    sums = group_sums({ALL: codes}, columns, share).columns
+    return sums[""][:, 0], np.stack([sums[name][:, 0] for name in columns])

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.stats
 
 from fairspan._system import track
-from fairspan.auditing import Finding, HeldOutBound, Protected
+from fairspan.auditing import Finding, Protected
 from fairspan.auditing.outputs import Outputs
 from fairspan.auditing.parts import Case, Settings, bounds, resample_source, sums
 from fairspan.auditing.reading import Audited, read_audit
@@ -22,9 +22,7 @@ from fairspan.estimators.dial_predictor import DialPrediction, DialPredictor, sc
 from fairspan.method.certificates import Certificate
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
-from fairspan.metrics.groups import (
-    bootstrap_counts,
-)
+from fairspan.metrics.groups import bootstrap_counts, level_sums, standardize
 
 __all__ = [
     "FEWEST",
@@ -118,7 +116,6 @@ class DialPoint:
     decided : (n,) predicted class; None for a number.
     loss : (n,) 1 for a wrong class; squared errors of a number.
     findings : (metric, attribute, group, where) -> finding of the audit.
-    bounds : the certificate on these rows.
     """
 
     fairness: float
@@ -128,21 +125,12 @@ class DialPoint:
     decided: Codes | None
     loss: Array
     findings: dict[Key, Finding]
-    bounds: tuple[HeldOutBound, ...]
 
 
 def read_held_out(predictor: DialPredictor, settings: Settings, seed: int, **given: Any) -> HeldOut:
     """Read the rows once, as :func:`fairspan.audit` reads them."""
     model = predictor.model
-    data = read_audit(
-        model,
-        **given,
-        decisions=None,
-        representation=None,
-        n_bins=10,
-        intersectional=True,
-        with_features=False,
-    )
+    data = read_audit(model, **given)
     shown = {}
     for i, groups in enumerate(data.groupings):
         most = _MOST_GROUPS if groups is not data.crossed else _MOST_COMBINATIONS
@@ -189,7 +177,6 @@ def dial_point(predictor: DialPredictor, held_out: HeldOut, fairness: float) -> 
         decided=data.decided,
         loss=loss,
         findings={(f.metric, f.attribute, f.group, f.where): f for f in case.findings},
-        bounds=tuple(case.bounds),
     )
 
 
@@ -238,11 +225,8 @@ def drawn_class(first: DialPoint, held_out: HeldOut) -> int | None:
         return None
     spread = np.zeros(len(columns))
     for groups in held_out.data.attributes:
-        size = len(groups.labels)
-        mass = np.bincount(groups.codes, weight, minlength=size)
-        sums = np.stack([np.bincount(groups.codes, weight * v, minlength=size) for v in columns])
-        means = sums[:, mass > 0.0] / mass[mass > 0.0]
-        spread = np.maximum(spread, np.ptp(means, axis=1))
+        mass, sums = level_sums(first.outputs, groups.codes, weight)
+        spread = np.maximum(spread, np.ptp(sums / mass, axis=1))
     return int(np.argmax(spread))
 
 
@@ -360,14 +344,9 @@ def _note(n: int, n_shuffled: int, n_columns: int, n_used: int) -> str:
 
 def _correlations(X: Array, ends: list[DialPrediction]) -> Array:
     """Largest absolute correlation of each encoded column with a score at either end."""
-
-    def standard(values: Array) -> Array:
-        values = values - values.mean(axis=0)
-        size = np.linalg.norm(values, axis=0)
-        return np.asarray(values / np.where(size > 0.0, size, 1.0))
-
-    scores = np.concatenate([end.scores for end in ends], axis=1)
-    return np.asarray(np.abs(standard(X).T @ standard(scores)).max(axis=1))
+    scores, weight = np.concatenate([end.scores for end in ends], axis=1), np.ones(len(X))
+    products = standardize(X, weight).T @ standardize(scores, weight)
+    return np.asarray(np.abs(products).max(axis=1) / len(X))
 
 
 def _errors(X: Array, ends: list[DialPrediction], held_out: HeldOut, rows: Codes) -> Array:

@@ -14,14 +14,14 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import r2_score, roc_auc_score
 
-from fairspan._system import atomic_write, json_safe, printable_json
+from fairspan._system import json_safe, printable_json
 from fairspan.auditing import Audit
+from fairspan.auditing.results import write_text
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
 from fairspan.report.views import error_of, own_correlation, own_metrics
 from fairspan.report.words import ReportContext, metric_words
@@ -122,7 +122,7 @@ class Report:
     def to_json(self, path: Any = None, *, indent: int | None = None) -> str:
         """JSON of the study; written to ``path`` too if given."""
         text = json.dumps(self.study, indent=indent, ensure_ascii=False, allow_nan=False)
-        return _written(printable_json(text) + "\n", path)
+        return write_text(printable_json(text) + "\n", path)
 
     def to_html(self, path: Any = None) -> str:
         """One self-contained page that loads nothing else; written to ``path`` too if given.
@@ -132,7 +132,7 @@ class Report:
         ImportError
             The extra ``report`` is not installed.
         """
-        return _written(page(self.study), path)
+        return write_text(page(self.study), path)
 
     @property
     def _lines(self) -> list[str]:
@@ -169,13 +169,6 @@ def _rounded(number: dict[str, Any]) -> str:
     if number["low"] is None:
         return f"{number['value']:.3g}"
     return f"{number['value']:.3g} [{number['low']:.3g}, {number['high']:.3g}]"
-
-
-def _written(text: str, path: Any) -> str:
-    if path is not None:
-        with atomic_write(Path(path)) as part:
-            part.write_text(text, encoding="utf-8")
-    return text
 
 
 # Largest size of the study's JSON: the page with its script then stays below 6 MB.
