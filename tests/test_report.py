@@ -670,7 +670,7 @@ def test_features_that_give_something_away_are_warned_of():
         ({"criterion": "eo", "model": fairspan.FairRidgeClassifier()}, "criterion="),
         ({"criterion": "none"}, "criterion='none'"),
         ({"criterion": "conditional_statistical_parity"}, "needs control_features"),
-        ({"sensitive_kind": {"job": "continuous"}}, "no protected attribute"),
+        ({"sensitive_kind": {"job": "continuous"}}, "does not fit the attributes"),
         ({"sensitive_kind": "numeric"}, "sensitive_kind='numeric'"),
         ({"sample_weight": "region"}, "not a numeric column"),
     ],

@@ -141,7 +141,7 @@ def held_out_bound(
     return [block.bound(level, factor) for block in blocks]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Block:
     """Whitened functions and codes of one cell, without rows of levels that are too small."""
 
@@ -403,10 +403,7 @@ def kernel_check(
     strata = target.argmax(axis=1) if classes else np.zeros(n, dtype=np.intp)
     fold = deal(strata, n_folds, rng)
     seed = int(rng.integers(2**31))
-
-    def boosted(train: Array, goal: Array, mass: Array, new: Array) -> Array:
-        return _boosted(train, goal, mass, new, classes=classes, seed=seed)
-
+    boosted = partial(_boosted, classes=classes, seed=seed)
     learners: dict[str, tuple[Array, Callable[[Array, Array, Array, Array], Array]]] = {
         "kernel": (psi, ridge),
         "linear": (standard(X, weight), ridge),

@@ -86,20 +86,17 @@ class Settings:
             if type(number) is bool or not isinstance(number, Integral) or number < least:
                 msg = f"{name}={number!r} is not allowed; give a whole number from {least} up."
                 raise ValueError(msg)
-        for name, given, known in (
-            ("parts", self.parts, PARTS),
-            ("attackers", self.attackers, ATTACKERS),
-        ):
+        for name, known in (("parts", PARTS), ("attackers", ATTACKERS)):
+            given = getattr(self, name)
             if isinstance(given, str):
                 raise ValueError(f"{name}={given!r} is one text; give a list, as [{given!r}].")
             if not isinstance(given, Iterable):
-                raise ValueError(
-                    f"{name}={given!r} is not allowed; give some of {', '.join(known)}."
-                )
+                msg = f"{name}={given!r} is not allowed; give some of {', '.join(known)}."
+                raise ValueError(msg)
             unknown = [entry for entry in given if entry not in known]
             if unknown:
                 raise ValueError(f"{name} has {unknown[0]!r}; known are {', '.join(known)}.")
-        if not len(self.parts):
+        if not list(self.parts):
             raise ValueError(f"parts is empty; give some of {', '.join(PARTS)}, or leave it out.")
 
 
@@ -198,8 +195,8 @@ def _distances(case: Case, attribute: Protected, rng: np.random.Generator) -> No
     n, value, low, high = distance_interval(
         data.scores, attribute.values, data.weight, settings.level, settings.n_boot, rng
     )
-    numbers = {"value": value, "low": low, "high": high, "n_rows": n}
-    case.add("scores", "distance_correlation", attribute.name, **numbers)
+    metric = "distance_correlation"
+    case.add("scores", metric, attribute.name, value=value, low=low, high=high, n_rows=n)
 
 
 # ------------------------------------------------------------------ tests and attackers
@@ -213,19 +210,14 @@ def _tests(
     some = Z[rows]
     n_permutations, weight = case.settings.n_permutations, np.ones(len(some))
     test = partial(independence_test, weight=weight, n_permutations=n_permutations, rng=rng)
-    drawn = (
-        f"{len(some):,} of {data.n:,} rows, drawn by their weights" if len(some) < data.n else ""
-    )
+    drawn = f"{len(some):,} of {data.n:,} rows, drawn by their weights"
+    drawn = drawn if len(some) < data.n else ""
     for where, f, s, given, how in _conditions(data.target, rows, some, attribute.take(rows)):
         for statistic in ("hsic", "dcor"):
             result = test(f, s, statistic=statistic, given=given)
             method = f"{result.n_blocks} blocks" if result.method == "blocks" else "permutations"
-            notes = method, how, drawn, result.note
-            numbers = {
-                "value": result.statistic,
-                "p_value": result.p_value,
-                "n_rows": result.n_rows,
-            }
+            notes, p_value = (method, how, drawn, result.note), result.p_value
+            numbers = {"value": result.statistic, "p_value": p_value, "n_rows": result.n_rows}
             metric = f"{statistic} of {source}"
             case.add("tests", metric, attribute.name, *notes, where=where, **numbers)
 
@@ -274,12 +266,8 @@ def _attacks(
     case: Case, attribute: Protected, source: str, Z: Array, rng: np.random.Generator
 ) -> None:
     """Models that recover the attribute."""
-    settings = case.settings
-    options = {
-        "n_folds": settings.n_folds,
-        "max_rows": settings.max_attack_rows,
-        **case.options(rng),
-    }
+    settings, options = case.settings, case.options(rng)
+    options |= {"n_folds": settings.n_folds, "max_rows": settings.max_attack_rows}
     for result in attack(Z, attribute, attackers=settings.attackers, **options):
         # Attacks on the features are a reference, not a hypothesis: they need no correction.
         p_value = float("nan") if source == "features" else result.p_value
@@ -302,14 +290,9 @@ def _proxies(case: Case, attribute: Protected, rng: np.random.Generator) -> None
         proxy = proxy.material
     share = f"{proxy.variance_share:.2g} of the score's variance"
     note = f"negligible: {share}" if proxy.negligible else f"{share}; uses {listed(proxy.names)}"
-    numbers = {
-        "value": proxy.held_out,
-        "low": proxy.low,
-        "high": proxy.high,
-        "n_rows": proxy.n_rows,
-    }
-    more = {"group": proxy.level, "small": proxy.negligible, **numbers}
-    case.add("proxies", "most_correlated_component", attribute.name, note, proxy.note, **more)
+    numbers: dict[str, Any] = {"value": proxy.held_out, "low": proxy.low, "high": proxy.high}
+    numbers |= {"n_rows": proxy.n_rows, "group": proxy.level, "small": proxy.negligible}
+    case.add("proxies", "most_correlated_component", attribute.name, note, proxy.note, **numbers)
 
 
 def bounds(case: Case, rng: np.random.Generator) -> None:  # noqa: ARG001 - parts have one signature

@@ -6,7 +6,7 @@ import inspect
 import math
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from fairspan.estimators.predictor import FairPredictor
 from fairspan.exceptions import FairspanWarning, RowError, warn_user
 from fairspan.inputs.columns import read_attribute
 from fairspan.inputs.config import canonical_criterion
+from fairspan.method.codes import kinds_by_name
 from fairspan.report.table import Roles, is_continuous
 
 __all__ = [
@@ -71,20 +72,8 @@ class WarningLog:
 
 def read_kinds(given: Any, sensitive: Sequence[str]) -> dict[str, str]:
     """Kinds of protected attributes by name, for those whose kind was given."""
-    if isinstance(given, str):
-        named: dict[str, str] = {} if given == "auto" else dict.fromkeys(sensitive, given)
-    elif isinstance(given, Mapping):
-        named = {str(name): kind for name, kind in given.items() if kind != "auto"}
-    else:
-        named = {n: k for n, k in zip(sensitive, given, strict=True) if k != "auto"}
-    for name, kind in named.items():
-        if name not in sensitive:
-            msg = f"sensitive_kind names {name!r}, which is no protected attribute."
-            raise ValueError(msg)
-        if kind not in ("categorical", "continuous"):
-            msg = f"sensitive_kind={kind!r} is not allowed; give 'categorical' or 'continuous'."
-            raise ValueError(msg)
-    return named
+    kinds = kinds_by_name(given, sensitive)
+    return {name: kind for name, kind in kinds.items() if kind != "auto"}
 
 
 def choose_model(
