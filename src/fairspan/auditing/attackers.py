@@ -26,23 +26,6 @@ from fairspan.method.kernels import median_distance
 from fairspan.method.linalg import Array, psd_eigh
 from fairspan.metrics.groups import bootstrap_counts
 
-__all__ = [
-    "ATTACKERS",
-    "Attack",
-    "Estimate",
-    "attack",
-    "bins",
-    "deal",
-    "r_squared",
-    "ridge",
-    "sample_rows",
-    "standard",
-    "summary",
-    "trees",
-    "unit_range",
-    "weighted_auc",
-]
-
 ATTACKERS = ("linear", "kernel", "boosted")
 Measure = Literal["auc", "r2"]
 

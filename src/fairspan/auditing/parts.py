@@ -31,18 +31,6 @@ from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
 from fairspan.metrics.groups import BIN, DECIDED, STRATA, TARGET, count_cells, group_sums, resample
 
-__all__ = [
-    "PARTS",
-    "Case",
-    "Settings",
-    "bounds",
-    "finish",
-    "gather",
-    "resample_source",
-    "sums",
-    "unavailable_parts",
-]
-
 # Parts that a user can request.
 PARTS = SECTIONS[1:]
 # Rows on which the kernel check compares predictors: each row has D kernel coordinates.
@@ -364,7 +352,10 @@ def gather(data: Audited, settings: Settings, rng: np.random.Generator) -> tuple
     """The audit without results, and the steps that add them, each with a name for a progress bar."""
     sources = list(_sources(data))
     n_tests = len(data.attributes) * sum(source != "features" for source, _ in sources)
-    settings = _enough_permutations(settings, n_tests * (2 if data.target is None else 4))
+    n_tests *= 2 if data.target is None else 4
+    # With this many permutations, a test can reject after the correction for all tests.
+    least = ceil(2.0 * n_tests / (1.0 - settings.level))
+    settings = replace(settings, n_permutations=max(settings.n_permutations, least))
     case = Case(data=data, settings=settings, tested=_thin_by_weight(data.weight, rng))
     unavailable = unavailable_parts(data)
     steps: list[Step] = []
@@ -467,9 +458,3 @@ def _same(Z: Array, X: Array) -> bool:
         for M in (Z[:1000], X[:1000])
     )
     return bool(np.allclose(a, b, atol=1e-6))
-
-
-def _enough_permutations(settings: Settings, n_tests: int) -> Settings:
-    """Raise the number of permutations so that a test can reject after the correction for all."""
-    least = ceil(2.0 * n_tests / (1.0 - settings.level))
-    return replace(settings, n_permutations=max(settings.n_permutations, least))

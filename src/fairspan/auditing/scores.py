@@ -19,14 +19,6 @@ from fairspan.auditing.reading import Audited, Protected
 from fairspan.method.linalg import Array
 from fairspan.metrics.groups import STRATA, TARGET, GroupSums, bootstrap_counts, standardize
 
-__all__ = [
-    "distance_correlation",
-    "distance_interval",
-    "distances",
-    "score_columns",
-    "score_findings",
-]
-
 # Variances are differences of sums of standardised squares; smaller ones are rounding.
 _FLAT = 1e-12
 

@@ -19,25 +19,6 @@ from numpy.typing import NDArray
 from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
 
-__all__ = [
-    "ALL",
-    "BIN",
-    "DECIDED",
-    "STRATA",
-    "TARGET",
-    "GroupSums",
-    "bootstrap_counts",
-    "combinations",
-    "correlation_noise",
-    "count_cells",
-    "group_sums",
-    "largest_ks",
-    "level_sums",
-    "membership",
-    "resample",
-    "standardize",
-]
-
 # Names of factors other than the protected attributes: the class of y, the decision, the stratum of
 # the control features, the bin of the probability, and one level for all rows. Users name the
 # attributes; the leading null character keeps these names apart from theirs.

@@ -27,11 +27,6 @@ from fairspan.metrics.scores import (
     statistical_parity_correlation,
 )
 
-__all__ = [
-    "by_attribute",
-    "fairness_scorer",
-]
-
 
 class _Entry(NamedTuple):
     """A metric and the properties that a scorer needs."""

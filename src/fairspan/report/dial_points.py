@@ -24,19 +24,6 @@ from fairspan.method.data import Codes
 from fairspan.method.linalg import Array
 from fairspan.metrics.groups import bootstrap_counts, level_sums, standardize
 
-__all__ = [
-    "FEWEST",
-    "DialPoint",
-    "HeldOut",
-    "count_groups",
-    "dial_point",
-    "drawn_class",
-    "encoded_columns",
-    "merge_small",
-    "read_held_out",
-    "shuffled_errors",
-]
-
 # Groups of an attribute that are shown, and combinations; the smallest beyond are shown as one.
 _MOST_GROUPS, _MOST_COMBINATIONS = 12, 8
 # For smaller groups only the number of rows is shown: other numbers would be about single people.
@@ -296,7 +283,10 @@ def shuffled_errors(
     n, n_columns = held_out.data.n, len(columns)
     ends = [predictor.at(fairness) for fairness in (0.0, 1.0)]
     if n_columns > MOST_COLUMNS:
-        correlation = _correlations(predictor.X, ends)
+        scores, ones = np.concatenate([end.scores for end in ends], axis=1), np.ones(n)
+        # Proportional to the correlations of the encoded columns with the scores at either end.
+        products = standardize(predictor.X, ones).T @ standardize(scores, ones)
+        correlation = np.abs(products).max(axis=1)
         strength = {name: correlation[encoded].max() for name, encoded in columns.items()}
         strongest = set(sorted(columns, key=lambda name: -strength[name])[:MOST_COLUMNS])
         columns = {name: encoded for name, encoded in columns.items() if name in strongest}
@@ -340,13 +330,6 @@ def _note(n: int, n_shuffled: int, n_columns: int, n_used: int) -> str:
     if n_used > MOST_SHOWN:
         note += f" The {MOST_SHOWN} columns that change most are shown, of {n_used}."
     return note
-
-
-def _correlations(X: Array, ends: list[DialPrediction]) -> Array:
-    """Largest absolute correlation of each encoded column with a score at either end."""
-    scores, weight = np.concatenate([end.scores for end in ends], axis=1), np.ones(len(X))
-    products = standardize(X, weight).T @ standardize(scores, weight)
-    return np.asarray(np.abs(products).max(axis=1) / len(X))
 
 
 def _errors(X: Array, ends: list[DialPrediction], held_out: HeldOut, rows: Codes) -> Array:

@@ -26,21 +26,6 @@ from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
 from fairspan.report.views import error_of, own_correlation, own_metrics
 from fairspan.report.words import ReportContext, metric_words
 
-__all__ = [
-    "Report",
-    "attributes_of",
-    "audit_lines",
-    "fill",
-    "fit_in",
-    "for_page",
-    "page",
-    "plain",
-    "script_json",
-    "share_code",
-    "to_text",
-    "tradeoff",
-]
-
 _SLOTS = ("TITLE", "STYLE", "PLOTLY", "STUDY", "SCRIPT")
 # HTML parsers interpret the first three in a script element; old JavaScript took the last two for
 # line ends.

@@ -14,17 +14,6 @@ from fairspan.encoding import column_kinds, table_encoder
 from fairspan.inputs.columns import check_one_role, is_temporal, read_attribute, require_columns
 from fairspan.method.codes import Coder, infer_kind
 
-__all__ = [
-    "Roles",
-    "check_share",
-    "complete_rows",
-    "describe_columns",
-    "find_roles",
-    "give_aways",
-    "held_out_rows",
-    "is_continuous",
-]
-
 _LARGEST_WHOLE = 2.0**53  # floats cannot represent all integers beyond this
 _SLICES = 4  # slices of a number within which rows are held out
 

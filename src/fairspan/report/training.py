@@ -25,19 +25,6 @@ from fairspan.inputs.config import canonical_criterion
 from fairspan.method.codes import kinds_by_name
 from fairspan.report.table import Roles, is_continuous
 
-__all__ = [
-    "Favourable",
-    "Recipe",
-    "WarningLog",
-    "by_stratum",
-    "choose_favourable",
-    "choose_model",
-    "fit_model",
-    "known_rows",
-    "read_kinds",
-    "source_lines",
-]
-
 # A target with more different values is a name or a remark rather than a class.
 _MAX_CLASSES = 100
 # Width of the lines of code in the report.

@@ -22,19 +22,6 @@ from fairspan.metrics.groups import bootstrap_counts, largest_ks
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
 from fairspan.report.words import ReportContext, certificate_words, metric_words
 
-__all__ = [
-    "binned_means",
-    "calibration_points",
-    "confusion",
-    "distributions",
-    "error_of",
-    "extra_errors",
-    "own_correlation",
-    "own_metrics",
-    "position",
-    "rough",
-]
-
 _PARITY = "statistical_parity_correlation", "demographic_parity_difference"
 # Correlation of scores and gap of decisions that each criterion is about.
 _OWN = {

@@ -17,16 +17,6 @@ from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
 from fairspan.report.table import Roles
 from fairspan.report.training import Favourable
 
-__all__ = [
-    "CHANGE_CLASS",
-    "ReportContext",
-    "about",
-    "certificate_words",
-    "criterion_words",
-    "metric_words",
-    "notes",
-]
-
 CHANGE_CLASS = "--positive CLASS (in Python, pos_label)"
 # Correlations below this are zero up to rounding.
 _ZERO = 1e-6
