@@ -417,7 +417,7 @@ GOOD = {"y": LABELS, "sensitive_features": S, "decisions": LABELS}
         (TARGET, {"sample_weight": -np.ones(N)}, "sample_weight is negative"),
         (TARGET, {"sensitive_features": "sex"}, "X is not a data frame"),
         (TARGET, {"X": DATA, "sensitive_features": "race"}, "column 'race', which X does not have"),
-        (TARGET, {"sensitive_kind": "ordinal"}, "sensitive_kind='ordinal' is unknown"),
+        (TARGET, {"sensitive_kind": "ordinal"}, "sensitive_kind='ordinal' does not fit"),
         (
             TARGET,
             {"decisions": None, "parts": ["decisions"]},

@@ -266,7 +266,7 @@ def test_of_three_classes_none_is_favourable_unless_it_is_named():
 
 
 def guess(labels, target="outcome"):
-    from fairspan.report.favourable import choose_favourable
+    from fairspan.report.training import choose_favourable
 
     return choose_favourable(labels, target)
 

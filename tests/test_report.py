@@ -175,14 +175,13 @@ def test_rates_gaps_and_intervals_are_those_of_an_audit_there(case, i):
 
 @pytest.mark.parametrize("fairness", [0.0, 0.4, 1.0])
 def test_before_rounding_they_agree_to_rounding(case, fairness):
-    from fairspan.auditing.attack import ATTACKERS
-    from fairspan.auditing.results import check_settings
+    from fairspan.auditing.parts import Settings
     from fairspan.estimators.dial_predictor import DialPredictor
     from fairspan.report.dial_points import dial_point, read_held_out
 
     report, held, arguments = case
     predictor = DialPredictor(report.model, report.model._read_new(held[FEATURES]))
-    settings = check_settings(0.95, 40, 499, 30, 10_000, 5, ATTACKERS, None)
+    settings = Settings(n_boot=40)
     seed = np.random.RandomState(0).randint(2**31 - 1)
     held_out = read_held_out(predictor, settings, seed, **arguments, sensitive_kind="auto")
     place = dial_point(predictor, held_out, fairness)
@@ -310,7 +309,7 @@ def test_scores_drawn_are_those_of_the_model(reports):
     groups = [one["label"] for one in report.study["attributes"][0]["groups"]]
     for label, mean in zip(groups, drawn["means"], strict=True):
         close(mean, p[held["race"] == label].mean())
-    said = report.study["positions"][-1]["continuous"]["age"]["said"]
+    said = report.study["positions"][-1]["continuous"]["age"]["scores"]
     ages = report.study["scatter"]["age"]
     assert len(said) == len(ages) <= 800
     whole = {(a, float(f"{v:.3g}")) for a, v in zip(held["age"], p, strict=True)}
@@ -328,7 +327,7 @@ def test_calibration_is_of_what_came(reports):
             mine = held[attribute] == one["group"]
             n = [point["n"] for point in one["points"]]
             assert sum(n) == mine.sum()
-            mean = np.average([point["came"] for point in one["points"]], weights=n)
+            mean = np.average([point["actual"] for point in one["points"]], weights=n)
             assert mean == pytest.approx(came[mine].mean(), rel=0.01, abs=0.005)
             assert (one["error"] is None) == (label is None)
 
@@ -575,8 +574,8 @@ def test_draws_that_do_not_fit_in_memory_are_the_same(monkeypatch, reports):
     monkeypatch.setattr(_dial_points, "_MOST_COUNTS", 0)
     found = explore(TABLE, features=FEATURES, **FAST, **CASES["odds"]).study["positions"]
     assert found == expected
-    for module in (_parts, _dial_points):  # attributes one by one: here there is one
-        monkeypatch.setattr(module, "_MOST_SUMS", 0)
+    # Attributes one by one: here there is one.
+    monkeypatch.setattr(_parts, "_MOST_SUMS", 0)
     found = explore(TABLE, features=FEATURES, **FAST, **CASES["odds"]).study["positions"]
     assert found == expected
 
@@ -708,7 +707,7 @@ def test_features_that_give_something_away_are_warned_of():
         ({"criterion": "eo", "model": fairspan.FairRidgeClassifier()}, "criterion="),
         ({"criterion": "none"}, "criterion='none'"),
         ({"criterion": "conditional_statistical_parity"}, "needs control_features"),
-        ({"sensitive_kind": {"job": "continuous"}}, "no protected attribute"),
+        ({"sensitive_kind": {"job": "continuous"}}, "does not fit the attributes"),
         ({"sensitive_kind": "numeric"}, "sensitive_kind='numeric'"),
         ({"sample_weight": "region"}, "not a numeric column"),
     ],
@@ -912,9 +911,9 @@ def test_the_largest_says_among_how_many(reports):
 
 
 def test_of_many_columns_those_that_go_with_the_score_are_shuffled(monkeypatch):
-    from fairspan.report import importance as _importance
+    from fairspan.report import dial_points as _dial_points
 
-    monkeypatch.setattr(_importance, "MOST_COLUMNS", 5)
+    monkeypatch.setattr(_dial_points, "MOST_COLUMNS", 5)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(400, 20)), columns=[f"x{i}" for i in range(20)])
     frame["sex"] = rng.choice(["f", "m"], 400)

@@ -25,7 +25,7 @@ from tools.technical_note.leak import RIDGES, leak
 from tools.technical_note.optimum import OPTIMA, ridge_optimum
 from tools.technical_note.price import LIMITS, excesses, on_line
 
-from fairspan.auditing.bound import held_out_bound
+from fairspan.auditing.model_space import held_out_bound
 from fairspan.method.sdr import canonical_directions
 from fairspan.method.subspaces import blend, dial_angles, principal_pair
 from tests.statistical.auditing_bounds import planted

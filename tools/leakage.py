@@ -21,7 +21,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from fairspan import FairRepresentation
-from fairspan.auditing.attack import ATTACKERS, Attack, attack
+from fairspan.auditing.attackers import ATTACKERS, Attack, attack
 from fairspan.auditing.reading import Protected
 from fairspan.encoding import table_encoder
 from fairspan_lab.frontier._problems import Part, Problem, load

@@ -66,8 +66,7 @@ def read_study(path: Path) -> dict[str, Any]:
 
 def with_study(example: Example, study: dict[str, Any], path: Path) -> Path:
     """The same page about another study."""
-    from fairspan.report.page import script_json
-    from fairspan.report.study import for_page
+    from fairspan.report.page import for_page, script_json
 
     before, _, after = _carried(example.path.read_text(encoding="utf-8"))
     path.write_text(before + script_json(for_page(study)) + after, encoding="utf-8")

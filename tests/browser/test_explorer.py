@@ -97,7 +97,7 @@ def test_all_views_follow_the_slider_and_the_attribute(opened, examples, name):
             at = study["positions"][i]
             said = [p for group in at["calibration"].get(attribute, []) for p in group["points"]]
             assert table_numbers(page, "#view-calibration") == [
-                [p["said"], p["came"], p["n"]] for p in said
+                [p["predicted"], p["actual"], p["n"]] for p in said
             ]
             scores = at["scores"].get(attribute, {"means": []})
             assert [row[0] for row in table_numbers(page, "#view-scores")] == scores["means"]

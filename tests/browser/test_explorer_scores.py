@@ -30,7 +30,7 @@ def test_scores_that_are_no_probabilities_lie_on_their_axis(opened, margins, i):
     assert "raw score" not in page.inner_text("main")
     page.select_option("#attribute", value="age")
     move(page, i)
-    said = np.concatenate([p["continuous"]["age"]["said"] for p in margins.study["positions"]])
+    said = np.concatenate([p["continuous"]["age"]["scores"] for p in margins.study["positions"]])
     low, high = page.evaluate("document.querySelector('#view-continuous .plot').layout.yaxis.range")
     assert low <= said.min()
     assert high >= said.max()

@@ -550,7 +550,7 @@ def data_file():
         name="table.csv.gz",
         sha256=sha256(gzip.compress(text, mtime=0)),
         text_sha256=sha256(text),
-        sources=(data_files.Source("https://example.org/part.csv", sha256(PART)),),
+        sources={"https://example.org/part.csv": sha256(PART)},
         convert=lambda parts: b"".join(parts).upper(),
     )
 

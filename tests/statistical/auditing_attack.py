@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.stats
 
-from fairspan.auditing.attack import ATTACKERS, attack
+from fairspan.auditing.attackers import ATTACKERS, attack
 from fairspan.auditing.reading import Protected
 
 # Distance of the two groups' means; the best possible AUC is Phi(SHIFT / sqrt(2)).

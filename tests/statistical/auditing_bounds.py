@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 import scipy.stats
 
-from fairspan.auditing.bound import held_out_bound
+from fairspan.auditing.model_space import held_out_bound
 from fairspan.auditing.proxy import proxy_component
 from fairspan.auditing.reading import Protected
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairspan.auditing.attack import ATTACKERS
+from fairspan.auditing.attackers import ATTACKERS
 from tests.statistical.auditing_attack import auc_coverage, blind_coverage, power
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from fairspan.report.roles import Roles
+from fairspan.report.table import Roles
 
 
 def people(n=240, seed=0):

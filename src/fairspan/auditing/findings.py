@@ -1,15 +1,21 @@
-"""One number of an audit, and the intervals of gaps and rates."""
+"""Findings of an audit: one number each, with its interval; rates, errors and gaps of decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import scipy.stats
 
+from fairspan.auditing.reading import Audited, Protected
+from fairspan.method.codes import code_slices, slice_edges
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
+from fairspan.metrics.groups import ALL, BIN, DECIDED, STRATA, TARGET, GroupSums
+from fairspan.metrics.inputs import Mask
 
 # The parts of an audit, in the order of its report.
 SECTIONS = (
@@ -120,3 +126,274 @@ def rate_interval(rate: float, draws: Array, n: float, level: float) -> tuple[fl
         return float("nan"), float("nan")
     low, high = np.quantile(usable, (tail, 1.0 - tail))
     return min(float(low), rate), max(float(high), rate)
+
+
+N_BINS = 10  # of a probability, for the calibration error
+
+
+def probability_bins(probability: Array, weight: Array) -> Codes:
+    """Bin of each row: tenths of the weight in order of the probability."""
+    return code_slices(probability, slice_edges(probability, N_BINS, weight))
+
+
+def decision_columns(data: Audited) -> dict[str, Array]:
+    """Columns to sum besides the weights: probabilities, or predictions and their errors."""
+    if data.target is None:
+        return {}
+    if data.probability is not None:
+        return {"p": data.probability}
+    y = data.target.values
+    if data.classes is not None or data.scores is None or data.scores.shape[1] != 1 or y is None:
+        return {}
+    f = data.scores[:, 0]
+    return {"f": f, "e": f - y, "ee": (f - y) ** 2}
+
+
+def performance_findings(data: Audited, sums: GroupSums, level: float) -> Iterator[Finding]:
+    """Accuracy, or errors of numeric predictions, over all rows."""
+    everyone = Protected(ALL, "categorical", np.zeros(data.n, dtype=np.intp), ("",))
+    factors = {**sums.factors, ALL: np.zeros(len(sums.rows), dtype=np.intp)}
+    every = replace(sums, factors=factors)
+    groups = _Groups(data=data, attribute=everyone, sums=every, level=level, min_rows=0)
+    for rates in groups.all_rates():
+        if rates.name in ("accuracy", "root_mean_squared_error", "mean_error"):
+            yield replace(groups.rate_finding(rates, 0), section="performance", attribute="")
+
+
+def decision_findings(
+    data: Audited, groupings: Sequence[Protected], sums: GroupSums, level: float, min_rows: int
+) -> Iterator[Finding]:
+    """Every rate by group, then every gap, for all rows and in every stratum."""
+    for attribute in groupings:
+        groups = partial(_Groups, data=data, attribute=attribute, level=level, min_rows=min_rows)
+        joint = sums.over(attribute.name, TARGET, DECIDED, BIN, STRATA)
+        for where, some in data.in_strata(joint):
+            yield from groups(sums=some, where=where).findings()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rates:
+    """One rate for every level of an attribute.
+
+    Attributes
+    ----------
+    values : (levels, 1 + B) rates in the data (column 0) and in resamples; NaN without rows.
+    rows, effective : (levels,) rows that the rate is a share or mean of, and their effective number.
+    present : (levels,) whether the level has any row at all.
+    bounded : whether the rate is a share, from 0 to 1.
+    """
+
+    name: str
+    values: Array
+    rows: Codes
+    effective: Array
+    present: Mask
+    bounded: bool
+
+
+# Gap, the rates it compares, and whether it is a ratio.
+_GAPS = (
+    ("demographic_parity_difference", ("selection_rate",), False),
+    ("demographic_parity_ratio", ("selection_rate",), True),
+    ("equal_opportunity_difference", ("true_positive_rate",), False),
+    ("equalized_odds_difference", ("true_positive_rate", "false_positive_rate"), False),
+    ("predictive_parity_difference", ("positive_predictive_value",), False),
+    ("accuracy_difference", ("accuracy",), False),
+    ("calibration_difference", ("calibration_in_the_large",), False),
+    ("mean_prediction_difference", ("mean_prediction",), False),
+    ("mean_error_difference", ("mean_error",), False),
+    ("root_mean_squared_error_difference", ("root_mean_squared_error",), False),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Groups:
+    """Groups of one attribute among all rows or the rows of a stratum, ``where``."""
+
+    data: Audited
+    attribute: Protected
+    sums: GroupSums
+    where: str = ""
+    level: float
+    min_rows: int
+
+    def findings(self) -> Iterator[Finding]:
+        """Rates of every group, gaps, and calibration errors."""
+        by_name = {rates.name: rates for rates in self.all_rates()}
+        levels = range(len(self.attribute.labels))
+        for rates in by_name.values():
+            yield from (self.rate_finding(rates, h) for h in levels if rates.present[h])
+        prefix = "selection_rate"
+        classes = {name.removeprefix(prefix) for name in by_name if name.startswith(prefix)}
+        for gap, parts, ratio in _GAPS:
+            for extra in sorted(classes | {""}):  # " (class)" where there are several
+                names = [f"{part}{extra}" for part in parts]
+                if all(name in by_name for name in names):
+                    rates_compared = [by_name[name] for name in names]
+                    yield self._gap_finding(f"{gap}{extra}", rates_compared, ratio)
+        yield from self._calibration_errors()
+
+    def _finding(self, metric: str, group: str = "", **numbers: Any) -> Finding:
+        name, where = self.attribute.name, self.where
+        return Finding("decisions", metric, name, group=group, where=where, **numbers)
+
+    def _by_level(self, sums: GroupSums, column: str = "") -> Array:
+        return sums.by(self.attribute.name, len(self.attribute.labels), column)
+
+    # -------------------------------------------------------------- rates
+
+    def all_rates(self) -> Iterator[_Rates]:
+        """Every rate that decisions, probabilities or predictions allow."""
+        data, sums = self.data, self.sums
+        y, decided = sums.factors.get(TARGET), sums.factors.get(DECIDED)
+        everything = np.ones(len(sums.rows), dtype=bool)
+        if decided is not None and data.classes is not None:
+            for k in data.positive:
+                extra = "" if len(data.positive) == 1 else f" ({data.classes[k]})"
+                selected = decided == k
+                yield self._share(f"selection_rate{extra}", selected, everything)
+                if y is None:
+                    continue
+                positive = y == k
+                yield self._share(f"true_positive_rate{extra}", selected & positive, positive)
+                yield self._share(f"false_positive_rate{extra}", selected & ~positive, ~positive)
+                yield self._share(
+                    f"positive_predictive_value{extra}", selected & positive, selected
+                )
+            if y is not None:
+                yield self._share("accuracy", decided == y, everything)
+        if "p" in sums.columns and y is not None:
+            (k,) = data.positive
+            # Sum of the probabilities minus the number of positive rows: above 0 if too high.
+            excess = self._by_level(sums, "p") - self._by_level(sums.where(y == k))
+            yield self._rates("calibration_in_the_large", excess, sums, bounded=False)
+        if "e" in sums.columns:
+            for name, column in (("mean_prediction", "f"), ("mean_error", "e")):
+                yield self._rates(name, self._by_level(sums, column), sums, bounded=False)
+            squared = self._by_level(sums, "ee")
+            mean = self._rates("root_mean_squared_error", squared, sums, bounded=False)
+            yield replace(mean, values=np.sqrt(np.maximum(mean.values, 0.0)))
+
+    def _share(self, name: str, chosen: Mask, base: Mask) -> _Rates:
+        """``P(chosen | base, group)``; ``chosen`` is a subset of ``base``."""
+        total = self._by_level(self.sums.where(chosen))
+        return self._rates(name, total, self.sums.where(base), bounded=True)
+
+    def _rates(self, name: str, total: Array, base: GroupSums, *, bounded: bool) -> _Rates:
+        """``total`` over the weight of ``base``, by group."""
+        attribute, n_levels = self.attribute.name, len(self.attribute.labels)
+        mass = self._by_level(base)
+        values = np.divide(total, mass, out=np.full(mass.shape, np.nan), where=mass > 0.0)
+        return _Rates(
+            name=name,
+            values=np.minimum(values, 1.0) if bounded else values,
+            rows=base.count(attribute, n_levels),
+            effective=base.effective(attribute, n_levels),
+            present=self.sums.count(attribute, n_levels) > 0,
+            bounded=bounded,
+        )
+
+    def rate_finding(self, rates: _Rates, h: int) -> Finding:
+        """The rate of level h with its interval."""
+        value, n = float(rates.values[h, 0]), int(rates.rows[h])
+        small = bool(rates.effective[h] < self.min_rows)
+        low = high = float("nan")
+        draws = rates.values[h, 1:]
+        if n and rates.bounded:
+            low, high = rate_interval(value, draws, float(rates.effective[h]), self.level)
+        elif n:
+            tail = (1.0 - self.level) / 2.0
+            low, high = map(float, np.nanquantile(draws, (tail, 1.0 - tail)))
+        note = self._small_note(small) if n else "no such rows"
+        group = self.attribute.labels[h]
+        numbers = {"value": value, "low": low, "high": high, "n_rows": n}
+        return self._finding(rates.name, group, **numbers, small=small, note=note)
+
+    def _small_note(self, small: bool) -> str:
+        return f"fewer than {self.min_rows} effective rows" if small else ""
+
+    # -------------------------------------------------------------- gaps
+
+    def _gap_finding(self, name: str, rates: list[_Rates], ratio: bool) -> Finding:
+        """The largest gap among groups that are large enough for a statement."""
+        n = int(sum(r.rows.sum() for r in rates))  # classes of y do not overlap
+        usable = [np.isfinite(r.values[:, 0]) & (r.effective >= self.min_rows) for r in rates]
+        if min(u.sum() for u in usable) < 2:
+            note = f"fewer than two groups of {self.min_rows} effective rows"
+            return self._finding(name, n_rows=n, small=True, note=note)
+        small = np.flatnonzero(rates[0].present & ~np.all(usable, axis=0))
+        labels = [self.attribute.labels[h] for h in small]
+        note = f"without {listed(labels)}: too few rows" if labels else ""
+        if ratio:
+            value, low, high = _ratio(rates[0], usable[0], self.level)
+        else:
+            # The gap is the largest of these ranges; each gets its part of the confidence.
+            part = 1.0 - (1.0 - self.level) / len(rates)
+            ranges = [_range(r, u, part) for r, u in zip(rates, usable, strict=True)]
+            value, low, high = map(float, np.array(ranges).max(axis=0))  # NaN if any is NaN
+        return self._finding(name, value=value, low=low, high=high, n_rows=n, note=note)
+
+    # -------------------------------------------------------------- calibration
+
+    def _calibration_errors(self) -> Iterator[Finding]:
+        """Expected calibration error of each group: mean distance over tenths of the probability."""
+        sums, name, n_levels = self.sums, self.attribute.name, len(self.attribute.labels)
+        if BIN not in sums.factors or TARGET not in sums.factors or "p" not in sums.columns:
+            return
+        cell = sums.factors[name] * N_BINS + sums.factors[BIN]
+        cells = replace(sums, factors={**sums.factors, ALL: cell})
+        (k,) = self.data.positive
+        positive = cells.where(sums.factors[TARGET] == k).by(ALL, n_levels * N_BINS)
+        excess = cells.by(ALL, n_levels * N_BINS, "p") - positive
+        excess = excess.reshape(n_levels, N_BINS, -1)
+        mass = self._by_level(sums)[:, None]
+        values = np.divide(excess, mass, out=np.zeros(excess.shape), where=mass > 0.0)
+        rows, effective = sums.count(name, n_levels), sums.effective(name, n_levels)
+        for h, group in enumerate(self.attribute.labels):
+            n, small = int(rows[h]), bool(effective[h] < self.min_rows)
+            numbers: dict[str, Any] = {"small": True, "note": "no such rows"}
+            if n:
+                # The variance of resamples of m rows is too small by the factor (m - 1) / m.
+                m = max(float(effective[h]) / N_BINS, 2.0)
+                data = values[h, :, :1]
+                draws = data + (values[h, :, 1:] - data) * np.sqrt(m / (m - 1.0))
+                value, low, high = summarise(data[:, 0], draws, "sum", self.level)
+                numbers = {"value": value, "low": low, "high": high, "n_rows": n, "small": small}
+                numbers["note"] = self._small_note(small)
+            yield self._finding("calibration_error", group, **numbers)
+
+
+def _range(rates: _Rates, usable: Mask, level: float) -> tuple[float, float, float]:
+    """Largest minus smallest rate, with its interval."""
+    values = rates.values[usable]
+    if not rates.bounded:
+        return summarise(values[:, 0], values[:, 1:], "range", level, np.inf)
+    beyond = _beyond(rates, usable, level)
+    return summarise(values[:, 0], values[:, 1:], "range", level, 1.0, beyond)
+
+
+def _beyond(rates: _Rates, usable: Mask, level: float) -> float:
+    """Possible error of rates that are exactly 0 or 1, which do not vary in resamples."""
+    value, n = rates.values[usable, 0], rates.effective[usable]
+    agree = (value <= 0.0) | (value >= 1.0)
+    tail = (1.0 - level) / len(value)
+    return max((unseen_rate(float(m), tail) for m in n[agree]), default=0.0)
+
+
+def _ratio(rates: _Rates, usable: Mask, level: float) -> tuple[float, float, float]:
+    """Smallest over largest rate, with the interval of the range of the logarithms."""
+    values, n = rates.values[usable], rates.effective[usable]
+    smallest, largest = float(values[:, 0].min()), float(values[:, 0].max())
+    if largest <= 0.0:  # no row selected in any group: parity, with the widest interval
+        return 1.0, 0.0, 1.0
+    tail = (1.0 - level) / len(values)
+    if smallest <= 0.0:  # its logarithm does not exist: use exact limits of both rates
+        top = int(np.argmax(values[:, 0]))
+        above = unseen_rate(float(n[np.argmin(values[:, 0])]), tail)
+        below, _ = rate_interval(largest, values[top, 1:], float(n[top]), 1.0 - tail)
+        return 0.0, 0.0, min(above / below, 1.0) if below > 0.0 else 1.0
+    least = np.minimum(0.5 / n, values[:, 0])[:, None]  # the rate of a resample may be 0
+    logs = np.log(np.maximum(values, least))
+    beyond = -np.log1p(-min(_beyond(rates, usable, level), 0.999))
+    _, low, high = summarise(logs[:, 0], logs[:, 1:], "range", level, np.inf, beyond)
+    return smallest / largest, float(np.exp(-high)), float(np.exp(-low))

@@ -22,7 +22,7 @@ from fairspan.auditing.reading import Protected
 from fairspan.auditing.scores import distances
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
-from fairspan.metrics.scores import standardize
+from fairspan.metrics.groups import standardize
 
 Rows = NDArray[np.intp]
 Statistic = Literal["hsic", "dcor"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fairspan._system import inert
-from fairspan.auditing.bound import ASSUMPTIONS as BOUND_ASSUMPTIONS
 from fairspan.auditing.findings import SECTIONS, Finding
+from fairspan.auditing.model_space import ASSUMPTIONS as BOUND_ASSUMPTIONS
 
 if TYPE_CHECKING:
     from fairspan.auditing.results import Audit
@@ -200,15 +200,15 @@ def markdown(audit: Audit) -> str:
         "What stands out": _bullets(audit.warnings) or "Nothing beyond sampling noise.",
         "Not computed": _bullets(_not_computed(audit)),
         "Groups": _groups(audit),
-        "Performance": _values(audit, "performance"),
-        "Dependence of scores on attributes": _gaps(audit, "scores"),
-        "Gaps between groups": _gaps(audit, "decisions"),
+        "Performance": _findings(audit.select("performance"), _VALUES),
+        "Dependence of scores on attributes": _findings(audit.select("scores"), _GAPS),
+        "Gaps between groups": _findings(audit.select("decisions", group=""), _GAPS),
         "By group": _by_group(audit),
-        "Tests of independence": _tests(audit),
+        "Tests of independence": _findings(audit.select("tests"), _TESTS),
         "What attackers recover": _attacks(audit),
-        "Proxies inside the score": _gaps(audit, "proxies"),
+        "Proxies inside the score": _findings(audit.select("proxies"), _GAPS),
         "Certificate for every function of the representation": _certificate(audit),
-        "Is the kernel good enough?": _values(audit, "kernel"),
+        "Is the kernel good enough?": _findings(audit.select("kernel"), _VALUES),
         "What this rests on": audit.assumptions,
     }
     head = (
@@ -249,22 +249,27 @@ def _groups(audit: Audit) -> str:
     return _table(("attribute", "group", "rows", "share"), rows)
 
 
-def _values(audit: Audit, section: str) -> str:
-    rows = [(_spaced(f.metric), _interval(f), f"{f.n_rows:,}") for f in audit.select(section)]
-    return _table(("metric", "value", "rows"), rows)
+# Column of a table -> its text for one finding.
+_COLUMNS: dict[str, Callable[[Finding], str]] = {
+    "attribute": lambda f: f.attribute,
+    "rows used": lambda f: f.where or "all rows",
+    "metric": lambda f: _spaced(f.metric),
+    "test": lambda f: f.metric,
+    "value": _interval,
+    "statistic": lambda f: _number(f.value),
+    "p": lambda f: _p(f.p_value),
+    "p corrected": lambda f: _p(f.p_adjusted),
+    "rows": lambda f: f"{f.n_rows:,}",
+    "note": lambda f: f.note,
+}
+_VALUES = ("metric", "value", "rows")
+_GAPS = ("attribute", "rows used", "metric", "value", "rows", "note")
+_TESTS = ("attribute", "test", "rows used", "statistic", "p", "p corrected", "rows", "note")
 
 
-def _gaps(audit: Audit, section: str) -> str:
-    rows = [
-        (*_subject(f.attribute, f.where), _spaced(f.metric), _interval(f), f"{f.n_rows:,}", f.note)
-        for f in audit.select(section)
-        if not f.group or section == "proxies"
-    ]
-    return _table(("attribute", "rows used", "metric", "value", "rows", "note"), rows)
-
-
-def _subject(attribute: str, where: str) -> tuple[str, str]:
-    return attribute, where or "all rows"
+def _findings(findings: Iterable[Finding], columns: Sequence[str]) -> str:
+    """A table with one line for each finding."""
+    return _table(columns, ([_COLUMNS[name](f) for name in columns] for f in findings))
 
 
 def _by_group(audit: Audit) -> str:
@@ -286,16 +291,6 @@ def _by_group(audit: Audit) -> str:
     return "\n\n".join(out)
 
 
-def _tests(audit: Audit) -> str:
-    head = ("attribute", "test", "rows used", "statistic", "p", "p corrected", "rows", "note")
-    rows = []
-    for f in audit.select("tests"):
-        attribute, where = _subject(f.attribute, f.where)
-        numbers = _number(f.value), _p(f.p_value), _p(f.p_adjusted), f"{f.n_rows:,}"
-        rows.append((attribute, f.metric, where, *numbers, f.note))
-    return _table(head, rows)
-
-
 def _attacks(audit: Audit) -> str:
     cells = {}
     for f in audit.select("attacks"):
@@ -312,11 +307,11 @@ def _attacks(audit: Audit) -> str:
 def _certificate(audit: Audit) -> str:
     limit = f"at most ({audit.level:.0%})"
     head = ("attribute", "rows used", "functions", "codes", "in these rows", limit, "rows", "note")
-    rows = []
-    for b in audit.bounds:
-        counts, numbers = (
-            (str(b.n_functions), str(b.n_codes)),
-            (_number(b.supremum), _number(b.bound)),
+    rows = [
+        (
+            *(b.attribute, b.cell or "all rows", str(b.n_functions), str(b.n_codes)),
+            *(_number(b.supremum), _number(b.bound), f"{b.n_rows:,}", b.note),
         )
-        rows.append((*_subject(b.attribute, b.cell), *counts, *numbers, f"{b.n_rows:,}", b.note))
+        for b in audit.bounds
+    ]
     return _table(head, rows)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
+from sklearn.impute import SimpleImputer
 
 from fairspan.encoding import table_encoder
 from fairspan.estimators.base import FairKernelEstimator
@@ -317,12 +317,8 @@ def _as_columns(table: Any) -> Any:
 
 def _fill_missing(table: Array) -> Array:
     """Replace missing numbers by the column's median; append an indicator of each such column."""
-    missing = ~np.isfinite(table)
-    some = missing.any(axis=0)
-    if not some.any():
+    finite = np.isfinite(table)
+    if finite.all():
         return table
-    known = np.where(missing, np.nan, table)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any number
-        median = np.nan_to_num(np.nanmedian(known, axis=0))
-    return np.concatenate([np.where(missing, median, table), missing[:, some]], axis=1)
+    imputer = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+    return np.asarray(imputer.fit_transform(np.where(finite, table, np.nan)))

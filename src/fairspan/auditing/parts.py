@@ -1,136 +1,167 @@
-"""The parts of an audit: each computes findings of one section and adds them to the evidence."""
+"""The parts of an audit: each computes findings of one section and adds them to the case."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import ceil
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.attack import attack
-from fairspan.auditing.bound import HeldOutBound, held_out_bound
-from fairspan.auditing.cross_fit import KernelCheck, kernel_check
-from fairspan.auditing.decisions import (
+from fairspan.auditing.attackers import ATTACKERS, attack
+from fairspan.auditing.findings import (
+    SECTIONS,
+    Finding,
     decision_columns,
     decision_findings,
+    listed,
     performance_findings,
     probability_bins,
 )
-from fairspan.auditing.findings import Finding, listed
 from fairspan.auditing.independence import holm, independence_test
+from fairspan.auditing.model_space import HeldOutBound, KernelCheck, held_out_bound, kernel_check
 from fairspan.auditing.proxy import Proxy, proxy_component
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.auditing.scores import distance_interval, score_columns, score_findings
 from fairspan.method.codes import code_slices, slice_edges
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
-from fairspan.metrics.groups import BIN, DECIDED, STRATA, TARGET, count_cells, resample
+from fairspan.metrics.groups import BIN, DECIDED, STRATA, TARGET, count_cells, group_sums, resample
 
-__all__ = [
-    "Case",
-    "Evidence",
-    "Settings",
-    "bounds",
-    "cell_factors",
-    "finish",
-    "gather",
-    "resample_source",
-    "sums",
-    "thin_by_weight",
-    "too_many_sums",
-    "unavailable_parts",
-]
-
+# Parts that a user can request.
+PARTS = SECTIONS[1:]
 # Rows on which the kernel check compares predictors: each row has D kernel coordinates.
 _KERNEL_ROWS = 5_000
 # Largest number of sums over joint cells in all resamples: half a GiB.
 _MOST_SUMS = 2**26
 # Resamples of attacks and proxies, each of which has its own bootstrap.
 _FEW_DRAWS = 200
+# Least value of each count among the options.
+_LEAST = {
+    "n_boot": 20,
+    "n_permutations": 19,
+    "min_rows": 1,
+    "max_attack_rows": 100,
+    "n_folds": 2,
+}
 # Tests given a numeric y compare rows within slices of about this many rows, at most so many slices.
 _ROWS_AT_Y, _MOST_AT_Y = 100, 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Audit options: confidence level, resamples, permutations, limits, attackers and parts."""
+    """Audit options, as in :func:`fairspan.audit`; invalid values raise ValueError."""
 
-    level: float
-    n_boot: int
-    n_permutations: int
-    min_rows: int
-    max_attack_rows: int
-    n_folds: int
-    attackers: tuple[str, ...]
-    parts: tuple[str, ...]
+    level: float = 0.95
+    n_boot: int = 500
+    n_permutations: int = 499
+    min_rows: int = 30
+    max_attack_rows: int = 10_000
+    n_folds: int = 5
+    attackers: Sequence[str] = ATTACKERS
+    parts: Sequence[str] = PARTS
+
+    def __post_init__(self) -> None:
+        level: Any = self.level
+        if not isinstance(level, int | float | np.floating) or not 0.0 < level < 1.0:
+            msg = f"level={level!r} is not allowed; give a number between 0 and 1, as 0.95."
+            raise ValueError(msg)
+        for name, least in _LEAST.items():
+            number = getattr(self, name)
+            if type(number) is bool or not isinstance(number, Integral) or number < least:
+                msg = f"{name}={number!r} is not allowed; give a whole number from {least} up."
+                raise ValueError(msg)
+        for name, known in (("parts", PARTS), ("attackers", ATTACKERS)):
+            given = getattr(self, name)
+            if isinstance(given, str):
+                raise ValueError(f"{name}={given!r} is one text; give a list, as [{given!r}].")
+            if not isinstance(given, Iterable):
+                msg = f"{name}={given!r} is not allowed; give some of {', '.join(known)}."
+                raise ValueError(msg)
+            unknown = [entry for entry in given if entry not in known]
+            if unknown:
+                raise ValueError(f"{name} has {unknown[0]!r}; known are {', '.join(known)}.")
+        if not list(self.parts):
+            raise ValueError(f"parts is empty; give some of {', '.join(PARTS)}, or leave it out.")
 
 
-@dataclass
-class Evidence:
-    """Results of the parts of an audit."""
+@dataclass(kw_only=True)
+class Case:
+    """Rows to audit and options, with the results that the parts of the audit add.
 
+    ``tested`` are the rows that tests of independence use, an index of the rows.
+    """
+
+    data: Audited
+    settings: Settings
+    tested: Any = None
     findings: list[Finding] = field(default_factory=list)
     proxies: list[Proxy] = field(default_factory=list)
     bounds: list[HeldOutBound] = field(default_factory=list)
     kernel: KernelCheck | None = None
 
-
-@dataclass(frozen=True)
-class Case:
-    """Rows to audit, options, the evidence that parts add to, and the rows of the tests."""
-
-    data: Audited
-    settings: Settings
-    out: Evidence
-    tested: Any
-
     def add(self, section: str, metric: str, attribute: str, *notes: str, **numbers: Any) -> None:
-        """Add a finding to the evidence."""
+        """Add a finding."""
         note = "; ".join(filter(None, notes))
-        self.out.findings.append(Finding(section, metric, attribute, note=note, **numbers))
+        self.findings.append(Finding(section, metric, attribute, note=note, **numbers))
 
     def options(self, rng: np.random.Generator) -> dict[str, Any]:
         """Keyword arguments of everything that has its own bootstrap: weights, level, resamples."""
-        n_boot = min(self.settings.n_boot, _FEW_DRAWS)
-        level = self.settings.level
+        n_boot, level = min(self.settings.n_boot, _FEW_DRAWS), self.settings.level
         return {"weight": self.data.weight, "level": level, "n_boot": n_boot, "rng": rng}
 
 
 # ------------------------------------------------------------------ scores and decisions
 
 
-def sums(case: Case, rng: np.random.Generator) -> None:
-    """Add all findings that are functions of sums by group: performance, scores and decisions."""
-    data, settings, out = case.data, case.settings, case.out
+def sums(
+    case: Case,
+    rng: np.random.Generator,
+    groupings: Sequence[Protected] | None = None,
+    counts: Array | None = None,
+) -> None:
+    """Add all findings that are functions of sums by group: performance, scores and decisions.
+
+    Parameters
+    ----------
+    case, rng : the audit, and the source of its resamples.
+    groupings : attributes to compare; all of them by default.
+    counts : (n, n_boot) how often each row is drawn, if that is known already.
+    """
+    data, settings = case.data, case.settings
     level, min_rows = settings.level, settings.min_rows
+    groupings = data.groupings if groupings is None else groupings
     with_scores = "scores" in settings.parts and data.scores is not None
-    columns = (score_columns(data) if with_scores else {}) | decision_columns(data)
-    factors = cell_factors(data)
-    sets: list[tuple[tuple[Protected, ...], Mapping[str, Codes]]] = [(data.groupings, factors)]
-    if too_many_sums(factors, len(columns), settings.n_boot):
+    of_scores, of_decisions = score_columns(data) if with_scores else {}, decision_columns(data)
+    columns, factors = of_scores | of_decisions, _cell_factors(data)
+    sets: list[tuple[Sequence[Protected], Mapping[str, Codes]]] = [(groupings, factors)]
+    if count_cells(factors) * settings.n_boot * (1 + len(columns)) > _MOST_SUMS:
         # Sum over the cells of one attribute at a time, not over those of all attributes together.
         names = {attribute.name for attribute in data.groupings}
         shared = {name: codes for name, codes in factors.items() if name not in names}
-        sets = [((a,), {a.name: a.codes, **shared}) for a in data.groupings]
-    for i, (groupings, some) in enumerate(sets):
-        resampled = resample(some, columns, data.weight, settings.n_boot, rng)
-        if i == 0:
-            out.findings += performance_findings(data, resampled, level)
+        sets = [((a,), {a.name: a.codes, **shared}) for a in groupings]
+        counts = None
+    for i, (some, cells) in enumerate(sets):
+        if counts is None:
+            joint = resample(cells, columns, data.weight, settings.n_boot, rng)
+        else:
+            joint = group_sums(cells, columns, data.weight, [counts])
+        names_used = [attribute.name for attribute in some]
+        # Scores and decisions use some of the factors and columns each; the rest is summed over once.
         if with_scores:
-            out.findings += score_findings(data, groupings, resampled, level, min_rows)
+            part = joint.over(*names_used, TARGET, STRATA, columns=of_scores)
+            case.findings += score_findings(data, some, part, level, min_rows)
+        part = joint.over(*names_used, TARGET, DECIDED, BIN, STRATA, columns=of_decisions)
+        if i == 0:
+            case.findings += performance_findings(data, part, level)
         if "decisions" in settings.parts:
-            out.findings += decision_findings(data, groupings, resampled, level, min_rows)
+            case.findings += decision_findings(data, some, part, level, min_rows)
 
 
-def too_many_sums(factors: Mapping[str, Codes], n_columns: int, n_boot: int) -> bool:
-    """Whether sums over the joint cells of all factors would need too much memory."""
-    return count_cells(factors) * n_boot * (1 + n_columns) > _MOST_SUMS
-
-
-def cell_factors(data: Audited) -> dict[str, Codes]:
+def _cell_factors(data: Audited) -> dict[str, Codes]:
     """Factors whose joint cells are summed over: attributes, y, decisions, strata, probabilities."""
     out = {attribute.name: attribute.codes for attribute in data.groupings}
     if data.target is not None:
@@ -152,8 +183,8 @@ def _distances(case: Case, attribute: Protected, rng: np.random.Generator) -> No
     n, value, low, high = distance_interval(
         data.scores, attribute.values, data.weight, settings.level, settings.n_boot, rng
     )
-    numbers = {"value": value, "low": low, "high": high, "n_rows": n}
-    case.add("scores", "distance_correlation", attribute.name, **numbers)
+    metric = "distance_correlation"
+    case.add("scores", metric, attribute.name, value=value, low=low, high=high, n_rows=n)
 
 
 # ------------------------------------------------------------------ tests and attackers
@@ -167,19 +198,14 @@ def _tests(
     some = Z[rows]
     n_permutations, weight = case.settings.n_permutations, np.ones(len(some))
     test = partial(independence_test, weight=weight, n_permutations=n_permutations, rng=rng)
-    drawn = (
-        f"{len(some):,} of {data.n:,} rows, drawn by their weights" if len(some) < data.n else ""
-    )
+    drawn = f"{len(some):,} of {data.n:,} rows, drawn by their weights"
+    drawn = drawn if len(some) < data.n else ""
     for where, f, s, given, how in _conditions(data.target, rows, some, attribute.take(rows)):
         for statistic in ("hsic", "dcor"):
             result = test(f, s, statistic=statistic, given=given)
             method = f"{result.n_blocks} blocks" if result.method == "blocks" else "permutations"
-            notes = method, how, drawn, result.note
-            numbers = {
-                "value": result.statistic,
-                "p_value": result.p_value,
-                "n_rows": result.n_rows,
-            }
+            notes, p_value = (method, how, drawn, result.note), result.p_value
+            numbers = {"value": result.statistic, "p_value": p_value, "n_rows": result.n_rows}
             metric = f"{statistic} of {source}"
             case.add("tests", metric, attribute.name, *notes, where=where, **numbers)
 
@@ -228,12 +254,8 @@ def _attacks(
     case: Case, attribute: Protected, source: str, Z: Array, rng: np.random.Generator
 ) -> None:
     """Models that recover the attribute."""
-    settings = case.settings
-    options = {
-        "n_folds": settings.n_folds,
-        "max_rows": settings.max_attack_rows,
-        **case.options(rng),
-    }
+    settings, options = case.settings, case.options(rng)
+    options |= {"n_folds": settings.n_folds, "max_rows": settings.max_attack_rows}
     for result in attack(Z, attribute, attackers=settings.attackers, **options):
         # Attacks on the features are a reference, not a hypothesis: they need no correction.
         p_value = float("nan") if source == "features" else result.p_value
@@ -251,19 +273,14 @@ def _proxies(case: Case, attribute: Protected, rng: np.random.Generator) -> None
     assert space is not None
     assert space.coef is not None
     proxy = proxy_component(space.Z, space.coef, attribute, space.names, **case.options(rng))
-    case.out.proxies.append(proxy)
+    case.proxies.append(proxy)
     if proxy.material is not None:  # report the component that is not negligible
         proxy = proxy.material
     share = f"{proxy.variance_share:.2g} of the score's variance"
     note = f"negligible: {share}" if proxy.negligible else f"{share}; uses {listed(proxy.names)}"
-    numbers = {
-        "value": proxy.held_out,
-        "low": proxy.low,
-        "high": proxy.high,
-        "n_rows": proxy.n_rows,
-    }
-    more = {"group": proxy.level, "small": proxy.negligible, **numbers}
-    case.add("proxies", "most_correlated_component", attribute.name, note, proxy.note, **more)
+    numbers: dict[str, Any] = {"value": proxy.held_out, "low": proxy.low, "high": proxy.high}
+    numbers |= {"n_rows": proxy.n_rows, "group": proxy.level, "small": proxy.negligible}
+    case.add("proxies", "most_correlated_component", attribute.name, note, proxy.note, **numbers)
 
 
 def bounds(case: Case, rng: np.random.Generator) -> None:  # noqa: ARG001 - parts have one signature
@@ -271,7 +288,7 @@ def bounds(case: Case, rng: np.random.Generator) -> None:  # noqa: ARG001 - part
     data, settings, space = case.data, case.settings, case.data.representation
     assert space is not None
     cells, names = _cells(data, space.cells)
-    case.out.bounds += held_out_bound(
+    case.bounds += held_out_bound(
         space.Z,
         data.attributes,
         cells=cells,
@@ -281,7 +298,7 @@ def bounds(case: Case, rng: np.random.Generator) -> None:  # noqa: ARG001 - part
         min_rows=settings.min_rows,
     )
     metric = "largest_correlation_of_any_function"
-    for b in case.out.bounds:
+    for b in case.bounds:
         where = "" if cells is None else b.cell
         numbers = {"value": b.supremum, "low": 0.0, "high": b.bound, "n_rows": b.n_rows}
         case.add("certificate", metric, b.attribute, b.note, where=where, **numbers)
@@ -319,7 +336,7 @@ def _kernel(case: Case, rng: np.random.Generator) -> None:
         level=settings.level,
         rng=rng,
     )
-    case.out.kernel = check
+    case.kernel = check
     r2s = {"kernel": check.kernel_r2, "linear": check.linear_r2, "boosted": check.boosted_r2}
     for name, r2 in r2s.items():
         note = check.message or check.note if name == "kernel" else ""
@@ -331,14 +348,15 @@ def _kernel(case: Case, rng: np.random.Generator) -> None:
 Step = tuple[str, Callable[[], None]]
 
 
-def gather(
-    data: Audited, settings: Settings, rng: np.random.Generator
-) -> tuple[Evidence, list[Step]]:
-    """The evidence, still empty, and the steps that fill it, each with a name for a progress bar."""
+def gather(data: Audited, settings: Settings, rng: np.random.Generator) -> tuple[Case, list[Step]]:
+    """The audit without results, and the steps that add them, each with a name for a progress bar."""
     sources = list(_sources(data))
     n_tests = len(data.attributes) * sum(source != "features" for source, _ in sources)
-    settings = _enough_permutations(settings, n_tests * (2 if data.target is None else 4))
-    case = Case(data, settings, Evidence(), thin_by_weight(data.weight, rng))
+    n_tests *= 2 if data.target is None else 4
+    # With this many permutations, a test can reject after the correction for all tests.
+    least = ceil(2.0 * n_tests / (1.0 - settings.level))
+    settings = replace(settings, n_permutations=max(settings.n_permutations, least))
+    case = Case(data=data, settings=settings, tested=_thin_by_weight(data.weight, rng))
     unavailable = unavailable_parts(data)
     steps: list[Step] = []
 
@@ -359,10 +377,10 @@ def gather(
         add("proxies", f"proxies of {a.name}", _proxies, a)
     add("certificate", "certificate", bounds)
     add("kernel", "kernel", _kernel)
-    return case.out, steps
+    return case, steps
 
 
-def thin_by_weight(weight: Array, rng: np.random.Generator) -> Any:
+def _thin_by_weight(weight: Array, rng: np.random.Generator) -> Any:
     """Draw a sample of the weighted population that needs no weights.
 
     Each row is kept with probability weight / largest weight; equal weights keep all rows.
@@ -378,18 +396,18 @@ def resample_source(weight: Array, seed: int) -> np.random.Generator:
     ``seed`` is the number drawn from the audit's ``random_state``.
     """
     rng = np.random.default_rng(seed)
-    thin_by_weight(weight, rng)
+    _thin_by_weight(weight, rng)
     return np.random.default_rng(rng.integers(2**63))
 
 
-def finish(out: Evidence) -> list[Finding]:
+def finish(case: Case) -> list[Finding]:
     """All findings, with p-values corrected for their number, those of tests and of attacks apart."""
     for section in ("tests", "attacks"):
-        index = [i for i, finding in enumerate(out.findings) if finding.section == section]
-        p_values = np.array([out.findings[i].p_value for i in index])
+        index = [i for i, finding in enumerate(case.findings) if finding.section == section]
+        p_values = np.array([case.findings[i].p_value for i in index])
         for i, p in zip(index, holm(p_values), strict=True):
-            out.findings[i] = replace(out.findings[i], p_adjusted=float(p))
-    return out.findings
+            case.findings[i] = replace(case.findings[i], p_adjusted=float(p))
+    return case.findings
 
 
 def unavailable_parts(data: Audited) -> dict[str, str]:
@@ -440,9 +458,3 @@ def _same(Z: Array, X: Array) -> bool:
         for M in (Z[:1000], X[:1000])
     )
     return bool(np.allclose(a, b, atol=1e-6))
-
-
-def _enough_permutations(settings: Settings, n_tests: int) -> Settings:
-    """Raise the number of permutations so that a test can reject after the correction for all."""
-    least = ceil(2.0 * n_tests / (1.0 - settings.level))
-    return replace(settings, n_permutations=max(settings.n_permutations, least))

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from fairspan.auditing.reading import Protected
 from fairspan.method.linalg import Array
-from fairspan.method.problem import Codes
 from fairspan.metrics.groups import ALL, resample
 
 __all__ = ["Proxy", "proxy_component"]
@@ -129,7 +128,8 @@ def proxy_component(
     sizes = np.abs(beta) * spread[:, None]
     signs = np.sign(beta)
     score = _Score(columns=columns, targets=targets, weight=weight, signs=signs, sizes=sizes)
-    halves = _halves(protected.codes, rng)
+    shuffled = np.lexsort((rng.random(len(Z)), protected.codes))
+    halves = [shuffled[::2], shuffled[1::2]]  # random, and balanced over the levels or slices
     triangles = [score.triangle(half) for half in halves]
     whole = _triangle(np.vstack(triangles))
 
@@ -350,12 +350,6 @@ def _targets(protected: Protected) -> tuple[tuple[str, ...], Array]:
     if len(seen) == 2:
         return ("",), columns[:, 1:]
     return tuple(protected.labels[code] for code in seen), columns
-
-
-def _halves(codes: Codes, rng: np.random.Generator) -> list[NDArray[np.intp]]:
-    """Two random halves of the rows, balanced over the levels or slices."""
-    order = np.lexsort((rng.random(len(codes)), codes))
-    return [order[::2], order[1::2]]
 
 
 def _resampled_correlations(

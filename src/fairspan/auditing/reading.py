@@ -156,13 +156,13 @@ def read_audit(
     sensitive_features: Any,
     control_features: Any,
     sample_weight: Any,
-    decisions: Any,
-    representation: Any,
     pos_label: Any,
     sensitive_kind: SensitiveKind,
-    n_bins: int,
-    intersectional: bool,
-    with_features: bool,
+    decisions: Any = None,
+    representation: Any = None,
+    n_bins: int = 10,
+    intersectional: bool = True,
+    with_features: bool = False,
 ) -> Audited:
     """Read and check the arguments of :func:`fairspan.audit`; rows of weight zero are dropped.
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -15,12 +14,11 @@ from sklearn.metrics import accuracy_score, mean_squared_error
 
 from fairspan._html import audit_html
 from fairspan._system import atomic_write, json_safe, printable_json, track
-from fairspan.auditing.attack import ATTACKERS
-from fairspan.auditing.bound import HeldOutBound
-from fairspan.auditing.cross_fit import KernelCheck
+from fairspan.auditing.attackers import ATTACKERS
 from fairspan.auditing.findings import SECTIONS, Finding
 from fairspan.auditing.markdown import ASSUMPTIONS, markdown, summary, warnings_of
-from fairspan.auditing.parts import Settings, finish, gather, unavailable_parts
+from fairspan.auditing.model_space import HeldOutBound, KernelCheck
+from fairspan.auditing.parts import PARTS, Settings, finish, gather, unavailable_parts
 from fairspan.auditing.plot import AuditDisplay
 from fairspan.auditing.proxy import Proxy
 from fairspan.auditing.reading import Audited, read_audit
@@ -28,9 +26,7 @@ from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.config import read_seed
 from fairspan.metrics.inputs import SensitiveKind
 
-__all__ = ["Audit", "audit", "check_settings"]
-
-_PARTS = SECTIONS[1:]
+__all__ = ["Audit", "audit", "write_text"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,11 +156,11 @@ class Audit:
     def to_json(self, path: Any = None, *, indent: int = 2) -> str:
         """JSON of :meth:`to_dict`; written to ``path`` too if given."""
         text = json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
-        return _write(printable_json(text) + "\n", path)
+        return write_text(printable_json(text) + "\n", path)
 
     def to_markdown(self, path: Any = None) -> str:
         """A section for a model card; written to ``path`` too if given."""
-        return _write(markdown(self), path)
+        return write_text(markdown(self), path)
 
     @property
     def assumptions(self) -> str:
@@ -227,11 +223,11 @@ def _mean_prediction(y_true: Any, y_pred: Any, sample_weight: Any = None) -> flo
     return float(np.average(y_pred, weights=sample_weight))
 
 
-def _write(text: str, path: Any) -> str:
+def write_text(text: str, path: Any) -> str:
     """Write the text to ``path`` if one is given, and return it."""
     if path is not None:
         with atomic_write(Path(path)) as part:
-            Path(part).write_text(text, encoding="utf-8")
+            part.write_text(text, encoding="utf-8")
     return text
 
 
@@ -332,8 +328,15 @@ def audit(
     >>> bool(gap.low <= gap.value <= gap.high)
     True
     """
-    settings = check_settings(
-        level, n_boot, n_permutations, min_rows, max_attack_rows, n_folds, attackers, parts
+    settings = Settings(
+        level=level,
+        n_boot=n_boot,
+        n_permutations=n_permutations,
+        min_rows=min_rows,
+        max_attack_rows=max_attack_rows,
+        n_folds=n_folds,
+        attackers=attackers,
+        parts=PARTS if parts is None else parts,
     )
     with each_warning_once():  # the model reads the same rows several times
         data = read_audit(
@@ -357,7 +360,7 @@ def audit(
         names = ", ".join(unavailable)
         raise ValueError(f"None of the requested parts ({names}) can be computed. {part!r} {why}.")
     seed = read_seed(random_state).randint(2**31 - 1)
-    evidence, steps = gather(data, settings, np.random.default_rng(seed))
+    case, steps = gather(data, settings, np.random.default_rng(seed))
     for _, work in track(steps, len(steps), "audit", verbose=verbose):
         work()
     out = Audit(
@@ -365,18 +368,18 @@ def audit(
         n_rows=data.n,
         level=level,
         groups=_group_sizes(data),
-        findings=tuple(sorted(finish(evidence), key=lambda f: SECTIONS.index(f.section))),
-        proxies=tuple(evidence.proxies),
-        bounds=tuple(evidence.bounds),
-        kernel=evidence.kernel,
+        findings=tuple(sorted(finish(case), key=lambda f: SECTIONS.index(f.section))),
+        proxies=tuple(case.proxies),
+        bounds=tuple(case.bounds),
+        kernel=case.kernel,
         settings=_settings_dict(settings, data, unavailable),
         rows=data,
         fitted_share=data.fitted_share,
     )
     if data.fitted_share is not None:
         warn_user(out.warnings[0], DataWarning)
-    if evidence.kernel is not None and evidence.kernel.misspecified:
-        warn_user(evidence.kernel.message, DataWarning)
+    if case.kernel is not None and case.kernel.misspecified:
+        warn_user(case.kernel.message, DataWarning)
     return out
 
 
@@ -395,49 +398,9 @@ def _group_sizes(data: Audited) -> dict[str, dict[str, int]]:
 def _settings_dict(
     settings: Settings, data: Audited, unavailable: dict[str, str]
 ) -> dict[str, Any]:
-    out = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(settings).items()}
+    out = {
+        key: list(v) if key in ("attackers", "parts") else v for key, v in asdict(settings).items()
+    }
     classes = data.classes
     out["positive"] = [] if classes is None else [str(classes[k]) for k in data.positive]
     return out | {"not_made": unavailable}
-
-
-def check_settings(
-    level: Any,
-    n_boot: Any,
-    n_permutations: Any,
-    min_rows: Any,
-    max_attack_rows: Any,
-    n_folds: Any,
-    attackers: Sequence[str],
-    parts: Sequence[str] | None,
-) -> Settings:
-    """Validate audit options; invalid values raise ValueError before any computation."""
-    if not isinstance(level, int | float | np.floating) or not 0.0 < level < 1.0:
-        raise ValueError(f"level={level!r} is not allowed; give a number between 0 and 1, as 0.95.")
-    whole: dict[str, tuple[Any, int]] = {
-        "n_boot": (n_boot, 20),
-        "n_permutations": (n_permutations, 19),
-        "min_rows": (min_rows, 1),
-        "max_attack_rows": (max_attack_rows, 100),
-        "n_folds": (n_folds, 2),
-    }
-    for name, (number, least) in whole.items():
-        if type(number) is bool or not isinstance(number, numbers.Integral) or number < least:
-            msg = f"{name}={number!r} is not allowed; give a whole number from {least} up."
-            raise ValueError(msg)
-    for name, given, known in (("parts", parts, _PARTS), ("attackers", attackers, ATTACKERS)):
-        if isinstance(given, str):
-            raise ValueError(f"{name}={given!r} is one text; give a list, as [{given!r}].")
-        if given is not None and not isinstance(given, Iterable):
-            raise ValueError(f"{name}={given!r} is not allowed; give some of {', '.join(known)}.")
-        unknown = [entry for entry in given or () if entry not in known]
-        if unknown:
-            raise ValueError(f"{name} has {unknown[0]!r}; known are {', '.join(known)}.")
-    if parts is not None and not list(parts):
-        raise ValueError(f"parts is empty; give some of {', '.join(_PARTS)}, or leave it out.")
-    return Settings(
-        level=float(level),
-        attackers=tuple(attackers),
-        parts=tuple(_PARTS if parts is None else parts),
-        **{name: int(number) for name, (number, _) in whole.items()},
-    )

@@ -17,16 +17,7 @@ from scipy.spatial.distance import cdist
 from fairspan.auditing.findings import Finding, Size, listed, summarise
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.method.linalg import Array
-from fairspan.metrics.groups import STRATA, TARGET, GroupSums, bootstrap_counts
-from fairspan.metrics.scores import standardize
-
-__all__ = [
-    "distance_correlation",
-    "distance_interval",
-    "distances",
-    "score_columns",
-    "score_findings",
-]
+from fairspan.metrics.groups import STRATA, TARGET, GroupSums, bootstrap_counts, standardize
 
 # Variances are differences of sums of standardised squares; smaller ones are rounding.
 _FLAT = 1e-12

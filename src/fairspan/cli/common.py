@@ -21,8 +21,8 @@ from rich.console import Console
 
 from fairspan._system import atomic_write, is_stream, json_safe, printable, printable_json
 from fairspan.auditing import SECTIONS
-from fairspan.auditing.attack import ATTACKERS
-from fairspan.auditing.results import check_settings
+from fairspan.auditing.attackers import ATTACKERS
+from fairspan.auditing.parts import Settings
 from fairspan.exceptions import FairspanWarning, NumericalError
 from fairspan.inputs.config import PARAMETERS
 from fairspan.plotting import require_pyplot
@@ -204,7 +204,8 @@ def check_fairness(value: float | None, option: str = "--fairness") -> None:
 
 def check_audit(level: float, min_rows: int, attackers: list[str] | None) -> None:
     """Raise if an option of ``fairspan audit`` is out of range."""
-    check_settings(level, 500, 499, min_rows, 10_000, 5, split_commas(attackers) or ATTACKERS, None)
+    chosen = split_commas(attackers) or ATTACKERS
+    Settings(level=level, min_rows=min_rows, attackers=chosen)  # checks its values
 
 
 def read_parts(given: list[str] | None) -> list[str] | None:

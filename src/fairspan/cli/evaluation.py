@@ -19,7 +19,7 @@ from fairspan.cli.read import read_data, text_columns
 from fairspan.estimators import FairGPClassifier, FairRepresentation
 from fairspan.inputs.columns import require_columns
 from fairspan.plotting import require_pyplot
-from fairspan.report.favourable import Favourable, choose_favourable
+from fairspan.report.training import Favourable, choose_favourable
 
 
 def predict_command(

@@ -23,9 +23,8 @@ from fairspan.exceptions import FairspanWarning
 from fairspan.inputs.columns import require_columns
 from fairspan.method.problem import canonical_criterion
 from fairspan.report import complete_rows
-from fairspan.report.favourable import Favourable, choose_favourable
-from fairspan.report.roles import Roles
-from fairspan.report.table import is_continuous
+from fairspan.report.table import Roles, is_continuous
+from fairspan.report.training import Favourable, choose_favourable
 from fairspan.streaming.sources import check_one_role
 
 KIND_HINT = "--kind NAME=categorical or NAME=continuous changes how a column is read."

@@ -19,10 +19,9 @@ from fairspan.cli import common, tables
 from fairspan.cli.evaluation import write_audit
 from fairspan.method.problem import canonical_criterion
 from fairspan.report import explore, held_out_rows
-from fairspan.report.favourable import Favourable
 from fairspan.report.pipeline import check_options
 from fairspan.report.table import is_continuous
-from fairspan.report.training import by_stratum, fit_model, source_lines
+from fairspan.report.training import Favourable, by_stratum, fit_model, source_lines
 
 MODELS: dict[str, Callable[..., Any]] = {
     "ridge": estimators.FairRidge,

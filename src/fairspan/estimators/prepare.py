@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -22,6 +20,7 @@ from fairspan.method.codes import (
     code_slices,
     infer_kind,
     infer_kinds,
+    kinds_by_name,
     slice_edges,
     warn_of_doubtful_labels,
     warn_of_few_values,
@@ -51,23 +50,7 @@ _MAX_GROUPS = 20
 
 
 def _kinds(config: FitConfig, data: Data) -> dict[str, str]:
-    given: Any = config.sensitive_kind  # of any type: it is checked here
-    names = list(data.sensitive)
-    if isinstance(given, str):
-        wanted = dict.fromkeys(names, given)
-    elif isinstance(given, Mapping):
-        wanted = {**dict.fromkeys(names, "auto"), **given}
-    else:
-        fits = isinstance(given, list | tuple) and len(given) == len(names)
-        wanted = dict(zip(names, given, strict=True)) if fits else {}
-    allowed = ("auto", "categorical", "continuous")
-    if set(wanted) != set(names) or any(kind not in allowed for kind in wanted.values()):
-        msg = (
-            f"sensitive_kind={given!r} does not fit the attributes {names}. Give 'auto', "
-            f"'categorical' or 'continuous', or one of them per attribute (a list in order, or a "
-            f"dict by name)."
-        )
-        raise ValueError(msg)
+    wanted = kinds_by_name(config.sensitive_kind, list(data.sensitive))
     auto = {name: data.sensitive[name] for name, kind in wanted.items() if kind == "auto"}
     if not config.variant.exact and config.max_slices is None:  # every value is a level in any case
         guessed = {name: infer_kind(attribute) for name, attribute in auto.items()}

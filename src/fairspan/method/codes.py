@@ -28,6 +28,7 @@ __all__ = [
     "code_slices",
     "infer_kind",
     "infer_kinds",
+    "kinds_by_name",
     "numbered",
     "slice_edges",
     "warn_of_doubtful_labels",
@@ -58,6 +59,26 @@ def infer_kind(attribute: Attribute) -> Kind:
     if attribute.dtype_kind == "i" and n_distinct <= MAX_INTEGER_CATEGORIES:
         return "categorical"
     return "continuous"
+
+
+def kinds_by_name(given: Any, names: Sequence[str]) -> dict[str, str]:
+    """Kind of each attribute by the parameter ``sensitive_kind``, "auto" if it is to be inferred."""
+    if isinstance(given, str):
+        kinds = dict.fromkeys(names, given)
+    elif isinstance(given, Mapping):
+        kinds = {**dict.fromkeys(names, "auto"), **given}
+    else:
+        fits = isinstance(given, list | tuple) and len(given) == len(names)
+        kinds = dict(zip(names, given, strict=True)) if fits else {}
+    allowed = ("auto", "categorical", "continuous")
+    if set(kinds) != set(names) or any(kind not in allowed for kind in kinds.values()):
+        msg = (
+            f"sensitive_kind={given!r} does not fit the attributes {list(names)}. Give 'auto', "
+            f"'categorical' or 'continuous', or one of them per attribute (a list in order, or a "
+            f"dict by name)."
+        )
+        raise ValueError(msg)
+    return kinds
 
 
 def infer_kinds(attributes: Mapping[str, Attribute]) -> dict[str, Kind]:

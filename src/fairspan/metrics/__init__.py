@@ -19,7 +19,8 @@ from fairspan.metrics.decisions import (
     equalized_odds_difference,
     selection_rates,
 )
-from fairspan.metrics.scorers import by_attribute, correlation_noise, fairness_scorer
+from fairspan.metrics.groups import correlation_noise
+from fairspan.metrics.scorers import by_attribute, fairness_scorer
 from fairspan.metrics.scores import (
     correlation_ratio,
     equal_opportunity_correlation,

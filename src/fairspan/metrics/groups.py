@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,21 +18,6 @@ from numpy.typing import NDArray
 
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
-
-__all__ = [
-    "ALL",
-    "BIN",
-    "DECIDED",
-    "STRATA",
-    "TARGET",
-    "GroupSums",
-    "bootstrap_counts",
-    "combinations",
-    "count_cells",
-    "group_sums",
-    "membership",
-    "resample",
-]
 
 Levels: TypeAlias = NDArray[np.integer[Any]]  # codes of any integer type
 # Names of factors other than the protected attributes: the class of y, the decision, the stratum of
@@ -59,16 +45,20 @@ class GroupSums:
     squares: Array
     columns: dict[str, Array]
 
-    def over(self, *names: str) -> GroupSums:
-        """Sum over all factors but those named; names that are no factor are ignored."""
+    def over(self, *names: str, columns: Iterable[str] | None = None) -> GroupSums:
+        """Sum over all factors but those named; names that are no factor are ignored.
+
+        ``columns`` are those to keep besides the weights; all by default.
+        """
         names = tuple(name for name in names if name in self.factors)
         levels, cell = combinations([self.factors[name] for name in names])
         onto = membership(cell, len(levels))
+        names_summed = self.columns if columns is None else ("", *columns)
         return GroupSums(
             factors={name: levels[:, j] for j, name in enumerate(names)},
             rows=np.asarray(onto @ self.rows, dtype=np.intp),
             squares=onto @ self.squares,
-            columns={name: onto @ values for name, values in self.columns.items()},
+            columns={name: onto @ self.columns[name] for name in names_summed},
         )
 
     def where(self, mask: NDArray[np.bool_]) -> GroupSums:
@@ -198,3 +188,66 @@ def resample(
     batch = max(1, _BATCH_NUMBERS // n)
     sizes = (min(batch, n_boot - start) for start in range(0, n_boot, batch))
     return group_sums(factors, columns, weight, (bootstrap_counts(n, size, rng) for size in sizes))
+
+
+def standardize(columns: Array, weight: Array) -> Array:
+    """Scale columns to weighted mean 0 and variance 1; columns constant to rounding become 0."""
+    low, high = columns.min(axis=0), columns.max(axis=0)
+    half = high / 2 - low / 2  # halved: the range itself may overflow
+    constant = half <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    share = weight / weight.sum()
+    scaled = (columns / 2 - low / 2) / np.where(constant, 1.0, half)
+    centred = scaled - share @ scaled
+    norm = np.sqrt(share @ centred**2)
+    return np.asarray(np.where(constant, 0.0, centred) / np.where(constant, 1.0, norm))
+
+
+def correlation_noise(n_test: float, n_train: float) -> float:
+    """Rough size of a held-out correlation that is truly 0, ``1/sqrt(n_test) + 1/sqrt(n_train)``.
+
+    Parameters
+    ----------
+    n_test, n_train : float
+        Numbers of rows, or Kish sizes ``(sum w)^2 / sum w^2`` of weighted ones.
+
+    Returns
+    -------
+    float
+        Standard of comparison to print next to a correlation.
+    """
+    sizes: tuple[Any, Any] = n_test, n_train
+    if not all(isinstance(n, int | float | np.number) and n > 0 for n in sizes):
+        raise ValueError(f"n_test and n_train must be positive, got {n_test!r} and {n_train!r}")
+    return 1.0 / sqrt(n_test) + 1.0 / sqrt(n_train)
+
+
+def largest_ks(
+    score: Array, codes: Codes, weight: Array, large: NDArray[np.bool_]
+) -> tuple[float, tuple[int, ...]]:
+    """Largest Kolmogorov distance between two groups, and the two groups.
+
+    At every score the largest difference between two groups is the range of all groups' shares below
+    it, so pairs need not be tried. ``large`` are the groups compared; NaN if they are fewer than two.
+    """
+    levels = np.flatnonzero(large)
+    if len(levels) < 2:
+        return float("nan"), ()
+    order = np.argsort(score, kind="stable")
+    score, codes, weight = score[order], codes[order], weight[order]
+    last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1)
+    below = np.stack([np.cumsum(np.where(codes == h, weight, 0.0))[last] for h in levels])
+    below /= below[:, -1:]
+    spread = below.max(axis=0) - below.min(axis=0)
+    at = int(np.argmax(spread))
+    high, low = int(np.argmax(below[:, at])), int(np.argmin(below[:, at]))
+    if high == low:  # all groups have the same distribution
+        high, low = 0, 1
+    pair = tuple(int(levels[h]) for h in sorted((high, low)))
+    return float(spread[at]), pair
+
+
+def level_sums(f: Array, codes: Codes, share: Array) -> tuple[Array, Array]:
+    """Weight of each level that occurs, and weighted sums of the columns of f, (n_outputs, levels)."""
+    columns = {str(j): column for j, column in enumerate(f.T)}
+    sums = group_sums({ALL: codes}, columns, share).columns
+    return sums[""][:, 0], np.stack([sums[name][:, 0] for name in columns])

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import align_rows, as_array, read_attributes, refuse_dates, unmasked
-from fairspan.method.codes import Coder, CrossedCoder, infer_kinds, warn_of_doubtful_labels
+from fairspan.method.codes import (
+    Coder,
+    CrossedCoder,
+    infer_kinds,
+    kinds_by_name,
+    warn_of_doubtful_labels,
+)
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Attribute, Codes, Kind
 
@@ -101,40 +107,16 @@ def read_scores(data: Any, argument: str = "scores") -> Array:
 def _resolve_kinds(
     attributes: dict[str, Attribute], given: SensitiveKind, fitted: Mapping[str, Kind]
 ) -> dict[str, Kind]:
-    names = list(attributes)
-    if isinstance(given, str):
-        given = dict.fromkeys(names, given)
-    elif not isinstance(given, Mapping):
-        if not isinstance(given, Sequence):
-            raise ValueError(
-                f"sensitive_kind={given!r} is not allowed; give 'auto', 'categorical' or 'continuous', "
-                f"one for all attributes or one for each"
-            )
-        if len(given) != len(names):
-            raise ValueError(f"sensitive_kind has {len(given)} entries for {len(names)} attributes")
-        given = dict(zip(names, given, strict=True))
-    if unknown := [name for name in given if name not in attributes]:
-        raise ValueError(f"sensitive_kind names {unknown[0]!r}, which is not among {names}")
-    wanted = {name: given.get(name, "auto") for name in attributes}
+    wanted = kinds_by_name(given, list(attributes))
     for name, attribute in attributes.items():
-        if wanted[name] == "auto" and attribute.values.dtype.kind == "f":
+        numeric = attribute.values.dtype.kind == "f"
+        if wanted[name] == "auto" and numeric:
             wanted[name] = fitted.get(name, "auto")
-    kinds = infer_kinds({name: a for name, a in attributes.items() if wanted[name] == "auto"})
-    for name, attribute in attributes.items():
-        match wanted[name]:
-            case "auto":
-                pass
-            case "categorical":
-                kinds[name] = "categorical"
-            case "continuous" if attribute.values.dtype.kind == "f":
-                kinds[name] = "continuous"
-            case "continuous":
-                raise ValueError(f"sensitive feature {name!r} holds text: it cannot be continuous")
-            case other:
-                raise ValueError(
-                    f"sensitive_kind={other!r} is unknown: 'auto', 'categorical' or 'continuous'"
-                )
-    return {name: kinds[name] for name in attributes}
+        if wanted[name] == "continuous" and not numeric:
+            raise ValueError(f"sensitive feature {name!r} holds text: it cannot be continuous")
+    guessed = infer_kinds({name: a for name, a in attributes.items() if wanted[name] == "auto"})
+    chosen: dict[str, Any] = {name: guessed.get(name, wanted[name]) for name in attributes}
+    return chosen
 
 
 def _read_weight(sample_weight: Any, n: int) -> Array:

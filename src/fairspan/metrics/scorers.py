@@ -5,10 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any, NamedTuple
 
-import numpy as np
 import sklearn
 from sklearn.metrics import make_scorer
 
@@ -28,8 +26,6 @@ from fairspan.metrics.scores import (
     ks_distance,
     statistical_parity_correlation,
 )
-
-__all__ = ["by_attribute", "correlation_noise", "fairness_scorer"]
 
 
 class _Entry(NamedTuple):
@@ -131,25 +127,6 @@ def by_attribute(
             options = {"sensitive_kind": rows.kinds[name], **kwargs} if is_ours else kwargs
             out[name] = function(*columns.values(), sensitive_features=column, **options)
     return out
-
-
-def correlation_noise(n_test: float, n_train: float) -> float:
-    """Rough size of a held-out correlation that is truly 0, ``1/sqrt(n_test) + 1/sqrt(n_train)``.
-
-    Parameters
-    ----------
-    n_test, n_train : float
-        Numbers of rows, or Kish sizes ``(sum w)^2 / sum w^2`` of weighted ones.
-
-    Returns
-    -------
-    float
-        Standard of comparison to print next to a correlation.
-    """
-    sizes: tuple[Any, Any] = n_test, n_train
-    if not all(isinstance(n, int | float | np.number) and n > 0 for n in sizes):
-        raise ValueError(f"n_test and n_train must be positive, got {n_test!r} and {n_train!r}")
-    return 1.0 / sqrt(n_test) + 1.0 / sqrt(n_train)
 
 
 @dataclass(frozen=True)

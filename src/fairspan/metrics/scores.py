@@ -10,8 +10,7 @@ import numpy as np
 from fairspan.inputs.columns import read_attributes
 from fairspan.method.codes import Coder, infer_kind, warn_of_few_values
 from fairspan.method.linalg import Array
-from fairspan.method.problem import Codes
-from fairspan.metrics.groups import ALL, group_sums
+from fairspan.metrics.groups import largest_ks, level_sums, standardize
 from fairspan.metrics.inputs import (
     Rows,
     SensitiveKind,
@@ -20,18 +19,6 @@ from fairspan.metrics.inputs import (
     read,
     unknown_pos_label,
 )
-
-
-def standardize(columns: Array, weight: Array) -> Array:
-    """Scale columns to weighted mean 0 and variance 1; columns constant to rounding become 0."""
-    low, high = columns.min(axis=0), columns.max(axis=0)
-    half = high / 2 - low / 2  # halved: the range itself may overflow
-    constant = half <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
-    share = weight / weight.sum()
-    scaled = (columns / 2 - low / 2) / np.where(constant, 1.0, half)
-    centred = scaled - share @ scaled
-    norm = np.sqrt(share @ centred**2)
-    return np.asarray(np.where(constant, 0.0, centred) / np.where(constant, 1.0, norm))
 
 
 def _worst_correlation(scores: Array, rows: Rows, where: str = "") -> float:
@@ -47,18 +34,11 @@ def _worst_correlation(scores: Array, rows: Rows, where: str = "") -> float:
             s = standardize(attribute.values.astype(np.float64)[:, None], rows.weight)
             correlations = np.abs((share * s[:, 0]) @ f)
         else:  # Cov(f, 1[S=h]) is a sum over the rows of level h
-            mass, total = _level_sums(f, codes, share)
+            mass, total = level_sums(f, codes, share)
             tiny = np.finfo(np.float64).tiny  # one level may have all the weight, up to rounding
             correlations = np.abs(total) / np.sqrt(np.maximum(mass * (1.0 - mass), tiny))
         worst = max(worst, float(correlations.max()))
     return min(worst, 1.0)
-
-
-def _level_sums(f: Array, codes: Codes, share: Array) -> tuple[Array, Array]:
-    """Weight of each level that occurs, and weighted sums of the columns of f, (n_outputs, levels)."""
-    columns = {str(j): column for j, column in enumerate(f.T)}
-    sums = group_sums({ALL: codes}, columns, share).columns
-    return sums[""][:, 0], np.stack([sums[name][:, 0] for name in columns])
 
 
 def statistical_parity_correlation(
@@ -205,7 +185,7 @@ def correlation_ratio(
     share = rows.weight / rows.weight.sum()
     between = 0.0
     for _, codes, _ in rows.groups(n_bins, intersectional):
-        mass, total = _level_sums(z, codes, share)
+        mass, total = level_sums(z, codes, share)
         between = max(between, float(np.sum(total**2 / mass, axis=1).max()))
     return min(sqrt(between), 1.0)
 
@@ -237,14 +217,7 @@ def ks_distance(
     rows, (f,) = read(sensitive_features, sensitive_kind, sample_weight, scores=scores)
     worst = 0.0
     for _, codes, labels in rows.groups(n_bins, intersectional):
+        every_group = np.ones(len(labels), dtype=bool)
         for column in f.T:
-            values, rank = np.unique(column, return_inverse=True)
-            highest, lowest = np.zeros(len(values)), np.ones(len(values))
-            for group in range(len(labels)):
-                member = codes == group
-                mass = np.bincount(rank[member], rows.weight[member], minlength=len(values))
-                below = np.cumsum(mass)
-                cdf = below / below[-1]
-                highest, lowest = np.maximum(highest, cdf), np.minimum(lowest, cdf)
-            worst = max(worst, float(np.max(highest - lowest)))
+            worst = max(worst, largest_ks(column, codes, rows.weight, every_group)[0])
     return worst

@@ -1,7 +1,8 @@
 """The model at each dial value on the held-out rows, with what an audit finds there.
 
 :class:`HeldOut` has everything that the dial does not change: rows, groups, target, and the audit's
-resamples, drawn once. :class:`DialPoint` has predictions and findings at one dial value.
+resamples, drawn once. :class:`DialPoint` has predictions and findings at one dial value. The permutation
+importance of the table's columns is computed at both ends of the dial.
 """
 
 from __future__ import annotations
@@ -10,44 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.stats
 
-from fairspan.auditing import Finding, HeldOutBound, Protected
-from fairspan.auditing import parts as _parts
-from fairspan.auditing.decisions import (
-    decision_columns,
-    decision_findings,
-    performance_findings,
-    probability_bins,
-)
+from fairspan._system import track
+from fairspan.auditing import Finding, Protected
 from fairspan.auditing.outputs import Outputs
-from fairspan.auditing.parts import Case, Evidence, Settings, resample_source
+from fairspan.auditing.parts import Case, Settings, bounds, resample_source, sums
 from fairspan.auditing.reading import Audited, read_audit
-from fairspan.auditing.scores import score_columns, score_findings
-from fairspan.estimators.dial_predictor import DialPrediction, DialPredictor
+from fairspan.estimators.dial_predictor import DialPrediction, DialPredictor, score_rows
 from fairspan.method.certificates import Certificate
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
-from fairspan.metrics.groups import (
-    BIN,
-    DECIDED,
-    STRATA,
-    TARGET,
-    bootstrap_counts,
-    count_cells,
-    group_sums,
-    resample,
-)
-
-__all__ = [
-    "FEWEST",
-    "DialPoint",
-    "HeldOut",
-    "count_groups",
-    "dial_point",
-    "drawn_class",
-    "merge_small",
-    "read_held_out",
-]
+from fairspan.metrics.groups import bootstrap_counts, level_sums, standardize
 
 # Groups of an attribute that are shown, and combinations; the smallest beyond are shown as one.
 _MOST_GROUPS, _MOST_COMBINATIONS = 12, 8
@@ -55,8 +30,6 @@ _MOST_GROUPS, _MOST_COMBINATIONS = 12, 8
 FEWEST = 5
 # How often each row is drawn, kept for all resamples: 256 MiB.
 _MOST_COUNTS = 2**25
-# Sums of all columns over all cells in all resamples: half a GiB, as in an audit.
-_MOST_SUMS = 2**26
 
 Key = tuple[str, str, str, str]
 
@@ -118,20 +91,6 @@ class HeldOut:
             if groups.name == name or name != self.crossed
         }
 
-    @property
-    def factors(self) -> dict[str, Codes]:
-        """Groups, true classes and strata of the rows, by name."""
-        out = {groups.name: groups.codes for groups in (*self.data.groupings, *self.merged)}
-        if self.data.target is not None:
-            out[TARGET] = self.data.target.codes
-        if self.data.strata is not None:
-            out[STRATA] = self.data.strata.codes
-        return out
-
-    def rng(self) -> np.random.Generator:
-        """Generator of the resamples that ``audit(..., random_state)`` draws for scores."""
-        return resample_source(self.data.weight, self.seed)
-
 
 @dataclass(frozen=True, kw_only=True)
 class DialPoint:
@@ -144,7 +103,6 @@ class DialPoint:
     decided : (n,) predicted class; None for a number.
     loss : (n,) 1 for a wrong class; squared errors of a number.
     findings : (metric, attribute, group, where) -> finding of the audit.
-    bounds : the certificate on these rows.
     """
 
     fairness: float
@@ -154,21 +112,12 @@ class DialPoint:
     decided: Codes | None
     loss: Array
     findings: dict[Key, Finding]
-    bounds: tuple[HeldOutBound, ...]
 
 
 def read_held_out(predictor: DialPredictor, settings: Settings, seed: int, **given: Any) -> HeldOut:
     """Read the rows once, as :func:`fairspan.audit` reads them."""
     model = predictor.model
-    data = read_audit(
-        model,
-        **given,
-        decisions=None,
-        representation=None,
-        n_bins=10,
-        intersectional=True,
-        with_features=False,
-    )
+    data = read_audit(model, **given)
     shown = {}
     for i, groups in enumerate(data.groupings):
         most = _MOST_GROUPS if groups is not data.crossed else _MOST_COMBINATIONS
@@ -180,7 +129,12 @@ def read_held_out(predictor: DialPredictor, settings: Settings, seed: int, **giv
     if data.n * settings.n_boot <= _MOST_COUNTS:
         counts = bootstrap_counts(data.n, settings.n_boot, resample_source(data.weight, seed))
     return HeldOut(
-        data=data, shown=shown, known_classes=known, settings=settings, seed=seed, counts=counts
+        data=data,
+        shown=shown,
+        known_classes=known,
+        settings=replace(settings, parts=("scores", "decisions")),
+        seed=seed,
+        counts=counts,
     )
 
 
@@ -195,10 +149,13 @@ def dial_point(predictor: DialPredictor, held_out: HeldOut, fairness: float) -> 
     else:
         assert target.values is not None
         loss = (outputs[:, 0] - target.values) ** 2
-    evidence = Evidence(findings=[], proxies=[], bounds=[])
-    case = Case(data=data, settings=held_out.settings, out=evidence, tested=None)
-    _find_gaps(case, held_out)
-    _parts.bounds(case, np.random.default_rng(0))
+    case = Case(data=data, settings=held_out.settings)
+    # The gaps of ``audit(model, ..., random_state)``, from the same draws; merged groups come last.
+    wide = replace(data, attributes=(*data.groupings, *held_out.merged), crossed=None)
+    shown = [groups for groups in data.groupings if groups.name in held_out.compared]
+    rng = resample_source(data.weight, held_out.seed)
+    sums(replace(case, data=wide), rng, (*shown, *held_out.merged), held_out.counts)
+    bounds(case, rng)
     return DialPoint(
         fairness=fairness,
         certificate=prediction.certificate,
@@ -206,8 +163,7 @@ def dial_point(predictor: DialPredictor, held_out: HeldOut, fairness: float) -> 
         has_probabilities=has_probabilities,
         decided=data.decided,
         loss=loss,
-        findings={(f.metric, f.attribute, f.group, f.where): f for f in evidence.findings},
-        bounds=tuple(evidence.bounds),
+        findings={(f.metric, f.attribute, f.group, f.where): f for f in case.findings},
     )
 
 
@@ -245,37 +201,6 @@ def _audited(prediction: DialPrediction, held_out: HeldOut) -> tuple[Audited, Ar
     return data, data.scores, False
 
 
-def _find_gaps(case: Case, held_out: HeldOut) -> None:
-    """Findings of ``audit(model, ..., random_state)`` in scores and decisions, from the same draws."""
-    data, settings, out = case.data, case.settings, case.out.findings
-    scores, decisions = score_columns(data), decision_columns(data)
-    columns, factors = scores | decisions, held_out.factors
-    if data.decided is not None:
-        factors[DECIDED] = data.decided
-    if data.probability is not None:
-        factors[BIN] = probability_bins(data.probability, data.weight)
-    if count_cells(factors) * settings.n_boot * (1 + len(columns)) > _MOST_SUMS:
-        # One attribute at a time, as in an audit; merged groups come after all others.
-        wide = replace(data, attributes=(*data.groupings, *held_out.merged), crossed=None)
-        _parts.sums(replace(case, data=wide), held_out.rng())
-        return
-    if held_out.counts is None:
-        sums = resample(factors, columns, data.weight, settings.n_boot, held_out.rng())
-    else:
-        sums = group_sums(factors, columns, data.weight, [held_out.counts])
-    compared = [groups for groups in data.groupings if groups.name in held_out.compared]
-    groupings = (*compared, *held_out.merged)
-    names = [groups.name for groups in groupings]
-    # Summed over the factors that scores do not use, and then over those that decisions do not use.
-    part = replace(sums, columns={name: sums.columns[name] for name in ("", *scores)})
-    part = part.over(*names, TARGET, STRATA)
-    out += score_findings(data, groupings, part, settings.level, settings.min_rows)
-    part = replace(sums, columns={name: sums.columns[name] for name in ("", *decisions)})
-    part = part.over(*names, TARGET, DECIDED, BIN, STRATA)
-    out += performance_findings(data, part, settings.level)
-    out += decision_findings(data, groupings, part, settings.level, settings.min_rows)
-
-
 def drawn_class(first: DialPoint, held_out: HeldOut) -> int | None:
     """The class whose scores are drawn: the one whose means differ most between groups.
 
@@ -287,11 +212,8 @@ def drawn_class(first: DialPoint, held_out: HeldOut) -> int | None:
         return None
     spread = np.zeros(len(columns))
     for groups in held_out.data.attributes:
-        size = len(groups.labels)
-        mass = np.bincount(groups.codes, weight, minlength=size)
-        sums = np.stack([np.bincount(groups.codes, weight * v, minlength=size) for v in columns])
-        means = sums[:, mass > 0.0] / mass[mass > 0.0]
-        spread = np.maximum(spread, np.ptp(means, axis=1))
+        mass, sums = level_sums(first.outputs, groups.codes, weight)
+        spread = np.maximum(spread, np.ptp(sums / mass, axis=1))
     return int(np.argmax(spread))
 
 
@@ -311,3 +233,121 @@ def merge_small(groups: Protected, name: str, most: int) -> Protected:
         rest += " "
     labels = (*(groups.labels[h] for h in largest), rest)
     return Protected(name, "categorical", code[groups.codes].astype(np.intp), labels)
+
+
+MOST_ROWS = 4_000
+N_REPEATS = 5
+MOST_SHOWN = 30
+# Number of columns that are shuffled: those that correlate most with the scores.
+MOST_COLUMNS = 40
+# Rows whose kernel columns are computed in total, and the least number of rows at a time.
+_MOST_WORK, _LEAST_ROWS = 120_000, 500
+
+
+def encoded_columns(encoder: Any) -> dict[str, list[int]]:
+    """Positions of the columns that :func:`fairspan.table_encoder` makes of each table column.
+
+    They are derived from the structure of the encoder, not from names, which users choose.
+    """
+    out: dict[str, list[int]] = {}
+    for branch, step, names in encoder.transformers_:
+        if branch == "remainder":
+            continue
+        if branch == "numbers":
+            widths = [1] * len(names)
+        elif branch == "indicators":
+            flagged = set(step.steps[1][1].features_.tolist())
+            widths = [int(j in flagged) for j in range(len(names))]
+        else:  # one-hot columns; infrequent categories share one
+            pairs = zip(step.categories_, step.infrequent_categories_, strict=True)
+            widths = [len(a) - (0 if rare is None else len(rare) - 1) for a, rare in pairs]
+        start = encoder.output_indices_[branch].start
+        for name, width in zip(names, widths, strict=True):
+            out.setdefault(name, []).extend(range(start, start + width))
+            start += width
+    return out
+
+
+def shuffled_errors(
+    predictor: DialPredictor, held_out: HeldOut, rng: np.random.Generator, *, verbose: int = 0
+) -> dict[str, Any]:
+    """Extra held-out error at fairness 0 and 1 when one column of the table is shuffled.
+
+    Parameters
+    ----------
+    predictor : the fit and the encoded held-out rows.
+    held_out : their true outcomes.
+    rng, verbose : source of the shuffles; progress.
+    """
+    columns = {k: v for k, v in encoded_columns(predictor.model.encoder_).items() if v}
+    n, n_columns = held_out.data.n, len(columns)
+    ends = [predictor.at(fairness) for fairness in (0.0, 1.0)]
+    if n_columns > MOST_COLUMNS:
+        scores, ones = np.concatenate([end.scores for end in ends], axis=1), np.ones(n)
+        # Proportional to the correlations of the encoded columns with the scores at either end.
+        products = standardize(predictor.X, ones).T @ standardize(scores, ones)
+        correlation = np.abs(products).max(axis=1)
+        strength = {name: correlation[encoded].max() for name, encoded in columns.items()}
+        strongest = set(sorted(columns, key=lambda name: -strength[name])[:MOST_COLUMNS])
+        columns = {name: encoded for name, encoded in columns.items() if name in strongest}
+    most = min(MOST_ROWS, max(_MOST_WORK // (N_REPEATS * max(len(columns), 1)), _LEAST_ROWS))
+    rows = np.sort(rng.permutation(n)[:most])
+    X = predictor.X[rows]
+    before = _errors(X, ends, held_out, rows)
+    orders = [rng.permutation(len(rows)) for _ in range(N_REPEATS)]
+    t = float(scipy.stats.t.isf((1.0 - held_out.settings.level) / 2.0, N_REPEATS - 1))
+    features: list[dict[str, Any]] = []
+    for name in track(list(columns), len(columns), "shuffled columns", verbose=verbose):
+        extra = []
+        for order in orders:
+            shuffled = X.copy()
+            # The encoder works row by row, so shuffling the encoded columns is the same.
+            shuffled[:, columns[name]] = X[order][:, columns[name]]
+            extra.append(_errors(shuffled, ends, held_out, rows) - before)
+        at_0, at_1 = (_mean(values, t) for values in np.array(extra).T)
+        features.append({"name": name, "at_0": at_0, "at_1": at_1})
+    features.sort(key=lambda f: -abs(f["at_1"]["value"] - f["at_0"]["value"]))
+    error = "RMSE" if held_out.task == "regression" else "error rate"
+    return {
+        "name": f"extra {error} when the column is shuffled",
+        "features": features[:MOST_SHOWN],
+        "note": _note(n, len(rows), n_columns, len(columns)),
+    }
+
+
+def _note(n: int, n_shuffled: int, n_columns: int, n_used: int) -> str:
+    """Rows and columns that the numbers are about."""
+    some = f"{n_shuffled:,} of " if n_shuffled < n else ""
+    note = (
+        f"Mean of {N_REPEATS} shuffles of the column among {some}the {n:,} held-out rows. Intervals show "
+        f"the randomness of the shuffling, not of the rows."
+    )
+    if n_used < n_columns:
+        note += (
+            f" Of {n_columns} columns the {n_used} were shuffled that correlate most with the score at "
+            f"either end; one that matters only together with others may be missing."
+        )
+    if n_used > MOST_SHOWN:
+        note += f" The {MOST_SHOWN} columns that change most are shown, of {n_used}."
+    return note
+
+
+def _errors(X: Array, ends: list[DialPrediction], held_out: HeldOut, rows: Codes) -> Array:
+    """Errors of the models at both ends on some held-out rows, with features X."""
+    target, weight = held_out.data.target, held_out.data.weight[rows]
+    assert target is not None
+    scored = score_rows(ends[0].model, X)
+    predictions = [DialPrediction(end.model, scored) for end in ends]
+    share = weight / weight.sum()
+    if target.values is not None:
+        numbers = np.stack([p.predictions for p in predictions])
+        return np.asarray(np.sqrt((numbers - target.values[rows]) ** 2 @ share))
+    assert held_out.known_classes is not None
+    classes = held_out.known_classes[np.stack([p.class_numbers for p in predictions])]
+    return np.asarray((classes != target.codes[rows]) @ share)
+
+
+def _mean(values: Array, t: float) -> dict[str, float]:
+    mean = float(values.mean())
+    reach = t * float(values.std(ddof=1)) / len(values) ** 0.5
+    return {"value": mean, "low": mean - reach, "high": mean + reach}

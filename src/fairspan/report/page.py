@@ -1,20 +1,30 @@
-"""The result of ``explore``, and its page: template, style, scripts, Plotly and study in one file."""
+"""The study of a report as plain values, the page made of it, and the result of ``explore``.
+
+The study has everything that the page shows. Parts that the slider does not move are built here; those
+that it moves come from the views. A study that would be too large is stored with fewer digits and fewer
+dial values. The page is one file of template, style, scripts, Plotly and study.
+"""
 
 from __future__ import annotations
 
 import html
 import json
+import math
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
-from fairspan._system import atomic_write, printable_json
-from fairspan.auditing import Audit
-from fairspan.report.study import for_page, to_text
+import numpy as np
+from sklearn.metrics import r2_score, roc_auc_score
 
-__all__ = ["Report", "fill", "page", "script_json"]
+from fairspan._system import json_safe, printable_json
+from fairspan.auditing import Audit
+from fairspan.auditing.results import write_text
+from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
+from fairspan.report.views import error_of, own_correlation, own_metrics
+from fairspan.report.words import ReportContext, metric_words
 
 _SLOTS = ("TITLE", "STYLE", "PLOTLY", "STUDY", "SCRIPT")
 # HTML parsers interpret the first three in a script element; old JavaScript took the last two for
@@ -97,7 +107,7 @@ class Report:
     def to_json(self, path: Any = None, *, indent: int | None = None) -> str:
         """JSON of the study; written to ``path`` too if given."""
         text = json.dumps(self.study, indent=indent, ensure_ascii=False, allow_nan=False)
-        return _written(printable_json(text) + "\n", path)
+        return write_text(printable_json(text) + "\n", path)
 
     def to_html(self, path: Any = None) -> str:
         """One self-contained page that loads nothing else; written to ``path`` too if given.
@@ -107,7 +117,7 @@ class Report:
         ImportError
             The extra ``report`` is not installed.
         """
-        return _written(page(self.study), path)
+        return write_text(page(self.study), path)
 
     @property
     def _lines(self) -> list[str]:
@@ -146,8 +156,192 @@ def _rounded(number: dict[str, Any]) -> str:
     return f"{number['value']:.3g} [{number['low']:.3g}, {number['high']:.3g}]"
 
 
-def _written(text: str, path: Any) -> str:
-    if path is not None:
-        with atomic_write(Path(path)) as part:
-            part.write_text(text, encoding="utf-8")
-    return text
+# Largest size of the study's JSON: the page with its script then stays below 6 MB.
+_MOST_BYTES = 1_000_000
+_DIGITS, _FEWER_DIGITS = 6, 4
+# Parts of a position whose keys are names of protected attributes.
+_BY_NAME = ("scores", "rates", "calibration", "continuous")
+_AUDIT_KEYS = (
+    *("section", "metric", "attribute", "group", "where"),
+    *("value", "low", "high", "p_adjusted", "note"),
+)
+
+
+def plain(value: Any, digits: int = _DIGITS) -> Any:
+    """Return plain Python types for JSON: few digits, None for NaN, control characters escaped."""
+    return json_safe(value, digits=digits, escape=True)
+
+
+def to_text(study: Any) -> str:
+    """Compact JSON."""
+    return json.dumps(study, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+# ------------------------------------------------------------------ parts that the slider does not move
+
+
+def attributes_of(held_out: HeldOut) -> list[dict[str, Any]]:
+    """Protected attributes, and their combinations, with the groups that are shown."""
+    out = []
+    for name, groups in held_out.shown.items():
+        kind = "crossed" if name == held_out.crossed else groups.kind
+        counts = zip(groups.labels, count_groups(groups), strict=True)
+        labels = [{"label": label, "n": n} for label, n in counts]
+        out.append({"name": name, "kind": kind, "groups": labels})
+    return out
+
+
+def tradeoff(
+    points: Sequence[DialPoint], held_out: HeldOut, context: ReportContext
+) -> dict[str, Any]:
+    """Error and parity along the slider."""
+    keys = ("value", "low", "high")
+    errors = [error_of(point, held_out) for point in points]
+    parity = {}
+    for groups in held_out.data.attributes:
+        findings = [own_correlation(p, held_out, groups.name, context.criterion) for p in points]
+        parity[groups.name] = {
+            key: [float("nan") if f is None else getattr(f, key) for f in findings] for key in keys
+        }
+    metric, _ = own_metrics(context.criterion, held_out.task)
+    words = metric_words(metric)
+    if context.latent:
+        words += " (raw score)"
+    if context.criterion == "conditional_statistical_parity":
+        words += ", in the stratum where it is largest"
+    numeric = held_out.task == "regression"
+    return {
+        "error_name": "RMSE" if numeric else "error rate",
+        "error": {key: [error[key] for error in errors] for key in keys},
+        "other_name": "R2" if numeric else "AUC",
+        "other": [_r2_or_auc(point, held_out) for point in points],
+        "parity_name": words,
+        "parity": parity,
+        "noise": context.noise,
+        "certificate_in_sample": [point.certificate.supremum for point in points],
+    }
+
+
+def _r2_or_auc(point: DialPoint, held_out: HeldOut) -> float:
+    """R^2 of a number; AUC of a class, averaged over several classes, each against the rest."""
+    target, weight, outputs = held_out.data.target, held_out.data.weight, point.outputs
+    assert target is not None
+    if target.values is not None:
+        if np.ptp(target.values) <= 0.0:
+            return float("nan")
+        return float(r2_score(target.values, outputs[:, 0], sample_weight=weight))
+    classes = held_out.data.positive if outputs.shape[1] == 1 else range(outputs.shape[1])
+    aucs = []
+    for column, k in zip(outputs.T, classes, strict=True):
+        is_k = target.codes == k
+        if is_k.any() and not is_k.all():
+            aucs.append(roc_auc_score(is_k, column, sample_weight=weight))
+    return float(np.mean(aucs)) if aucs else float("nan")
+
+
+def audit_lines(
+    audit: Audit, fairness: float, too_few: Collection[tuple[str, str]]
+) -> dict[str, Any]:
+    """A full audit as a table, without numbers about the few people of a small group.
+
+    Parameters
+    ----------
+    audit, fairness : the audit, and its dial value.
+    too_few : attributes and their groups that are too small.
+    """
+    lines = []
+    for f in audit.findings:
+        line = {key: getattr(f, key) for key in _AUDIT_KEYS}
+        if f.group and ((f.attribute, f.group) in too_few or (f.where and f.n_rows < FEWEST)):
+            line |= dict.fromkeys(("value", "low", "high", "p_adjusted"), float("nan"))
+            line["note"] = f"too few rows ({f.n_rows})"
+        # Most lines have none of these.
+        for key in ("group", "where", "note"):
+            if not line[key]:
+                del line[key]
+        if not math.isfinite(line["p_adjusted"]):
+            del line["p_adjusted"]
+        lines.append(line)
+    return {"at": fairness, "lines": lines, "summary": repr(audit)}
+
+
+# ------------------------------------------------------------------ size
+
+
+def fit_in(study: dict[str, Any], most: int = _MOST_BYTES) -> dict[str, Any]:
+    """The plain study; if it is too large, with fewer digits, then with fewer dial values."""
+    out: dict[str, Any] = plain(study)
+    if _size(for_page(out)) <= most:
+        return out
+    out = plain(study, _FEWER_DIGITS)
+    notes = out["about"]["notes"]
+    notes.append(f"Numbers have {_FEWER_DIGITS} digits, so that the file stays small.")
+    stored, n = for_page(out), len(out["fairness"])
+    size = _size(stored)
+    if size <= most or n < 3:
+        return out
+    moving = sum(map(_size, stored["positions"]))
+    room = int((most - (size - moving) - 200) / (moving / n))
+    fixed = {out["start"], *(i for i, f in enumerate(out["fairness"]) if f == 0.5 and room > 3)}
+    for count in (room, room - 1, room - 2):  # fewer, if the start or the middle is none of them
+        even = np.linspace(0, n - 1, min(max(count, 2), n - 1)).round().astype(int).tolist()
+        chosen = sorted({*even, *fixed})
+        if len(chosen) <= room:
+            break
+    for name in ("fairness", "positions"):
+        out[name] = [out[name][i] for i in chosen]
+    out["start"], out["tradeoff"] = chosen.index(out["start"]), _take(out["tradeoff"], chosen)
+    notes.append(
+        f"The slider has {len(chosen)} positions instead of {n}, so that the file stays small."
+    )
+    return out
+
+
+def for_page(study: dict[str, Any]) -> dict[str, Any]:
+    """The study as the page stores it: common code once, and names from the data never as keys.
+
+    Every JavaScript object inherits keys such as "constructor" and "__proto__", which a column may be
+    named. So a dict whose keys are names from the data is stored as a list of its items.
+    """
+    out = share_code(study)
+    positions = [point | _items(point, _BY_NAME) for point in out["positions"]]
+    tradeoff = out["tradeoff"] | _items(out["tradeoff"], ["parity"])
+    return out | _items(out, ["scatter"]) | {"positions": positions, "tradeoff": tradeoff}
+
+
+def _items(part: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """The dicts under these keys, as lists of their items."""
+    return {key: [list(item) for item in part[key].items()] for key in keys if key in part}
+
+
+def share_code(study: dict[str, Any]) -> dict[str, Any]:
+    """Store the common beginning and end of all snippets once, as ``code``.
+
+    A snippet names every column, so whole snippets would be most of the page of a wide table.
+    """
+    texts = [point["snippet"] for point in study["positions"]]
+    before = _common_start(texts)
+    rests = [text.removeprefix(before) for text in texts]
+    after = _common_start([rest[::-1] for rest in rests])[::-1]
+    positions = [
+        point | {"snippet": rest.removesuffix(after)}
+        for point, rest in zip(study["positions"], rests, strict=True)
+    ]
+    return study | {"code": [before, after], "positions": positions}
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    low, high = min(texts), max(texts)  # these two differ first
+    differ = (i for i, c in enumerate(low) if high[i : i + 1] != c)
+    return low[: next(differ, len(low))]
+
+
+def _size(value: Any) -> int:
+    return len(to_text(value).encode())
+
+
+def _take(value: Any, chosen: list[int]) -> Any:
+    """Some dial values of every list along the slider."""
+    if isinstance(value, dict):
+        return {key: _take(part, chosen) for key, part in value.items()}
+    return [value[i] for i in chosen] if isinstance(value, list) else value

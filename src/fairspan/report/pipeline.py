@@ -16,8 +16,7 @@ from sklearn.base import is_classifier
 
 from fairspan._system import track
 from fairspan.auditing import audit
-from fairspan.auditing.attack import ATTACKERS
-from fairspan.auditing.results import check_settings
+from fairspan.auditing.parts import PARTS, Settings
 from fairspan.encoding import category_label, collect_unseen
 from fairspan.estimators.dial_predictor import DialPredictor
 from fairspan.estimators.path import read_rows
@@ -27,17 +26,31 @@ from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import read_seed
 from fairspan.method.problem import canonical_criterion
-from fairspan.report import study as _study
-from fairspan.report.dial_points import DialPoint, HeldOut, dial_point, drawn_class, read_held_out
-from fairspan.report.favourable import Favourable, choose_favourable
-from fairspan.report.importance import shuffled_errors
-from fairspan.report.page import Report
-from fairspan.report.roles import Roles, describe_columns, find_roles, give_aways
-from fairspan.report.table import check_share, complete_rows, held_out_rows, is_continuous
+from fairspan.report.dial_points import (
+    DialPoint,
+    HeldOut,
+    dial_point,
+    drawn_class,
+    read_held_out,
+    shuffled_errors,
+)
+from fairspan.report.page import Report, attributes_of, audit_lines, fit_in, tradeoff
+from fairspan.report.table import (
+    Roles,
+    check_share,
+    complete_rows,
+    describe_columns,
+    find_roles,
+    give_aways,
+    held_out_rows,
+    is_continuous,
+)
 from fairspan.report.training import (
+    Favourable,
     Recipe,
     WarningLog,
     by_stratum,
+    choose_favourable,
     choose_model,
     fit_model,
     known_rows,
@@ -49,7 +62,6 @@ from fairspan.report.words import ReportContext, about, notes
 
 __all__ = ["check_options", "explore"]
 
-_MIN_ROWS = 30
 # Rows in the scatter plots of all continuous attributes together.
 _MOST_DISPLAYED = 400
 
@@ -150,7 +162,8 @@ def explore(
     """
     began = time.perf_counter()
     check_options(n_points, random_state, fairness, test_share)
-    settings = check_settings(level, n_boot, 499, _MIN_ROWS, 10_000, 5, ATTACKERS, audit_parts)
+    parts = PARTS if audit_parts is None else audit_parts
+    settings = Settings(level=level, n_boot=n_boot, parts=parts)
     log = WarningLog()
     # Rare values of a column may occur only among the held-out rows; that needs no warning.
     with log.record(), each_warning_once(), collect_unseen():
@@ -227,7 +240,7 @@ def explore(
         importance = shuffled_errors(predictor, held_out, rng, verbose=verbose)
         start, at = time.perf_counter(), grid.index(float(f"{fairness:.6g}"))
         chosen = estimator if grid[at] == 1.0 else estimator.at(grid[at])
-        options: dict[str, Any] = {"level": level, "n_boot": n_boot, "parts": audit_parts}
+        options: dict[str, Any] = {"level": level, "n_boot": n_boot, "parts": parts}
         full = audit(chosen, **given, **options, random_state=random_state, verbose=verbose)
         seconds["audit"] = time.perf_counter() - start
     remarks = notes(whole, table, roles, refused, held_out, context, favourable)
@@ -246,11 +259,11 @@ def explore(
         "task": held_out.task,
         "target": _target(held_out, roles, favourable),
         "columns": describe_columns(whole, roles, _is_continuous(held_out, roles), refused),
-        "attributes": _study.attributes_of(held_out),
+        "attributes": attributes_of(held_out),
         "strata": [] if held_out.data.strata is None else list(held_out.data.strata.labels),
         "fairness": grid,
         "start": at,
-        "tradeoff": _study.tradeoff(points, held_out, context),
+        "tradeoff": tradeoff(points, held_out, context),
         "positions": positions,
         "scatter": {
             groups.name: groups.values[context.displayed].tolist()
@@ -258,9 +271,9 @@ def explore(
             if groups.values is not None
         },
         "importance": importance,
-        "audit": _study.audit_lines(full, grid[at], held_out.too_few),
+        "audit": audit_lines(full, grid[at], held_out.too_few),
     }
-    study = _study.fit_in(study)
+    study = fit_in(study)
     seconds["all"] = time.perf_counter() - began
     log.give()
     return Report(study, chosen, full, seconds)

@@ -18,24 +18,9 @@ from numpy.typing import NDArray
 from fairspan.auditing import Finding, Protected
 from fairspan.method.codes import code_slices, slice_edges
 from fairspan.method.linalg import Array
-from fairspan.method.problem import Codes
-from fairspan.metrics.groups import bootstrap_counts
+from fairspan.metrics.groups import bootstrap_counts, largest_ks
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
 from fairspan.report.words import ReportContext, certificate_words, metric_words
-
-__all__ = [
-    "binned_means",
-    "calibration_points",
-    "confusion",
-    "distributions",
-    "error_of",
-    "extra_errors",
-    "largest_ks",
-    "own_correlation",
-    "own_metrics",
-    "position",
-    "rough",
-]
 
 _PARITY = "statistical_parity_correlation", "demographic_parity_difference"
 # Correlation of scores and gap of decisions that each criterion is about.
@@ -102,8 +87,9 @@ def _is_own_gap(criterion: str, task: str) -> bool:
 def _candidates(
     point: DialPoint, held_out: HeldOut, metric: str, names: Collection[str], criterion: str
 ) -> list[Finding]:
+    """Known values of a metric over attributes, classes and strata, largest first."""
     inside = criterion == "conditional_statistical_parity" and held_out.data.strata is not None
-    return [
+    findings = [
         f
         for f in point.findings.values()
         if f.attribute in names
@@ -112,10 +98,7 @@ def _candidates(
         and bool(f.where) == inside
         and math.isfinite(f.value)
     ]
-
-
-def _largest(findings: list[Finding]) -> Finding | None:
-    return max(findings, key=lambda f: f.value, default=None)
+    return sorted(findings, key=lambda f: -f.value)
 
 
 def own_correlation(
@@ -123,7 +106,8 @@ def own_correlation(
 ) -> Finding | None:
     """The criterion's correlation of the score with one attribute; of several strata, the largest."""
     metric, _ = own_metrics(criterion, held_out.task)
-    return _largest(_candidates(point, held_out, metric, [name], criterion))
+    candidates = _candidates(point, held_out, metric, [name], criterion)
+    return candidates[0] if candidates else None
 
 
 def _headline(
@@ -134,7 +118,7 @@ def _headline(
     own, metric = own_metrics(criterion, task)
     gaps = _candidates(point, held_out, metric, names, criterion)
     correlations = _candidates(point, held_out, own, names, criterion)
-    gap, correlation = _largest(gaps), _largest(correlations)
+    gap, correlation = next(iter(gaps), None), next(iter(correlations), None)
     gap_name = metric_words(metric if gap is None else gap.metric)
     if not _is_own_gap(criterion, task):
         gap_name += " over all rows (not what equalized odds constrains)"
@@ -266,31 +250,6 @@ def distributions(
     }
 
 
-def largest_ks(
-    score: Array, codes: Codes, weight: Array, large: Mask
-) -> tuple[float, tuple[int, ...]]:
-    """Largest Kolmogorov-Smirnov distance between two groups, and the two groups.
-
-    At every score the largest difference between two groups is the range of all groups' shares below
-    it, so pairs need not be tried. NaN if fewer than two groups are large enough.
-    """
-    levels = np.flatnonzero(large)
-    if len(levels) < 2:
-        return float("nan"), ()
-    order = np.argsort(score, kind="stable")
-    score, codes, weight = score[order], codes[order], weight[order]
-    last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1)
-    below = np.stack([np.cumsum(np.where(codes == h, weight, 0.0))[last] for h in levels])
-    below /= below[:, -1:]
-    spread = below.max(axis=0) - below.min(axis=0)
-    at = int(np.argmax(spread))
-    high, low = int(np.argmax(below[:, at])), int(np.argmin(below[:, at]))
-    if high == low:  # all groups have the same distribution
-        high, low = 0, 1
-    pair = tuple(int(levels[h]) for h in sorted((high, low)))
-    return float(spread[at]), pair
-
-
 # ------------------------------------------------------------------ calibration and means
 
 
@@ -316,7 +275,7 @@ def calibration_points(
     out: list[list[dict[str, Any]]] = []
     for p, o, n in zip(*means, count, strict=True):
         each = zip(rough(p, 3), rough(o, 3), n.tolist(), strict=True)
-        points = [{"said": x, "came": y, "n": m} for x, y, m in each if m]
+        points = [{"predicted": x, "actual": y, "n": m} for x, y, m in each if m]
         out.append(points if n.sum() >= min_rows else [])
     return out
 
@@ -384,7 +343,7 @@ def _continuous(
             f = point.findings[("mean_prediction", groups.name, groups.labels[h], "")]
             if row["n"] >= FEWEST:
                 row |= {"mean": f.value, "low": f.low, "high": f.high}
-    return {"said": rough(score[context.displayed], 3), "binned": binned}
+    return {"scores": rough(score[context.displayed], 3), "binned": binned}
 
 
 # ------------------------------------------------------------------ rates by group
@@ -444,18 +403,13 @@ def _rates(
 
 def _bounds(point: DialPoint) -> list[dict[str, Any]]:
     """The certificate on the held-out rows."""
-    return [
-        {
-            "attribute": b.attribute,
-            "where": "" if b.cell == "all rows" else b.cell,
-            "value": b.supremum,
-            "low": 0.0 if math.isfinite(b.supremum) else float("nan"),
-            "high": b.bound,
-            "n": b.n_rows,
-        }
-        | ({"note": b.note} if b.note else {})
-        for b in point.bounds
-    ]
+    out = []
+    for f in point.findings.values():
+        if f.section == "certificate":
+            low = f.low if math.isfinite(f.value) else float("nan")
+            row = {"attribute": f.attribute, "where": f.where, **estimate(f), "n": f.n_rows}
+            out.append(row | {"low": low})
+    return out
 
 
 def position(

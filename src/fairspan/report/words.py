@@ -14,18 +14,8 @@ from typing import Any
 from fairspan.method.certificates import Certificate
 from fairspan.method.problem import Codes
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
-from fairspan.report.favourable import Favourable
-from fairspan.report.roles import Roles
-
-__all__ = [
-    "CHANGE_CLASS",
-    "ReportContext",
-    "about",
-    "certificate_words",
-    "criterion_words",
-    "metric_words",
-    "notes",
-]
+from fairspan.report.table import Roles
+from fairspan.report.training import Favourable
 
 CHANGE_CLASS = "--positive CLASS (in Python, pos_label)"
 # Correlations below this are zero up to rounding.
@@ -59,6 +49,15 @@ _METRICS = {
     "root_mean_squared_error_difference": "difference of root mean squared errors",
 }
 
+_CRITERIA = {
+    "statistical_parity": "Statistical parity:",
+    "equalized_odds": "Equalized odds: among people with the same true {target},",
+    "equal_opportunity": "Equal opportunity: among people whose true {target} is {positive},",
+    "conditional_statistical_parity": (
+        "Conditional statistical parity: among people of the same {strata},"
+    ),
+}
+# The rows that a promise is about, after the names of the attributes.
 _CELLS = {
     "statistical_parity": "",
     "equalized_odds": ", at each true outcome",
@@ -133,34 +132,15 @@ def criterion_words(
     criterion, attributes, strata, target, positive : full name, columns, and the favourable class.
     latent : the page shows probabilities, while the criterion is about the raw score.
     """
-    out = _criterion(criterion, _listed(attributes), strata, target, positive)
+    groups, among = _listed(attributes), _listed(strata)
+    among = _CRITERIA[criterion].format(strata=among, target=target, positive=positive)
+    out = f"{among} the mean score must not depend on {groups}."
     if latent:
         out += (
             ' "Score" is the model\'s raw score; averages of the probabilities can still differ a '
             "little."
         )
     return out
-
-
-def _criterion(
-    criterion: str, groups: str, strata: Sequence[str], target: str, positive: str
-) -> str:
-    if criterion == "statistical_parity":
-        return f"Statistical parity: the mean score must not depend on {groups}."
-    if criterion == "equalized_odds":
-        return (
-            f"Equalized odds: among people with the same true {target}, the mean score must not depend "
-            f"on {groups}."
-        )
-    if criterion == "equal_opportunity":
-        return (
-            f"Equal opportunity: among people whose true {target} is {positive}, the mean score must not "
-            f"depend on {groups}."
-        )
-    return (
-        f"Conditional statistical parity: among people of the same {_listed(strata)}, the mean score must "
-        f"not depend on {groups}."
-    )
 
 
 # ------------------------------------------------------------------ the certificate

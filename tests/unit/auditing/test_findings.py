@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fairspan import audit, metrics
 from fairspan.auditing import distance_correlation
-from fairspan.auditing.attack import _p_value
+from fairspan.auditing.attackers import _p_value
 from fairspan.auditing.findings import measure, rate_interval, summarise
 
 SEEDS = st.integers(0, 2**32 - 1)

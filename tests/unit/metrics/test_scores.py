@@ -485,8 +485,8 @@ GOOD = {"y": [0, 1, 0, 1], "f": [0.1, 0.2, 0.3, 0.4], "s": ["a", "a", "b", "b"]}
         ({"w": [1, np.nan, 1, 1]}, "sample_weight has NaN"),
         ({"kind": "nominal"}, "sensitive_kind='nominal'"),
         ({"kind": "continuous"}, "'sensitive_feature_0' holds text"),
-        ({"kind": ["auto", "auto"]}, "sensitive_kind has 2"),
-        ({"kind": {"sex": "auto"}}, "names 'sex'"),
+        ({"kind": ["auto", "auto"]}, r"sensitive_kind=\['auto', 'auto'\] does not fit"),
+        ({"kind": {"sex": "auto"}}, r"sensitive_kind=\{'sex': 'auto'\} does not fit"),
     ],
 )
 def test_bad_rows(metric, change, message):

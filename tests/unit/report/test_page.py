@@ -2,15 +2,13 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fairspan.report import page as _html
-from fairspan.report import page as _report
-from fairspan.report import study as _study
-from fairspan.report.page import fill, script_json
-from fairspan.report.study import fit_in, for_page, plain, share_code, to_text
+from fairspan.report import page as _page
+from fairspan.report.page import fill, fit_in, for_page, plain, script_json, share_code, to_text
 
 NASTY = "</script><script>alert(1)</script><!--STUDY-->&amp;\u2028\u2029\u202e\x1b[31m=cmd()"
 
@@ -48,8 +46,8 @@ def test_the_template_is_filled_once_and_texts_are_not_templates():
 
 def test_the_page_holds_the_study_and_its_title_is_inert(monkeypatch):
     pytest.importorskip("plotly")
-    monkeypatch.setattr(_html, "_plotly", lambda: "/* plotly */")
-    whole = _html.page(plain(study()))
+    monkeypatch.setattr(_page, "_plotly", lambda: "/* plotly */")
+    whole = _page.page(plain(study()))
     assert "<script>alert(1)" not in whole
     assert "<title>&lt;/script&gt;&lt;script&gt;alert(1)" in whole
     assert whole.count("/* plotly */") == 1
@@ -62,7 +60,7 @@ def test_the_page_needs_plotly(monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly", None)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(ImportError, match=r'pip install "fairspan\[report\]"'):
-        _html.page(plain(study()))
+        _page.page(plain(study()))
 
 
 # ------------------------------------------------------------------ plain numbers
@@ -137,7 +135,7 @@ def test_a_large_study_loses_places_evenly_and_says_so(start):
 
 
 def test_the_limit_leaves_room_for_the_script():
-    assert _study._MOST_BYTES <= 1_100_000
+    assert _page._MOST_BYTES <= 1_100_000
 
 
 @pytest.mark.parametrize(
@@ -149,4 +147,49 @@ def test_the_limit_leaves_room_for_the_script():
     ],
 )
 def test_a_number_is_shown_with_what_is_known_of_it(found, shown):
-    assert _report._rounded(found) == shown
+    assert _page._rounded(found) == shown
+
+
+# --- numbers of a study: the second measure, and the lines of the audit
+
+
+def other(said, positive=(1,), **target):
+    data = SimpleNamespace(target=SimpleNamespace(**target), weight=None, positive=positive)
+    return _page._r2_or_auc(SimpleNamespace(outputs=said), SimpleNamespace(data=data))
+
+
+def test_a_second_measure_is_unknown_where_the_truth_does_not_vary():
+    rng = np.random.default_rng(0)
+    said = rng.normal(size=(30, 1))
+    assert np.isnan(other(said, values=np.full(30, 2.0), codes=None))
+    assert np.isnan(other(said, values=None, codes=np.ones(30, dtype=int)))
+    assert other(said, values=said[:, 0], codes=None) == 1.0
+
+
+def test_classes_that_do_not_occur_have_no_part_in_the_mean():
+    codes = np.array([0, 1] * 20)
+    said = np.random.default_rng(0).random((40, 3))
+    said[:, 0] = codes == 0  # perfect; the other is perfectly wrong
+    said[:, 1] = codes == 0
+    assert other(said, values=None, codes=codes) == pytest.approx(0.5)
+
+
+def test_lines_of_an_audit_have_what_there_is():
+    known = {
+        "section": "scores", "metric": "m", "attribute": "sex", "group": "f", "where": "all", "value": 1.0,
+        "low": 0.0, "high": 2.0, "p_adjusted": 0.5, "note": "few rows",
+    }  # fmt: skip
+    few = {("sex", "x")}
+    bare = known | {"group": "", "where": "", "note": "", "p_adjusted": float("nan")}
+    tiny, narrow = known | {"group": "x", "where": ""}, known
+    rows = [(known, 40), (bare, 2), (tiny, 3), (narrow, 4)]
+    audit = SimpleNamespace(findings=[SimpleNamespace(**one, n_rows=n) for one, n in rows])
+    first, second, third, fourth = _page.audit_lines(audit, 0.5, few)["lines"]
+    for line, n in ((third, 3), (fourth, 4)):
+        assert all(np.isnan(line[what]) for what in ("value", "low", "high"))
+        assert "p_adjusted" not in line
+        assert line["note"] == f"too few rows ({n})"
+    assert first == known
+    assert second == {
+        k: v for k, v in known.items() if k not in ("group", "where", "note", "p_adjusted")
+    }

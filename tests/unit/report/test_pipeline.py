@@ -8,14 +8,14 @@ pd = pytest.importorskip("pandas")
 from tests.support.report_data import people  # noqa: E402
 
 import fairspan  # noqa: E402
+from fairspan.report import dial_points as _dial_points  # noqa: E402
 from fairspan.report import explore  # noqa: E402
-from fairspan.report import importance as _importance  # noqa: E402
 from fairspan.report import pipeline as _explore  # noqa: E402
 
 
 @pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
 def test_what_is_left_out_of_a_report_is_said_in_it(monkeypatch):
-    monkeypatch.setattr(_importance, "MOST_SHOWN", 2)
+    monkeypatch.setattr(_dial_points, "MOST_SHOWN", 2)
     table = people().assign(day=pd.Timestamp("2020-01-01"))
     report = explore(
         table.drop(columns="amount"),

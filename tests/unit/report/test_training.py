@@ -61,7 +61,10 @@ def test_kinds_may_be_given_in_every_way_that_fit_takes(kinds, found):
 
 @pytest.mark.parametrize(
     ("kinds", "says"),
-    [({"job": "categorical"}, "'job', which is no protected"), ("often", "'often' is not allowed")],
+    [
+        ({"job": "categorical"}, "{'job': 'categorical'} does not fit the attributes"),
+        ("often", "'often' does not fit the attributes"),
+    ],
 )
 def test_kinds_that_cannot_be_are_refused(kinds, says):
     with pytest.raises(ValueError, match=says):

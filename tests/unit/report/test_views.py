@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 from fairspan.auditing import Protected
+from fairspan.metrics.groups import largest_ks
 from fairspan.report.dial_points import FEWEST, count_groups, merge_small
 from fairspan.report.views import (
     binned_means,
     calibration_points,
     confusion,
     distributions,
-    largest_ks,
     rough,
 )
 
@@ -102,14 +102,14 @@ def test_calibration_points_are_means_and_add_up_to_the_group():
     for h, points in enumerate(calibration_points(said, came, groups(codes), weight, 30)):
         assert len(points) == 10
         assert sum(p["n"] for p in points) == (codes == h).sum()
-        assert all(abs(p["said"] - p["came"]) < 0.12 for p in points)  # planted: calibrated
-        lows = [p["said"] for p in points]
+        assert all(abs(p["predicted"] - p["actual"]) < 0.12 for p in points)  # planted: calibrated
+        lows = [p["predicted"] for p in points]
         assert lows == sorted(lows)
     first = said <= np.quantile(said, 0.1, weights=weight, method="inverted_cdf")
     mine = (codes == 0) & first
     point = calibration_points(said, came, groups(codes), weight, 30)[0][0]
     assert point["n"] == pytest.approx(mine.sum(), abs=1)
-    assert point["came"] == pytest.approx(np.average(came[mine], weights=weight[mine]), rel=0.05)
+    assert point["actual"] == pytest.approx(np.average(came[mine], weights=weight[mine]), rel=0.05)
 
 
 def test_calibration_of_a_small_group_has_no_points():

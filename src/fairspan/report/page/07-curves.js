@@ -11,7 +11,7 @@ chart(
     const groups = at.calibration?.[attribute];
     if (!groups?.length) return null;
     const all = everywhere((p) =>
-      (p.calibration?.[attribute] ?? []).flatMap((g) => g.points.flatMap((q) => [q.said, q.came])),
+      (p.calibration?.[attribute] ?? []).flatMap((g) => g.points.flatMap((q) => [q.predicted, q.actual])),
     );
     const both = isNumber ? ends(all) : [-0.02, 1.02];
     const traces = groups.map((group, g) => {
@@ -20,12 +20,12 @@ chart(
         unsure = group.points.filter((q) => q.n < FEW);
       const points = [
         ...sure,
-        { said: null, came: null },
-        ...unsure.flatMap((q) => [q, { said: null, came: null }]),
+        { predicted: null, actual: null },
+        ...unsure.flatMap((q) => [q, { predicted: null, actual: null }]),
       ];
       return {
-        x: points.map((q) => q.said),
-        y: points.map((q) => q.came),
+        x: points.map((q) => q.predicted),
+        y: points.map((q) => q.actual),
         mode: groups.length > MOST_OVERLAID ? "markers" : "lines+markers",
         hoverinfo: "text",
         cliponaxis: false,
@@ -39,7 +39,7 @@ chart(
         },
         text: points.map(
           (q) =>
-            `${label(named(attribute, group.group))}<br>predicted ${show(q.said, scoreKind)}, actual ${show(q.came, scoreKind)}<br>${many(q.n, "row")}`,
+            `${label(named(attribute, group.group))}<br>predicted ${show(q.predicted, scoreKind)}, actual ${show(q.actual, scoreKind)}<br>${many(q.n, "row")}`,
         ),
       };
     });
@@ -95,8 +95,8 @@ chart(
         groups.flatMap((g) =>
           g.points.map((q) => [
             named(attribute, g.group),
-            number(q.said, scoreKind),
-            number(q.came, scoreKind),
+            number(q.predicted, scoreKind),
+            number(q.actual, scoreKind),
             whole(q.n),
           ]),
         ),
@@ -114,7 +114,7 @@ chart(
     if (!now) return null;
     const where = study.scatter?.[attribute] ?? [];
     const all = everywhere((p) => [
-      ...(p.continuous[attribute]?.said ?? []),
+      ...(p.continuous[attribute]?.scores ?? []),
       ...(p.continuous[attribute]?.binned ?? []).flatMap((b) => [b.low, b.high]),
     ]);
     const strong = look(1).colour;
@@ -125,7 +125,7 @@ chart(
       traces: [
         {
           x: where,
-          y: now.said,
+          y: now.scores,
           mode: "markers",
           hoverinfo: "skip",
           marker: { color: look(0).colour, size: 4.5, opacity: 0.35 },

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairspan.auditing.bound import ASSUMPTIONS, _Block, held_out_bound
+from fairspan.auditing.model_space import ASSUMPTIONS, _Block, held_out_bound
 from fairspan.auditing.reading import Protected
 from fairspan.method.subspaces import supremum
 

@@ -1,5 +1,6 @@
-"""Held-out bounds on the correlation of every function of a model space with protected attributes.
+"""What holds for a whole model space: held-out bounds on its functions, and the kernel check.
 
+The bound is on the correlation of every function of the space with protected attributes.
 The supremum is the largest correlation between a function h of the space and a function a of the
 levels: the canonical correlation of Z with the level indicators. Let (h0, a0) be the pair that
 attains it in the population. This pair does not depend on the rows, so an ordinary one-sided limit
@@ -9,26 +10,43 @@ number of functions and without Gaussian assumptions. U is the limit on Fisher's
 ``atanh r + z se``, with the standard error of the influence function of r,
 ``(h a - r (h^2 + a^2) / 2) / (1 - r^2)`` for standardized h and a. For Gaussian pairs se is 1/sqrt(n)
 for every pair, so the maximum does not widen the limit.
+
+The kernel check compares the cross-fitted predictions of the space with those of two references.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.optimize
 import scipy.stats
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 
+from fairspan.auditing.attackers import (
+    Estimate,
+    bins,
+    deal,
+    r_squared,
+    ridge,
+    sample_rows,
+    standard,
+    summary,
+    trees,
+    unit_range,
+)
 from fairspan.auditing.reading import Protected
 from fairspan.method.linalg import Array, psd_eigh
 from fairspan.method.problem import Codes
 from fairspan.method.sdr import MIN_SHARE
-from fairspan.metrics.groups import membership
-
-__all__ = ["ASSUMPTIONS", "HeldOutBound", "held_out_bound"]
+from fairspan.metrics.groups import bootstrap_counts, membership
 
 ASSUMPTIONS = (
     "The bound holds for every function of the model space at once, with the stated confidence for "
@@ -123,7 +141,7 @@ def held_out_bound(
     return [block.bound(level, factor) for block in blocks]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Block:
     """Whitened functions and codes of one cell, without rows of levels that are too small."""
 
@@ -276,3 +294,168 @@ def _whiten(Z: Array, share: Array) -> Array:
     values, vectors = psd_eigh((scaled.T * share) @ scaled)
     keep = values > _RANK * values[0]
     return np.asarray(scaled @ (vectors[:, keep] / np.sqrt(values[keep])))
+
+
+# --- the kernel check ---------------------------------------------------------------------------
+
+# A reference must be better by more R^2 than this before a kernel is called too poor.
+MARGIN = 0.02
+_NO_ESTIMATE = Estimate()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelCheck:
+    """Out-of-fold R^2 of functions of the kernel space, and of two references.
+
+    Attributes
+    ----------
+    kernel_r2, linear_r2, boosted_r2 : Estimate
+        R^2 of y; for classes the Brier skill score (R^2 of the class indicators together).
+    gap : Estimate
+        R^2 of the better reference minus that of the kernel, on the same rows.
+    best : "linear" or "boosted"
+        The better reference.
+    misspecified : bool
+        The lower limit of the gap is above 0.02.
+    n_rows : int
+        Rows used.
+    note : str
+        Reason why there are no numbers; usually "".
+    """
+
+    kernel_r2: Estimate = _NO_ESTIMATE
+    linear_r2: Estimate = _NO_ESTIMATE
+    boosted_r2: Estimate = _NO_ESTIMATE
+    gap: Estimate = _NO_ESTIMATE
+    best: str = ""
+    misspecified: bool = False
+    n_rows: int
+    note: str = ""
+
+    @property
+    def message(self) -> str:
+        """Warning about a kernel that is too poor; empty otherwise."""
+        if not self.misspecified:
+            return ""
+        reference = {"linear": "a linear model", "boosted": "boosted trees"}[self.best]
+        r2 = {"linear": self.linear_r2, "boosted": self.boosted_r2}[self.best]
+        return (
+            f"The kernel space predicts y with R^2 = {self.kernel_r2.value:.3f}, {reference} with "
+            f"{r2.value:.3f} (gap {self.gap}): the kernel is too poor for these data. The statements "
+            f"about the fairness of its functions hold, but they do not cover the better predictors "
+            f"outside the kernel space. Choose another gamma, kernel or feature_map."
+        )
+
+
+def kernel_check(
+    psi: Array,
+    X: Array,
+    y: NDArray[Any],
+    *,
+    classes: bool,
+    weight: Array,
+    n_folds: int = 5,
+    max_rows: int = 5_000,
+    level: float = 0.95,
+    n_boot: int = 200,
+    rng: np.random.Generator,
+) -> KernelCheck:
+    """Cross-fitted R^2 of the kernel space, of a linear model and of boosted trees.
+
+    Parameters
+    ----------
+    psi : (n, D) kernel coordinates of the rows; ridge regression on them is kernel ridge regression.
+    X : (n, p) the features as numbers, for the references.
+    y : (n,) target: numbers, or labels of any type if ``classes``.
+    classes : whether y holds classes.
+    weight : (n,) positive.
+    n_folds, max_rows : number of folds; rows beyond ``max_rows`` are left out at random.
+    level, n_boot : level and resamples of the intervals, a bootstrap over the held-out rows. Models
+        are not refitted, so the intervals do not cover the randomness of the training rows.
+    rng : source of all randomness.
+
+    Returns
+    -------
+    KernelCheck
+        NaN with a note if y is constant or there are fewer than ``2 * n_folds`` rows.
+
+    Notes
+    -----
+    The cost is O(K (n D^2 + D^3)) for K folds: one eigendecomposition of the covariance serves all
+    candidate penalties, and leave-one-out chooses one of them inside each training part. For classes,
+    ridge regression predicts their indicators, and a logistic link turns these predictions into
+    probabilities. The link is fitted on the other folds. Without it a good kernel would lose to trees
+    for the missing link alone.
+    """
+    rows = sample_rows(len(y), max_rows, rng)
+    psi, X, weight = psi[rows], unit_range(X[rows]), weight[rows] / weight[rows].mean()
+    n = len(rows)
+    target = _indicators(y[rows]) if classes else unit_range(y[rows][:, None].astype(np.float64))
+    reason = ""
+    if n < 2 * n_folds:
+        reason = f"{n} rows are too few for {n_folds} folds"
+    elif not target.any():
+        reason = "y is constant"
+    elif classes and np.sort(target.sum(axis=0))[-2] < n_folds:
+        reason = f"fewer than two classes have {n_folds} rows"
+    if reason:
+        return KernelCheck(n_rows=n, note=reason)
+    strata = target.argmax(axis=1) if classes else np.zeros(n, dtype=np.intp)
+    fold = deal(strata, n_folds, rng)
+    seed = int(rng.integers(2**31))
+    boosted = partial(_boosted, classes=classes, seed=seed)
+    learners: dict[str, tuple[Array, Callable[[Array, Array, Array, Array], Array]]] = {
+        "kernel": (psi, ridge),
+        "linear": (standard(X, weight), ridge),
+        "boosted": (bins(X), boosted),
+    }
+    errors = {}
+    for name, (columns, learner) in learners.items():
+        predicted = np.empty_like(target)
+        for k in range(n_folds):
+            held = fold == k
+            predicted[held] = learner(columns[~held], target[~held], weight[~held], columns[held])
+        if classes and learner is ridge:
+            predicted = _probabilities(predicted, strata, weight, fold)
+        errors[name] = ((target - predicted) ** 2).sum(axis=1)
+    # The first row is the sample itself, the others are resamples.
+    masses = np.vstack([weight, weight * bootstrap_counts(n, n_boot, rng).T])
+    r2 = {name: r_squared(error, target, masses) for name, error in errors.items()}
+    best = max(("linear", "boosted"), key=lambda name: r2[name][0])
+    gap = summary(r2[best] - r2["kernel"], level)
+    r2s = {f"{name}_r2": summary(values, level) for name, values in r2.items()}
+    return KernelCheck(**r2s, gap=gap, best=best, misspecified=gap.low > MARGIN, n_rows=n, note="")
+
+
+def _indicators(labels: NDArray[Any]) -> Array:
+    """One column per class; none if there is a single class."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        return np.zeros((len(labels), 0))
+    return np.asarray(codes.ravel()[:, None] == np.arange(len(classes)), dtype=np.float64)
+
+
+def _probabilities(predicted: Array, codes: Codes, weight: Array, fold: Codes) -> Array:
+    """Turn predicted indicators into probabilities; the link of a fold is fitted on the others."""
+    out = np.zeros_like(predicted)
+    for k in np.unique(fold):
+        held = fold == k
+        link = LogisticRegression(C=100.0, max_iter=500)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # an approximate link is enough
+            link.fit(predicted[~held], codes[~held], sample_weight=weight[~held])
+        out[np.ix_(held, link.classes_)] = link.predict_proba(predicted[held])
+    return out
+
+
+def _boosted(
+    train: Array, target: Array, weight: Array, new: Array, *, classes: bool, seed: int
+) -> Array:
+    model = trees(len(train), target.shape[1] if classes else 0, seed)
+    if not classes:
+        predicted = model.fit(train, target[:, 0], sample_weight=weight).predict(new)
+        return np.asarray(predicted, dtype=np.float64)[:, None]
+    model.fit(train, target.argmax(axis=1), sample_weight=weight)
+    out = np.zeros((len(new), target.shape[1]))  # a rare class may be absent from a training part
+    out[:, model.classes_] = model.predict_proba(new)
+    return out

@@ -10,24 +10,22 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score, roc_auc_score
 
-from fairspan.auditing.attack import (
+from fairspan.auditing.attackers import (
     ATTACKERS,
     Attack,
+    Estimate,
     _p_value,
     _reach_blind,
     attack,
-    weighted_auc,
-)
-from fairspan.auditing.cross_fit import (
-    Estimate,
     bins,
     deal,
-    kernel_check,
     r_squared,
     ridge,
     summary,
     unit_range,
+    weighted_auc,
 )
+from fairspan.auditing.model_space import kernel_check
 from fairspan.auditing.reading import Protected
 from fairspan.metrics.groups import bootstrap_counts
 
@@ -275,7 +273,7 @@ def test_a_perfect_split_converges_and_warns_of_nothing():
 
 
 def test_a_model_that_does_not_converge_is_noted(monkeypatch):
-    monkeypatch.setattr(import_module("fairspan.auditing.attack"), "_MAX_ITER", 1)
+    monkeypatch.setattr(import_module("fairspan.auditing.attackers"), "_MAX_ITER", 1)
     rng = np.random.default_rng(13)
     s = rng.integers(2, size=200)
     found = attacked(rng.normal(size=(200, 3)) + s[:, None], levels(s), attackers=("linear",))

@@ -13,9 +13,9 @@ from tests.support import report_data
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import DataWarning
 from fairspan.report import complete_rows, held_out_rows
-from fairspan.report import roles as _roles
-from fairspan.report.importance import encoded_columns
-from fairspan.report.roles import describe_columns, find_roles, give_aways
+from fairspan.report import table as _table
+from fairspan.report.dial_points import encoded_columns
+from fairspan.report.table import describe_columns, find_roles, give_aways
 
 
 def people(n=200, seed=0):
@@ -257,7 +257,7 @@ def test_a_shuffled_column_is_encoded_as_its_encoding_shuffled():
 
 def test_values_that_do_not_compare_are_described_as_text():
     table = report_data.people(20).assign(tags=[[1], [2]] * 10)
-    found = _roles.describe_columns(table, report_data.roles_of(), {}, ["tags"])
+    found = _table.describe_columns(table, report_data.roles_of(), {}, ["tags"])
     tags = next(one for one in found if one["name"] == "tags")
     assert tags["kind"] == "text"
     assert tags["role"] != "feature"
@@ -268,14 +268,14 @@ def test_columns_that_are_mostly_unknown_together_give_nothing_away():
     table = report_data.people()
     copy = table["repaid"].map({"no": "a", "yes": "b"}).astype(object)
     roles = report_data.roles_of(features=("copy",))
-    whole = list(_roles.give_aways(table.assign(copy=copy), roles))
+    whole = list(_table.give_aways(table.assign(copy=copy), roles))
     assert len(whole) == 1
     assert "'copy' gives away the target 'repaid'" in whole[0]
-    assert list(_roles.give_aways(table.assign(copy=copy.where(table.index < 60)), roles)) == []
+    assert list(_table.give_aways(table.assign(copy=copy.where(table.index < 60)), roles)) == []
 
 
 def test_a_text_for_nearly_every_row_agrees_by_chance_only():
     """Each of its values goes with one value of the target, and that says nothing."""
     table = report_data.people(60).assign(name=[f"n{i // 2 * 2}" for i in range(60)])
     table["repaid"] = np.repeat(np.random.default_rng(1).choice(["no", "yes"], 30), 2)
-    assert list(_roles.give_aways(table, report_data.roles_of(features=("name",)))) == []
+    assert list(_table.give_aways(table, report_data.roles_of(features=("name",)))) == []
