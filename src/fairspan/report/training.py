@@ -84,7 +84,7 @@ def choose_model(
         _check_agreement(out, criterion, pos_label)
         if out.random_state is None:
             out.set_params(random_state=random_state)
-        out.set_params(fairness=1.0, dial="angle")
+        out.set_params(fairness=1.0, dial="auto")
     else:
         name = model.__name__ if isinstance(model, type) else type(model).__name__
         msg = (
@@ -232,7 +232,7 @@ class Recipe:
             "# Fitted on the other rows alone, as in the report.",
             f"model = fairspan.{_constructed(self.model)}",
             _call("model.fit_stream", fit),
-            f'model = model.at({fairness!r}, dial="angle")',
+            f"model = model.at({fairness!r})",
             "predictions = model.predict(table[held_out])",
         ]
         return "\n".join(lines) + "\n"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairspan.method.certificates import Certificate
+from fairspan.method.certificates import Certificate, NewRowsCertificate
 from fairspan.method.problem import Codes
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
 from fairspan.report.table import Roles
@@ -154,10 +154,21 @@ def certificate_words(
     used = list(dict.fromkeys(b.attribute for b in certificate.blocks if b.constrained))
     who = (_listed(used) or "any protected attribute") + _CELLS[certificate.criterion]
     rows = f"the {context.n_train:,} training rows"
-    out = [_promise(certificate, fairness, f"On {rows}", raw, who)]
-    if certificate.n_functions and 0.0 < fairness < 1.0:
-        out.append(f"Between the two ends the promise is partial: {_rest(context.end)}.")
-    if fairness > 0.0 and certificate.n_functions:
+    expected = certificate.new_rows
+    if expected is not None and certificate.n_functions:
+        out = [_expectation(expected, fairness, raw, who)]
+        if 0.0 < fairness < 1.0:
+            share = f"{100 * fairness:.0f} %"
+            out.append(
+                f"At this value {share} of the dependence that was expected at fairness 0 is gone."
+            )
+        if left := expected.directions_left():
+            out.append(f"Not removed whole, even at fairness 1: {_some(left)}.")
+    else:
+        out = [_promise(certificate, fairness, f"On {rows}", raw, who)]
+        if certificate.n_functions and 0.0 < fairness < 1.0:
+            out.append(f"Between the two ends the promise is partial: {_rest(context.end)}.")
+    if fairness > 0.0 and certificate.n_functions and expected is None:
         out.append(
             "Among new people some dependence remains. Most of it is systematic: the fit removes the "
             "dependence that the training rows show, chance included, and too little of it elsewhere. "
@@ -180,6 +191,25 @@ def certificate_words(
         f"frequent, or that the attribute cannot be guessed from the score. See the other views for those."
     )
     return [*out, *_exceptions(certificate, fairness, context)]
+
+
+def _expectation(expected: NewRowsCertificate, fairness: float, raw: str, who: str) -> str:
+    """What is expected among new people at one dial value."""
+    percent = f"{100 * expected.confidence:.0f} %"
+    measured = "This was estimated on training rows, by functions that were not fitted on them."
+    bound = f"with {percent} confidence it is at most {_rounded(expected.high)}"
+    if fairness <= 0.0:
+        return (
+            f"Fairness 0 promises nothing: this model is fitted for accuracy alone. Among new people its "
+            f"{raw} is expected to correlate with {who} by {_rounded(expected.correlation)}; {bound}. "
+            f"{measured}"
+        )
+    if expected.correlation < _ZERO:
+        return f"Among new people no correlation of the {raw} with {who} is expected; {bound}. {measured}"
+    return (
+        f"Among new people the {raw} is expected to correlate with {who} by "
+        f"{_rounded(expected.correlation)}; {bound}. {measured}"
+    )
 
 
 def _promise(certificate: Certificate, fairness: float, on_rows: str, raw: str, who: str) -> str:
@@ -223,7 +253,7 @@ def _exceptions(certificate: Certificate, fairness: float, context: ReportContex
     if free:
         where = sorted(f"{attribute} in {cell}" for cell, attribute in free)
         yield f"Not constrained, for too few rows or no variation: {_some(where)}."
-    if fairness >= 1.0 and any(
+    if (certificate.new_rows is None and fairness >= 1.0) and any(
         b.constrained and b.n_removed < b.n_codes for b in certificate.blocks
     ):
         yield "Not all directions of the attributes were removed, so zero is not reached."
