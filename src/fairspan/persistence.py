@@ -61,6 +61,7 @@ TRUSTED = (
     "fairspan.method.spaces.Position",
     "fairspan.method.spaces.FairSpace",
     "fairspan.method.solution.HeldOut",
+    "fairspan.estimators.conformal.Conformal",
     "fairspan.estimators.path_selection.Selection",
     "fairspan.method.pilot.Pilot",
     "fairspan.method.solution.FairGeometry",

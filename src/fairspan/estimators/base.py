@@ -468,7 +468,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         """Move the model to the dial value of the parameters."""
         self._check_unchanged()
         self.__dict__.pop("selection_", None)  # `selection_` describes the previous dial value
-        self._state = self._positioned(self._current_state)
+        self._state = replace(self._positioned(self._current_state), conformal=None)
 
     def _positioned(self, state: FittedState) -> FittedState:
         """State with the model at its dial value."""

@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.class_weight import compute_class_weight
 
+from fairspan.estimators.conformal import ConformalSets
 from fairspan.estimators.likelihood_rows import SecondPass, TrainingRows
 from fairspan.estimators.state import FittedAttribute, FittedState
 from fairspan.inputs.config import document_parameters
@@ -34,7 +35,7 @@ _WEAK = 1e-6
 
 
 @document_parameters
-class FairGPClassifier(ClassifierMixin, SecondPass):
+class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
     """Fair Gaussian process classification with calibrated probabilities.
 
     A logistic (two classes) or softmax likelihood on the scores of the fair model space, by Laplace's
@@ -315,6 +316,9 @@ class FairGPClassifier(ClassifierMixin, SecondPass):
             scores = scores @ fit.functions
         latents = moderate(_columns(outputs), _latent_variance(state, scores, spread))
         return softmax(latents) if fit.link is None else fit.link.probabilities(latents)
+
+    def _class_scores(self, X: Any) -> Array:
+        return self.predict_proba(X)
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of :meth:`predict_proba`."""

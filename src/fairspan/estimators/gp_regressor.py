@@ -10,6 +10,7 @@ import scipy.linalg
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from fairspan.estimators.conformal import ConformalIntervals
 from fairspan.estimators.ridge import FairPredictor
 from fairspan.estimators.state import FittedAttribute, FittedState, ScoredRows
 from fairspan.inputs.config import document_parameters, read_seed
@@ -120,7 +121,7 @@ def _new_rows_process(solution: Solution, position: Position) -> ProcessFit:
 
 
 @document_parameters
-class FairGPRegressor(RegressorMixin, FairPredictor):
+class FairGPRegressor(RegressorMixin, ConformalIntervals, FairPredictor):
     """Fair Gaussian process regression, fitted from moments alone.
 
     The prior lives on the model space (``subspace="model"``: d functions) or on all of F
@@ -325,6 +326,10 @@ class FairGPRegressor(RegressorMixin, FairPredictor):
             return mean, np.sqrt(self._latent_variance(checked) + common + self.noise_)
         root = self._latent_root(checked)
         return mean, root @ root.T + common + self.noise_ * np.eye(len(mean))
+
+    def _centre_and_scale(self, X: Any) -> tuple[Array, Array]:
+        mean, std = self.predict(X, return_std=True)
+        return mean, std
 
     @property
     def _posterior(self) -> Posterior:

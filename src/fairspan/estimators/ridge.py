@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from fairspan.estimators.base import FairKernelEstimator
+from fairspan.estimators.conformal import ConformalIntervals, ConformalSets
 from fairspan.inputs.config import document_parameters
 from fairspan.method.linalg import Array, to_numpy
 
@@ -82,7 +83,7 @@ class FairClassifier(FairPredictor):
 
 
 @document_parameters
-class FairRidge(RegressorMixin, FairPredictor):
+class FairRidge(RegressorMixin, ConformalIntervals, FairPredictor):
     """Fair kernel ridge regression, fitted from moments alone.
 
     ``fairness=0`` is kernel ridge regression; ``fairness=1`` is kernel ridge regression constrained to
@@ -116,7 +117,7 @@ class FairRidge(RegressorMixin, FairPredictor):
 
 
 @document_parameters
-class FairRidgeClassifier(ClassifierMixin, FairClassifier):
+class FairRidgeClassifier(ClassifierMixin, ConformalSets, FairClassifier):
     """Fair classifier by least squares on one-hot labels, the twin of ``RidgeClassifier``.
 
     The paper's classifier, for two and more classes, fitted from moments alone.

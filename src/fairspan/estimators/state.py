@@ -31,6 +31,7 @@ from fairspan.method.solution import Solution
 from fairspan.method.spaces import Position, native_dial
 
 if TYPE_CHECKING:
+    from fairspan.estimators.conformal import Conformal
     from fairspan.estimators.likelihood_rows import TrainingRows
 
 __all__ = [
@@ -61,6 +62,7 @@ class FittedState:
     rows: TrainingRows | None = None  # scores of the training rows, for likelihoods of labels
     ends: NewRowsEnds | None = None  # both ends of the dial, of a likelihood on new rows
     position: Position | None = None
+    conformal: Conformal | None = None  # calibration of intervals or sets, at this dial value
     head: Any = None  # what a Gaussian process adds to the head: noise, posterior, link
 
     @property
