@@ -189,7 +189,10 @@ def _score(model: Any, X: Any) -> Any:
 
 
 def _correlation(f: Any, s: Any, cells: list[Any]) -> float:
-    """Correlation with a number or two groups; multiple correlation with more; the largest over cells."""
+    """Correlation with a number or two groups, the largest over cells.
+
+    With q + 1 groups it is the multiple correlation, less the part q/n of its square that chance adds.
+    """
     found = []
     for inside in cells:
         g, t = f[inside], s[inside]
@@ -202,7 +205,8 @@ def _correlation(f: Any, s: Any, cells: list[Any]) -> float:
             continue
         means = np.array([g[t == group].mean() for group in groups])
         shares = np.array([np.mean(t == group) for group in groups])
-        found.append(float(np.sqrt(shares @ (means - g.mean()) ** 2) / g.std()))
+        square = shares @ (means - g.mean()) ** 2 / g.var() - (len(groups) - 1) / len(g)
+        found.append(float(np.sign(square) * np.sqrt(np.abs(square))))
     return max(found, key=abs)
 
 

@@ -12,7 +12,7 @@ from fairspan.method.certificates import ExpectedDependence, NewRowsCertificate
 from fairspan.method.fold_codes import Flags
 from fairspan.method.linalg import Array, psd_eigh, take, to_numpy
 from fairspan.method.new_rows import CrossFit
-from fairspan.method.pilot import Pilot
+from fairspan.method.pilot import Pilot, PositionFolds
 from fairspan.method.problem import Data
 from fairspan.method.subspaces import supremum
 
@@ -28,11 +28,16 @@ _MOST_ENTRIES = 10**6
 
 def measure_spread(fit: CrossFit, pilot: Pilot, data: Data) -> CrossFit:
     """Measure the joint spread of codes and out-of-fold scores on the training rows, or on some of them."""
-    encoded = pilot.encode(data)
-    folds = to_numpy(pilot.counter().assign(encoded.strata, data.index, data.given))
     chosen: Any = slice(None)
     if data.n > SPREAD_ROWS:
-        chosen = np.sort(np.random.default_rng(0).permutation(data.n)[:SPREAD_ROWS])
+        chosen = np.sort(np.random.default_rng(0).choice(data.n, SPREAD_ROWS, replace=False))
+    counter = pilot.counter()
+    if isinstance(
+        counter, PositionFolds
+    ):  # the fold of a row does not depend on the rows before it
+        data, chosen = data.take(chosen), slice(None)
+    encoded = pilot.encode(data)
+    folds = to_numpy(counter.assign(encoded.strata, data.index, data.given))
     folds, X = folds[chosen], take(data.X, chosen)
     K, D, m = fit.fold_bases.shape
     columns = pilot.features.scores(X, fit.fold_bases.transpose(1, 0, 2).reshape(D, K * m))

@@ -209,6 +209,7 @@ def cross_fit(
     config: FitConfig,
     reports: list[BlockReport],
     eta_y: float,
+    reductions: list[Tridiagonal],
 ) -> CrossFit:
     """Fit the removal for new rows from the moments of the folds.
 
@@ -218,6 +219,7 @@ def cross_fit(
     moments : moments per fold, in the coordinates of psi.
     reports : of the blocks of all cells and attributes.
     eta_y : ridge of the regression of y.
+    reductions : tridiagonal forms of the covariances without each fold; empty if they are not known.
     """
     K = moments.n_folds
     sums, target = CodeSums(by_cell, pilot), Outputs(pilot)
@@ -226,7 +228,7 @@ def cross_fit(
     trace = float(np.trace(moments.pool().scatter)) / moments.pool().weight
     grid = ridge_grid(trace) if isinstance(config.eta, str) else np.array([float(config.eta)])
     constrained = [i for i, codes in enumerate(blocks) if codes.report.constrained]
-    folds = list(_folds(moments, sums, blocks, target, eta_y, grid))
+    folds = list(_folds(moments, sums, blocks, target, eta_y, grid, reductions))
     total = moments.pool()
     share = np.array([fold.test.weight for fold in folds]) / total.weight
     # The ridge of least out-of-fold squared error of the codes, for each block.
@@ -318,6 +320,7 @@ def _folds(
     target: Outputs,
     eta_y: float,
     grid: Array,
+    reductions: list[Tridiagonal],
 ) -> Iterator[_Fold]:
     """Regressions of y and of the codes for every fold; those of the codes for all ridges of the grid."""
     for k in range(moments.n_folds):
@@ -325,7 +328,7 @@ def _folds(
         test, train = moments.pool(folds=mask), moments.pool(folds=~mask)
         on_train = [codes.sums(sums.pool(codes.cell, k, others=True))[0] for codes in blocks]
         right = [target.cross(train), *(products / train.weight for products in on_train)]
-        tri = Tridiagonal.of(train.cov)
+        tri = reductions[k] if reductions else Tridiagonal.of(train.cov)
         rotated = tri.rotate(np.concatenate(right, axis=1))
         ends = np.cumsum([part.shape[1] for part in right])
         g = tri.rotate_back(tri.solve_rotated(rotated[:, : ends[0]], eta_y))

@@ -240,11 +240,17 @@ def target_covariance(
     return gap.T.copy(), p, p * (1.0 - p)
 
 
-def kfold_errors(moments: Moments, target: tuple[str, int], grid: Array) -> Array:
+def kfold_errors(
+    moments: Moments,
+    target: tuple[str, int],
+    grid: Array,
+    reductions: list[Tridiagonal] | None = None,
+) -> Array:
     """Compute the held-out squared error of kernel ridge for every eta of the grid, from moments alone.
 
     ``target`` is ("levels" or "columns", index). Errors are weighted by the rows' weights, and summed
-    over the one-hot columns of classes.
+    over the one-hot columns of classes. The tridiagonal forms of the covariances without each fold are
+    appended to ``reductions``, if it is given.
     """
     errors = np.zeros(len(grid))
     for fold in range(moments.n_folds):
@@ -255,6 +261,8 @@ def kfold_errors(moments: Moments, target: tuple[str, int], grid: Array) -> Arra
         c_test, y_test, v_test = target_covariance(test, _target_of(test, target))
         c_train, y_train, _ = target_covariance(train, _target_of(train, target))
         tri = Tridiagonal.of(train.cov)
+        if reductions is not None:
+            reductions.append(tri)
         rotated = tri.rotate(c_train)
         # All ridges at once: one product with (outputs * grid) columns for the quadratic form.
         solved = np.concatenate([tri.solve_rotated(rotated, eta) for eta in grid], axis=1)
@@ -267,11 +275,16 @@ def kfold_errors(moments: Moments, target: tuple[str, int], grid: Array) -> Arra
     return errors
 
 
-def kfold_ridge(moments: Moments, target: tuple[str, int]) -> float:
-    """Choose eta_y, the ridge of the smallest K-fold error over :func:`ridge_grid`; warn at its ends."""
+def kfold_ridge(
+    moments: Moments, target: tuple[str, int], reductions: list[Tridiagonal] | None = None
+) -> float:
+    """Choose eta_y, the ridge of the smallest K-fold error over :func:`ridge_grid`; warn at its ends.
+
+    ``reductions`` as in :func:`kfold_errors`.
+    """
     total = moments.pool()
     grid = ridge_grid(float(np.trace(total.cov)))
-    errors = kfold_errors(moments, target, grid)
+    errors = kfold_errors(moments, target, grid, reductions)
     best = int(np.argmin(errors))
     if best in (0, len(grid) - 1):
         end = "smallest" if best == 0 else "largest"

@@ -37,6 +37,8 @@ from fairspan.method.subspaces import (
 
 # Relative error above which the ridge functions are not in the span of the basis.
 _MISSED = 1e-6
+# Columns up to which the tridiagonal forms of all folds are kept: 160 MB for five folds.
+_MOST_REDUCED = 2000
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,9 @@ def solve(
         by_cell = by_cell and by_cell.project(pilot.features.pending)
     total = moments.pool()
     cov = total.cov
-    eta_y = _target_ridge(moments, pilot, config, total)
+    reductions: list[Tridiagonal] = []
+    kept = reductions if config.removes_on_new_rows and len(cov) <= _MOST_REDUCED else None
+    eta_y = _target_ridge(moments, pilot, config, total, kept)
     _warn_lost_functions(pilot, config, total, float(np.trace(cov)), eta_y)
     blocks = build_blocks(by_cell or moments, pilot, config, total, cov)
     covectors = [block.covectors for block in blocks if block.covectors is not None]
@@ -204,7 +208,7 @@ def solve(
     new_rows = None
     if config.removes_on_new_rows and len(pair.angles) and _has_full_folds(moments, config):
         reports = [block.report for block in blocks]
-        new_rows = cross_fit(groups, moments, pilot, config, reports, eta_y)
+        new_rows = cross_fit(groups, moments, pilot, config, reports, eta_y, reductions)
     columns = [pair.fair, pair.removed]
     if config.correlation_metric and config.subspace == "model" and len(pair.angles) == 1:
         columns.append(_off_the_line(metric, blocks, pair))
@@ -346,7 +350,13 @@ def _solve_target(
     return replace(target, cross=np.zeros((len(cov), 1))), none
 
 
-def _target_ridge(moments: Moments, pilot: Pilot, config: FitConfig, total: Pooled) -> float:
+def _target_ridge(
+    moments: Moments,
+    pilot: Pilot,
+    config: FitConfig,
+    total: Pooled,
+    reductions: list[Tridiagonal] | None,
+) -> float:
     if not config.variant.exact or pilot.target is None:
         return PAPER_ETA if isinstance(config.eta, str) else float(config.eta)
     if not isinstance(config.alpha, str):
@@ -355,7 +365,7 @@ def _target_ridge(moments: Moments, pilot: Pilot, config: FitConfig, total: Pool
         return 1.0 / total.weight  # if X or y is constant, every ridge gives the mean
     if config.ridge_by_evidence:
         return _evidence_ridge(pilot, total)
-    return kfold_ridge(moments, pilot.target_position())
+    return kfold_ridge(moments, pilot.target_position(), reductions)
 
 
 def _warn_lost_functions(

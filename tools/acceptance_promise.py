@@ -1,0 +1,89 @@
+"""Dependence, limits and intervals on new rows beside their limits: ``make acceptance-promise``.
+
+The tables are made by ``python -m tools.promise_tables`` and read from benchmarks/results; the closed forms
+are compared with regressions on rows by the tests, which run here.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tools.promise_tables import RESULTS
+from tools.table import Measurement, at_least, at_most, between, suite
+
+
+def read(name: str) -> list[dict[str, Any]]:
+    """Rows of a table; none if it has not been made."""
+    path = RESULTS / f"promise_{name}.csv"
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    print(f"{path.name}: {lines[0].removeprefix('# ')}")
+    return [
+        {key: value if key == "name" else float(value) for key, value in row.items()}
+        for row in csv.DictReader(lines[1:])
+    ]
+
+
+def measurements() -> Iterator[Measurement]:
+    """Rows of all tables."""
+    yield from _dependence(read("dependence"))
+    yield from _limits(read("limits"))
+    for row in read("intervals"):
+        low, high = (0.88, 0.92) if "conformal" in row["name"] else (0.87, 0.92)
+        yield between(f"coverage of 90 %, {row['name']}", row["coverage"], low, high)
+    yield from suite("closed forms equal regressions on rows", ["tests/laws/test_new_rows.py"], 10)
+
+
+def _dependence(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
+    if not rows:
+        return
+    for row in rows:
+        limit = max(0.015, 2.0 * row["correlation_new_se"])
+        left = ", directions left" if row["left"] else ""
+        today = f"today {row['correlation_today']:+.3f}"
+        yield at_most(
+            f"|correlation|, {row['name']} ({today}{left})", abs(row["correlation_new"]), limit
+        )
+    whole = [row for row in rows if not row["left"]]
+    kept = [
+        abs(row["correlation_new"]) <= max(0.015, 2.0 * row["correlation_new_se"]) for row in whole
+    ]
+    yield at_least(
+        "share of rows within max(.015, 2 SE), no direction left", float(np.mean(kept)), 0.85
+    )
+    large = [row for row in whole if abs(row["correlation_today"]) > 0.03]
+    halved = [abs(r["correlation_new"]) <= abs(r["correlation_today"]) / 2.0 for r in large]
+    yield at_most("rows above .03 today that are not halved", len(halved) - int(sum(halved)), 4)
+    paired = np.array([row["paired"] for row in rows])
+    se = np.array([row["paired_se"] for row in rows])
+    above = float(np.mean(paired > 2.0 * se))
+    yield at_most("rows whose error is above today's at equal parity by 2 SE", above, 0.05)
+    z = float(np.mean(paired / np.maximum(se, 1e-12)))
+    yield at_most("mean of paired error differences, in SE", z, 1.0)
+
+
+def _limits(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
+    if not rows:
+        return
+    for row in rows:
+        yield at_most(f"promised and broken, {row['name']}", row["promised_and_broken"], 0.07)
+    n = np.array([row["draws"] for row in rows])
+    pooled = float(n @ [row["promised_and_broken"] for row in rows] / n.sum())
+    yield at_most("promised and broken, pooled", pooled, 0.055)
+    least = {
+        "people(2000, 0.3), correlation <= 0.1": 0.95,
+        "people(8000, 0.3), correlation <= 0.1": 0.95,
+        "people(8000, 0.3), correlation <= 0.05": 0.8,
+        "people(2000, 0.3), demographic_parity_difference <= 0.1": 0.5,
+    }
+    for row in rows:
+        if row["name"] in least:
+            yield at_least(f"promised, {row['name']}", row["promised"], least[row["name"]])
+        else:
+            yield at_least(f"promised, {row['name']}", row["promised"], 0.0)
+        yield at_least(f"extra error, {row['name']}", row["extra_error"], -1.0)
