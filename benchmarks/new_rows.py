@@ -1,7 +1,8 @@
-"""Time of a fit that removes dependence on new rows, beside one that removes it on the training rows.
+r"""Time of a fit that removes dependence on new rows, beside one that removes it on the training rows.
 
     python -m benchmarks.new_rows                        (50,000 and 200,000 rows, one BLAS thread)
-    PYTHONPATH=src:. python -m benchmarks.new_rows --device cuda --rows 10000000 --log benchmarks/results/new-rows-gpu.txt
+    PYTHONPATH=src:. python -m benchmarks.new_rows --device cuda --rows 10000000 \
+        --log benchmarks/results/new-rows-h200.txt
 
 Both kinds are fitted in turns; the ratio is that of the medians of processor time. On a device the fit has a
 fixed alpha, and a path of 100 dial values follows; the time is that of the clock.

@@ -35,13 +35,16 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     Attributes
     ----------
     certificate_ : Certificate
-        Exact in-sample promises for every cell and attribute.
+        What is expected on new rows, and what holds exactly on the training rows, for every cell and
+        attribute.
     fairness_ : float
-        Fairness on the angle scale.
+        Fairness on the scale of the removal: the share of the expected dependence that is gone, or with
+        ``removal="training_rows"`` the share of the angle that is closed.
     score_coef_, score_intercept_ : ndarray
         Ridge head on the scores, the predictor of y that ``certificate_.score`` is about.
     cosines_, angles_ : ndarray of shape (d,)
-        Principal cosines (the paper's sigma) and angles between F and G.
+        Principal cosines (the paper's sigma) and angles between F and G; if dependence is removed on new
+        rows, the one angle between the ends of the dial, out of fold.
     n_directions_ : dict
         Removed directions by cell and attribute.
     n_removed_ : int

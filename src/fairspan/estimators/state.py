@@ -222,8 +222,8 @@ class FittedEstimator(BaseEstimator):
         lambda s: None if s.pilot.target is None else s.solved.eta_y * s.solved.weight,
         optional=True,
     )
-    cosines_ = FittedAttribute(lambda s: s.solved.pair.cosines)
-    angles_ = FittedAttribute(lambda s: s.solved.pair.angles)
+    cosines_ = FittedAttribute(lambda s: s.solved.cosines)
+    angles_ = FittedAttribute(lambda s: s.solved.angles)
     n_removed_ = FittedAttribute(lambda s: s.solved.n_removed)
     blocks_ = FittedAttribute(lambda s: s.solved.reports)
     n_directions_ = FittedAttribute(_directions_by_cell)

@@ -153,7 +153,7 @@ class NewRows:
             intercept=intercept,
             blend=C,
             claims=certify(solution.path, solution.reports, C, coef),
-            angles=np.full(C.shape[1], angle),
+            angles=np.array([angle]),
             containment_gap=float(np.sin(angle)),
             accuracy_gap=float(np.sin(theta - angle)),
             n_functions=C.shape[1] if np.any(C) else 0,

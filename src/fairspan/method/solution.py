@@ -144,6 +144,18 @@ class Solution:
         vars(self).update({{"bent": "uses_likelihood_metric"}.get(k, k): state[k] for k in state})
 
     @property
+    def angles(self) -> Array:
+        """Angles of the predictive directions to the fair ones; on new rows, between the ends of the dial."""
+        if self.new_rows is None:
+            return self.pair.angles
+        return np.array([self.new_rows.angle()])
+
+    @property
+    def cosines(self) -> Array:
+        """Cosines of the angles (the paper's sigma)."""
+        return self.pair.cosines if self.new_rows is None else np.cos(self.angles)
+
+    @property
     def constrained(self) -> list[int]:
         """Numbers of the blocks that the criterion constrains."""
         return [i for i, report in enumerate(self.reports) if report.constrained]

@@ -131,7 +131,7 @@ def locate(space: Space, config: FitConfig) -> Position:
         fairness=value,
         dial=dial,
         blocks=model.claims,
-        cosines=space.solution.pair.cosines,
+        cosines=space.solution.cosines,
         angles=model.angles,
         containment_gap=model.containment_gap,
         accuracy_gap=model.accuracy_gap,

@@ -45,7 +45,7 @@ class SubspaceAngleDisplay:
     containment_gap, accuracy_gap : float
         Largest distance of M from F and from G, as in the certificate.
     fairness : float
-        Dial value on the angle scale.
+        Dial value on the scale of the removal.
     geometry : str, default=""
         Geometry of the angles, for the line above the fans.
     note : str, default=""
