@@ -365,7 +365,7 @@ def test_combinations_whose_names_read_alike_stay_apart():
     one = np.array(["a & b", "a"])[np.arange(N) % 2]
     two = np.array(["c", "b & c"])[np.arange(N) % 2]
     found = audit(TARGET, sensitive_features={"one": one, "two": two}, **GAPS)
-    assert list(found.groups["one x two"].values()) == [N // 2, N // 2]
+    assert list(found.group_sizes["one x two"].values()) == [N // 2, N // 2]
 
 
 def test_without_y_only_what_needs_none():
@@ -552,7 +552,9 @@ def test_json_is_strict_and_complete(kind, tmp_path):
     assert data == found.to_dict()
     assert len(data["findings"]) == len(found.findings)
     assert list(data["findings"][0]) == [field.name for field in fields(Finding)]
-    assert data["groups"] == found.groups
+    assert data["groups"] == found.group_sizes
+    with pytest.warns(DeprecationWarning, match="group_sizes"):
+        assert found.groups == found.group_sizes
     assert data["settings"]["n_boot"] == 20
     for read, f in zip(data["findings"], found.findings, strict=True):
         assert read["value"] == (f.value if np.isfinite(f.value) else None)

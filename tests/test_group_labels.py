@@ -247,7 +247,7 @@ def test_an_audit_reads_numbers_as_its_model_did():
             min_rows=2,
             n_bins=3,
         )
-        assert len(found.groups["age"]) == 3
+        assert len(found.group_sizes["age"]) == 3
 
 
 def test_a_column_name_with_a_brace_keeps_the_words_of_python():

@@ -146,10 +146,10 @@ def test_rates_gaps_and_intervals_are_those_of_an_audit_there(case, i):
         seen += one.value == one.value
     assert seen >= 3
     for attribute, rows in place["rates"].items():
-        if len(rows) != len(found.groups[attribute]):
+        if len(rows) != len(found.group_sizes[attribute]):
             continue  # the smallest are shown together
         for row in rows:
-            assert row["n"] == found.groups[attribute][row["group"]]
+            assert row["n"] == found.group_sizes[attribute][row["group"]]
             parts = row.get("classes", [row])
             for part in parts:
                 extra = f" ({part['class']})" if "class" in part else ""

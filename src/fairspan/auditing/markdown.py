@@ -112,12 +112,12 @@ def warnings_of(audit: Audit) -> tuple[str, ...]:
             f"About {audit.fitted_share:.0%} of these rows were used for fitting; the numbers below do "
             f"not hold for new people."
         )
-    for attribute in audit.groups:
+    for attribute in audit.group_sizes:
         gaps = [f for f in audit.findings if f.attribute == attribute and _is_gap(f)]
         if gaps:
             texts = [f"{_spaced(f.metric)}{_in_brackets(f.where)} {_number(f.value)}" for f in gaps]
             out.append(f"{attribute}, beyond sampling noise: {', '.join(texts)}.")
-    for attribute in audit.groups:
+    for attribute in audit.group_sizes:
         rates = audit.select("decisions", attribute=attribute, where="")
         small = {f.group: None for f in rates if f.small and f.group}
         if small:
@@ -174,7 +174,7 @@ def summary(audit: Audit) -> str:
     if audit.fitted_share is not None:
         lines.append(warnings.pop(0))
     lines += [f"  {_spaced(f.metric)}: {_interval(f)}" for f in audit.select("performance")]
-    for attribute in audit.groups:
+    for attribute in audit.group_sizes:
         comparisons = audit.select(attribute=attribute, group="")
         shown = [
             f"    {_spaced(f.metric)}{_in_brackets(f.where)}: {_interval(f)}"
@@ -242,7 +242,7 @@ def _bullets(texts: Sequence[str]) -> str:
 def _groups(audit: Audit) -> str:
     rows = [
         (name, label, f"{n:,}", f"{n / audit.n_rows:.1%}")
-        for name, sizes in audit.groups.items()
+        for name, sizes in audit.group_sizes.items()
         for label, n in sizes.items()
         if n
     ]

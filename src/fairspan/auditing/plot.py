@@ -136,9 +136,9 @@ class AuditDisplay:
         """
         if kind not in _KINDS:
             raise ValueError(f"kind={kind!r} is unknown: one of {', '.join(_KINDS)}")
-        names = list(self.audit.groups) if attribute is None else [attribute]
-        if attribute is not None and attribute not in self.audit.groups:
-            groups = ", ".join(self.audit.groups)
+        names = list(self.audit.group_sizes) if attribute is None else [attribute]
+        if attribute is not None and attribute not in self.audit.group_sizes:
+            groups = ", ".join(self.audit.group_sizes)
             raise ValueError(f"attribute={attribute!r} is not in the audit; known are {groups}.")
         if kind == "rates":
             return self._plot_rates(ax, names, title, kwargs)

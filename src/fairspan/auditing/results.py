@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings as python_warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -41,7 +42,7 @@ class Audit:
         Number of audited rows, without those of weight zero.
     level : float
         Confidence level of the intervals.
-    groups : dict
+    group_sizes : dict
         Attribute -> group -> its number of rows. Combinations of all attributes, and strata of the
         control features, are attributes here.
     findings : tuple of Finding
@@ -65,7 +66,7 @@ class Audit:
     model: str
     n_rows: int
     level: float
-    groups: dict[str, dict[str, int]]
+    group_sizes: dict[str, dict[str, int]]
     findings: tuple[Finding, ...]
     proxies: tuple[Proxy, ...] = ()
     bounds: tuple[HeldOutBound, ...] = ()
@@ -139,12 +140,23 @@ class Audit:
         """Plot gaps and attacks with their intervals (needs matplotlib)."""
         return AuditDisplay(self).plot(ax, attribute=attribute)
 
+    @property
+    def groups(self) -> dict[str, dict[str, int]]:
+        """Deprecated name of ``group_sizes``."""
+        python_warnings.warn(
+            "Audit.groups is now Audit.group_sizes; the old name goes in version 0.3.0.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.group_sizes
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and dicts; None for NaN and missing parts."""
         from fairspan import __version__
 
-        names = "model", "n_rows", "fitted_share", "level", "settings", "groups"
+        names = "model", "n_rows", "fitted_share", "level", "settings"
         out: dict[str, Any] = {"fairspan": __version__, **{n: getattr(self, n) for n in names}}
+        out["groups"] = self.group_sizes
         out["findings"] = [asdict(finding) for finding in self.findings]
         out["proxies"] = [asdict(proxy) for proxy in self.proxies]
         out["bounds"] = [asdict(bound) for bound in self.bounds]
@@ -367,7 +379,7 @@ def audit(
         model=data.name,
         n_rows=data.n,
         level=level,
-        groups=_group_sizes(data),
+        group_sizes=_group_sizes(data),
         findings=tuple(sorted(finish(case), key=lambda f: SECTIONS.index(f.section))),
         proxies=tuple(case.proxies),
         bounds=tuple(case.bounds),

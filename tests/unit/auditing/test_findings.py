@@ -505,9 +505,9 @@ def test_a_combination_is_an_audit_of_the_crossed_attribute(seed: int, weights: 
 
 def test_combinations_are_made_of_several_attributes_and_only_if_wanted() -> None:
     rows = make(0, kinds=("two", "text"))
-    assert list(rows.audit().groups) == ["s0", "s1", "s0 x s1"]
-    assert list(rows.audit(intersectional=False).groups) == ["s0", "s1"]
-    assert list(make(0).audit().groups) == ["s0"]
+    assert list(rows.audit().group_sizes) == ["s0", "s1", "s0 x s1"]
+    assert list(rows.audit(intersectional=False).group_sizes) == ["s0", "s1"]
+    assert list(make(0).audit().group_sizes) == ["s0"]
 
 
 def test_attributes_of_many_levels_are_summed_one_by_one_to_the_same_values() -> None:
@@ -534,7 +534,7 @@ def test_an_attribute_may_have_any_name(name: str) -> None:
 def test_an_attribute_and_a_control_feature_may_share_a_name() -> None:
     rows = make(3, kinds=("text",))
     found = rows.audit(control_features={"s0": rows.y})
-    assert found.groups["s0"] == rows.audit().groups["s0"]
+    assert found.group_sizes["s0"] == rows.audit().group_sizes["s0"]
 
 
 # ------------------------------------------------------------------ planted truths
@@ -613,7 +613,7 @@ def test_a_small_group_is_marked_and_listed_but_not_compared() -> None:
         ("tiny", 1, 0, 4), ("tiny", 0, 0, 5),
     )  # fmt: skip
     found = rows.audit(min_rows=30)
-    assert found.groups["s"] == {"a": 100, "b": 100, "tiny": 9}
+    assert found.group_sizes["s"] == {"a": 100, "b": 100, "tiny": 9}
     (rate,) = found.select(metric="selection_rate", group="tiny")
     assert rate.small
     assert rate.value == 0.0
@@ -721,7 +721,7 @@ def test_a_bend_is_seen_by_ratio_and_distance_not_by_correlation() -> None:
 def test_a_continuous_attribute_is_named_by_its_slices() -> None:
     rows = make(0, kinds=("number",))
     found = rows.audit(n_bins=4)
-    sizes = found.groups["s0"]
+    sizes = found.group_sizes["s0"]
     assert len(sizes) == 4
     assert sum(sizes.values()) == rows.n
     assert {f.group for f in found.select(metric="selection_rate")} == set(sizes)
