@@ -463,7 +463,7 @@ def _reason(codes: FoldCodes, strength: float, weight: float, failed: bool) -> s
     if weight == 1.0:
         return ""
     if failed:
-        return "its out-of-fold prediction failed"
+        return "X does not predict it out of fold"
     need = 2.0 * np.sqrt(codes.rank) + _RAMP
     return f"X predicts it too weakly out of fold (strength {strength:.1f}, removed whole from {need:.1f})"
 
