@@ -21,12 +21,12 @@ def read(name: str) -> list[dict[str, Any]]:
     path = RESULTS / f"promise_{name}.csv"
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    print(f"{path.name}: {lines[0].removeprefix('# ')}")
-    return [
-        {key: value if key == "name" else float(value) for key, value in row.items()}
-        for row in csv.DictReader(lines[1:])
-    ]
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    commits = ", ".join(sorted({row["commit"] for row in rows}))
+    print(f"{path.name}: python -m tools.promise_tables {name}, at commits {commits}")
+    text = ("name", "commit")
+    return [{k: v if k in text else float(v) for k, v in row.items()} for row in rows]
 
 
 def measurements() -> Iterator[Measurement]:

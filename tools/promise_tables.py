@@ -1,8 +1,9 @@
 """Tables about new rows: ``python -m tools.promise_tables dependence | limits | intervals``.
 
-Each command writes a CSV file under benchmarks/results, whose first line names the commit and the command.
-``make acceptance-promise`` compares the files with their limits. ``--draws N`` and ``--only TEXT`` are for a
-quick look; ``--out`` writes elsewhere.
+Each command writes a CSV file under benchmarks/results; every row names the commit it was made with. Rows of
+a later run replace those of the same name.
+``make acceptance-promise`` compares the files with their limits. ``--only PATTERN``
+makes some rows, ``--draws N`` fewer draws, ``--out`` writes elsewhere.
 
 Populations: *people(n, share)*: s ~ Bernoulli(share), x = N(0, I_5) + s/2 in every coordinate,
 y = sum of x + x_0 x_1 + N(0, 1). *wide(n, k)*: s ~ Bernoulli(1/2), a = N(0, 1) + s/2, b = N(0, 1),
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import re
 import subprocess
 import sys
 import warnings
@@ -82,7 +84,7 @@ def splits(
 
     def draw(seed: int) -> Draw:
         table = fetch(data_home=data_home()) if "loans" not in fetch.__name__ else fetch()
-        y = table.target.to_numpy() if numeric else table.target.astype(str).to_numpy()
+        y = table.target.to_numpy(dtype=float) if numeric else table.target.astype(str).to_numpy()
         s = np.asarray(table.sensitive_features[attribute])
         s = s if group is None else np.where(s == group, group, "others")
         strata = None if s.dtype.kind == "f" else s
@@ -131,7 +133,7 @@ def rows_of_dependence() -> Iterator[tuple[str, Any, dict[str, Any]]]:
 def dependence(draws: int, only: str) -> Iterator[dict[str, Any]]:
     """Signed correlation and error on new rows at fairness 1, today's removal and the new one."""
     for name, draw, params in rows_of_dependence():
-        if only not in name:
+        if not re.search(only, name):
             continue
         found = [_compare(draw(seed), params) for seed in range(draws)]
         columns = {key: np.array([one[key] for one in found]) for key in found[0]}
@@ -222,7 +224,7 @@ def limits(draws: int, only: str) -> Iterator[dict[str, Any]]:
         for limit in (0.05, 0.1):
             for metric in ("correlation", "demographic_parity_difference"):
                 name = f"people({n}, 0.3), {metric} <= {limit:g}"
-                if only not in name:
+                if not re.search(only, name):
                     continue
                 found = [
                     _promise(n, limit, metric, seed)
@@ -265,7 +267,7 @@ def intervals(draws: int, only: str) -> Iterator[dict[str, Any]]:
         for name in ("people", "heavy", "steps", "direct"):
             for fairness in (0.0, 1.0):
                 label = f"{name}({n}), fairness {fairness:g}"
-                if only not in label:
+                if not re.search(only, label):
                     continue
                 hits = []
                 for seed in range(draws):
@@ -275,7 +277,7 @@ def intervals(draws: int, only: str) -> Iterator[dict[str, Any]]:
                     mean, std = model.fit(X, y, sensitive_features=s).predict(Z, return_std=True)
                     hits.append(np.mean(np.abs(z - mean) <= 1.6449 * std))
                 yield {"name": label, "draws": draws, "coverage": float(np.mean(hits))}
-    if only in "conformal":
+    if re.search(only, "conformal"):
         X, y, s = people(1000, 0.3, np.random.default_rng(0))
         model = FairRidge(random_state=0).fit(X, y, sensitive_features=s)
         by_group: dict[int, list[float]] = {0: [], 1: []}
@@ -317,17 +319,18 @@ def main() -> None:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
     ).stdout.strip()
-    rows: list[dict[str, Any]] = []
+    rows: dict[str, dict[str, Any]] = {}
+    if out.exists():
+        with out.open(newline="", encoding="utf-8") as file:
+            rows = {row["name"]: row for row in csv.DictReader(file)}
     for row in TABLES[options.table](options.draws, options.only):
-        rows.append(row)
+        rows[row["name"]] = {**row, "commit": commit}
         print("  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{v}" for k, v in row.items()))
         sys.stdout.flush()
         with out.open("w", newline="", encoding="utf-8") as file:
-            command = f"python -m tools.promise_tables {options.table} --draws {options.draws}"
-            file.write(f"# commit {commit}; {command}\n")
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer = csv.DictWriter(file, fieldnames=[*row, "commit"])
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows(rows.values())
 
 
 if __name__ == "__main__":
