@@ -163,7 +163,8 @@ class NewRowsCertificate:
     def directions_left(self) -> list[str]:
         """Directions that are not removed whole at fairness 1, each with its reason."""
         return [
-            f"{b.attribute} in {b.cell}: {d.name} ({100 * d.weight:.0f} % removed): {d.reason}"
+            f"{b.attribute}{'' if b.cell == 'all rows' else f' in {b.cell}'}, {d.name}: "
+            f"{100 * d.weight:.0f} % removed, {d.reason}"
             for b in self.blocks
             for d in b.directions
             if d.weight < 1.0

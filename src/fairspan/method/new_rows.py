@@ -465,7 +465,7 @@ def _reason(codes: FoldCodes, strength: float, weight: float, failed: bool) -> s
     if failed:
         return "X does not predict it out of fold"
     need = 2.0 * np.sqrt(codes.rank) + _RAMP
-    return f"X predicts it too weakly out of fold (strength {strength:.1f}, removed whole from {need:.1f})"
+    return f"X predicts it too weakly out of fold (strength {strength:.1f}; {need:.1f} is needed)"
 
 
 def _ends(path_cov: Array, path_target: Array, L: int) -> tuple[Array, Array]:
