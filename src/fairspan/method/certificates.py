@@ -162,13 +162,14 @@ class NewRowsCertificate:
 
     def directions_left(self) -> list[str]:
         """Directions that are not removed whole at fairness 1, each with its reason."""
-        return [
-            f"{b.attribute}{'' if b.cell == 'all rows' else f' in {b.cell}'}, {d.name}: "
-            f"{100 * d.weight:.0f} % removed, {d.reason}"
-            for b in self.blocks
-            for d in b.directions
-            if d.weight < 1.0
-        ]
+        out = []
+        for b in self.blocks:
+            where = "" if b.cell == "all rows" else f" in {b.cell}"
+            for d in b.directions:
+                if d.weight < 1.0:
+                    percent = f"{100 * d.weight:.0f} % removed"
+                    out.append(f"{b.attribute}{where}, {d.name}: {percent}, {d.reason}")
+        return out
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
