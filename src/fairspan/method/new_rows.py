@@ -11,7 +11,7 @@ are their out-of-fold predictions; ``u = b lambda`` is the part of A that S expl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -192,10 +192,14 @@ class CrossFit:
 
 @dataclass(frozen=True, kw_only=True)
 class _Fold:
-    """One fold: its rows, the rows of the others, and regressions fitted on the others."""
+    """One fold: its rows, means of the others, and regressions fitted on the others."""
 
     test: Pooled
-    train: Pooled
+    train_mean: Array  # of psi, (D,)
+    shift: Array  # means of the contrasts of y in the fold, about those of the others, (L,)
+    leverage: (
+        float | None
+    )  # mean squared length of its rows in the metric of the others, over their weight
     test_codes: list[tuple[Array, Array]]  # sums of each block in the fold
     target: Array  # Cov(psi, y) in the fold, (D, L)
     functions: Array  # g, (D, L)
@@ -225,11 +229,15 @@ def cross_fit(
     sums, target = CodeSums(by_cell, pilot), Outputs(pilot)
     every = make_codes(reports, pilot, sums, config.variant.min_rows)
     blocks = [codes for codes in every if codes is not None]
-    trace = float(np.trace(moments.pool().scatter)) / moments.pool().weight
-    grid = ridge_grid(trace) if isinstance(config.eta, str) else np.array([float(config.eta)])
-    constrained = [i for i, codes in enumerate(blocks) if codes.report.constrained]
-    folds = list(_folds(moments, sums, blocks, target, eta_y, grid, reductions))
     total = moments.pool()
+    grid = (
+        ridge_grid(float(np.trace(total.cov)))
+        if isinstance(config.eta, str)
+        else np.array([float(config.eta)])
+    )
+    constrained = [i for i, codes in enumerate(blocks) if codes.report.constrained]
+    leverages = config.ridge_by_evidence
+    folds = list(_folds(moments, sums, blocks, target, eta_y, grid, reductions, leverages))
     share = np.array([fold.test.weight for fold in folds]) / total.weight
     # The ridge of least out-of-fold squared error of the codes, for each block.
     best = [_best_ridge(folds, i) for i in range(len(blocks))]
@@ -263,8 +271,7 @@ def cross_fit(
     mix = scipy.linalg.block_diag(np.eye(L), np.concatenate([lam, extra], axis=1))
     path_cov, path_target = mix.T @ cov @ mix, mix.T @ cov_target
     fold_bases = both @ mix
-    gaps = np.stack([fold.test.mean - fold.train.mean for fold in folds])
-    target_gaps = np.stack([target.mean(fold.test) - target.mean(fold.train) for fold in folds])
+    gaps = np.stack([fold.test.mean - fold.train_mean for fold in folds])
     target_cov = sum(s * target.cov(fold.test) for s, fold in zip(share, folds, strict=True))
     first, last = _ends(path_cov, path_target, L)
     by_block = dict(zip(constrained, directions, strict=True))
@@ -287,30 +294,27 @@ def cross_fit(
         contrasts=target.contrasts,
         basis=np.einsum("k,kdm->dm", share, fold_bases),
         fold_bases=fold_bases,
-        fold_means=np.stack([fold.train.mean for fold in folds]),
+        fold_means=np.stack([fold.train_mean for fold in folds]),
         share=share,
         cov=path_cov,
         cov_target=path_target,
         target_cov=np.asarray(target_cov),
         shift=np.einsum("kd,kdm->km", gaps, fold_bases),
-        target_shift=target_gaps,
+        target_shift=np.stack([fold.shift for fold in folds]),
         first=first,
         last=last,
         blocks=tuple(reported),
         n_folds=K,
-        leverage=_leverage(folds, share, eta_y) if config.ridge_by_evidence else None,
+        leverage=float(share @ [fold.leverage for fold in folds]) if leverages else None,
     )
 
 
-def _leverage(folds: list[_Fold], share: Array, eta_y: float) -> float:
-    """Mean over out-of-fold rows of their squared length in the metric of the other folds, over T."""
-    mean = 0.0
-    for s, fold in zip(share, folds, strict=True):
-        off = fold.test.mean - fold.train.mean
-        second = fold.test.cov + np.outer(off, off)
-        solved = scipy.linalg.cho_solve((ridge_factor(fold.train.cov, eta_y), True), second)
-        mean += float(s * np.trace(solved)) / fold.train.weight
-    return mean
+def _leverage(test: Pooled, train: Pooled, eta_y: float) -> float:
+    """Mean squared length of rows of a fold in the metric of the others, over the weight of these."""
+    off = test.mean - train.mean
+    second = test.cov + np.outer(off, off)
+    solved = scipy.linalg.cho_solve((ridge_factor(train.cov, eta_y), True), second)
+    return float(np.trace(solved)) / train.weight
 
 
 def _folds(
@@ -321,6 +325,7 @@ def _folds(
     eta_y: float,
     grid: Array,
     reductions: list[Tridiagonal],
+    leverages: bool,
 ) -> Iterator[_Fold]:
     """Regressions of y and of the codes for every fold; those of the codes for all ridges of the grid."""
     for k in range(moments.n_folds):
@@ -335,8 +340,10 @@ def _folds(
         solved = [tri.solve_rotated(rotated[:, ends[0] :], eta) for eta in grid]
         H = tri.rotate_back(np.concatenate(solved, axis=1)).reshape(len(rotated), len(grid), -1)
         yield _Fold(
-            test=test,
-            train=train,
+            test=replace(test, scatter=moments.scatter[k]),  # shared with the moments
+            train_mean=train.mean,
+            shift=target.mean(test) - target.mean(train),
+            leverage=_leverage(test, train, eta_y) if leverages else None,
             test_codes=[codes.sums(sums.pool(codes.cell, k)) for codes in blocks],
             target=target.cross(test),
             functions=g,
