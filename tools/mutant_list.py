@@ -44,6 +44,7 @@ SOFTMAX = _tests("unit/method/test_laplace", "more_classes_are_softmax_with_one_
 LOOPS = _tests("unit/metrics/test_scores", "decisions_equal_plain_loops")
 SCORE_LOOPS = _tests("unit/metrics/test_scores", "scores_equal_plain_loops")
 RESUMED = _tests("test_streams", "resumed_after_any_block_it_is_the_same_model")
+NEW_ROWS = _tests("laws/test_new_rows", "moments_of_folds_equal_regressions_on_rows")
 
 MUTANTS: tuple[Mutant, ...] = (
     # ------------------------------------------------------------------ moments
@@ -1033,5 +1034,65 @@ MUTANTS: tuple[Mutant, ...] = (
             "test_persistence",
             "without_moments_the_file_is_smaller_and_says_what_it_cannot_do",
         ),
+    ),
+    # ------------------------------------------------------------------ new rows
+    Mutant(
+        "regressions of y that saw the fold",
+        "method/new_rows.py",
+        "right = [target.cross(train), *(products / train.weight for products in on_train)]",
+        "right = [target.cross(test), *(products / train.weight for products in on_train)]",
+        NEW_ROWS,
+    ),
+    Mutant(
+        "codes of the others compared instead of those of the fold",
+        "method/new_rows.py",
+        "test_codes=[codes.sums(sums.pool(codes.cell, k)) for codes in blocks],",
+        "test_codes=[codes.sums(sums.pool(codes.cell, k, others=True)) for codes in blocks],",
+        NEW_ROWS,
+    ),
+    Mutant(
+        "what S explains is added",
+        "method/new_rows.py",
+        "difference = np.concatenate([np.eye(L), -np.eye(L)])",
+        "difference = np.concatenate([np.eye(L), np.eye(L)])",
+        _tests("laws/test_new_rows", "the_share_of_the_expected_dependence_is_gone"),
+    ),
+    Mutant(
+        "folds of unequal weight averaged alike",
+        "method/new_rows.py",
+        'basis=np.einsum("k,kdm->dm", share, fold_bases),',
+        "basis=fold_bases.mean(axis=0),",
+        _tests("laws/test_new_rows", "the_model_is_the_average_of_the_models_of_the_folds"),
+    ),
+    Mutant(
+        "directions removed that X does not predict",
+        "method/new_rows.py",
+        "weight[failed] = 0.0",
+        "weight[failed] = 1.0",
+        _tests(
+            "unit/method/test_new_rows",
+            "an_attribute_that_x_does_not_predict_is_kept_and_named",
+        ),
+    ),
+    Mutant(
+        "a limit with confidence that looks at the estimate",
+        "method/new_rows_space.py",
+        "return self._expected(C, confidence=confidence).high",
+        "return self._expected(C, confidence=confidence).correlation",
+        _tests("unit/method/test_new_rows", "a_limit_with_confidence_is_stricter"),
+    ),
+    Mutant(
+        "codes of a cell spread over all rows",
+        "method/new_rows.py",
+        "cov=cross[i] @ mix * (total.weight / weight),",
+        "cov=cross[i] @ mix,",
+        NEW_ROWS,
+    ),
+    Mutant(
+        "conformal bound one row too low",
+        "estimators/conformal.py",
+        "k = math.ceil((len(scores) + 1) * coverage - 1e-9)",
+        "k = math.ceil(len(scores) * coverage - 1e-9)",
+        _tests("unit/estimators/test_conformal", "the_bound_is_the_order_statistic"),
     ),
 )
