@@ -27,7 +27,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from fairspan import FairGPRegressor, FairRidge, FairRidgeClassifier, datasets, table_encoder
-from fairspan.estimators.dial_predictor import move
+from fairspan.estimators.dial_predictor import move, score_rows
 from fairspan.estimators.path import fairness_path
 from tools.calibration import data_home
 from tools.table import ROOT
@@ -157,19 +157,20 @@ def _compare(draw: Draw, params: dict[str, Any]) -> dict[str, float]:
         draw.X, draw.y, sensitive_features=draw.s
     )
     cells = _cells(draw, params)
-    start = _correlation(_score(new.at(0.0), draw.X_new), draw.s_new, cells)
+    scored = {id(model): score_rows(model, model._read_new(draw.X_new)) for model in (new, old)}
+    start = _correlation(_score(new.at(0.0), scored[id(new)]), draw.s_new, cells)
     sign = 1.0 if start >= 0.0 else -1.0
     values = {}
     for label, model in (("today", old), ("new", new)):
-        score = _score(model, draw.X_new)
-        values[label] = sign * _correlation(score, draw.s_new, cells)
+        rows = scored[id(model)]
+        values[label] = sign * _correlation(_score(model, rows), draw.s_new, cells)
         out[f"correlation_{label}"] = values[label]
-        out[f"error_{label}"] = _error(model, draw)
+        out[f"error_{label}"] = _error(model, rows, draw.y_new)
     # Today's path past fairness 1, at the dependence that the new model reaches.
     dial = np.linspace(1.0, 1.6, 13)
-    path = [move(old, fairness) for fairness in dial]
-    reached = [abs(_correlation(_score(m, draw.X_new), draw.s_new, cells)) for m in path]
-    errors = [_error(m, draw) for m in path]
+    path, rows = [move(old, fairness) for fairness in dial], scored[id(old)]
+    reached = [abs(_correlation(_score(m, rows), draw.s_new, cells)) for m in path]
+    errors = [_error(m, rows, draw.y_new) for m in path]
     order = np.arange(int(np.argmin(reached)) + 1)
     wanted = abs(values["new"])
     below = [i for i in order if reached[i] <= wanted]
@@ -212,10 +213,10 @@ def _correlation(f: Any, s: Any, cells: list[Any]) -> float:
     return max(found, key=abs)
 
 
-def _error(model: Any, draw: Draw) -> float:
+def _error(model: Any, X: Any, y: Any) -> float:
     if isinstance(model, FairRidge):
-        return float(np.sqrt(np.mean((model.predict(draw.X_new) - draw.y_new) ** 2)))
-    return float(np.mean(model.predict(draw.X_new) != draw.y_new))
+        return float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
+    return float(np.mean(model.predict(X) != y))
 
 
 def limits(draws: int, only: str) -> Iterator[dict[str, Any]]:
