@@ -27,7 +27,7 @@ from fairspan.method.problem import FitConfig
 from fairspan.method.removal import BlockReport
 from fairspan.method.sdr import ridge_factor, ridge_grid
 
-__all__ = ["CrossFit", "NewRowsBlock", "cross_fit"]
+__all__ = ["CrossFit", "NewRowsBlock", "cross_fit", "damped"]
 
 # Rows that every fold needs.
 MIN_FOLD_ROWS = 10
@@ -35,6 +35,8 @@ MIN_FOLD_ROWS = 10
 _ROUNDING = 1e-12
 # Strength from which a direction of q codes is removed whole: 2 sqrt(q) + _RAMP.
 _RAMP = 2.0
+# Spread of a model on the training rows that is tolerated, in standard deviations of y.
+_MOST_SPREAD = 2.0
 # Directions that separate limits may use.
 MOST_EXTRA = 32
 
@@ -234,6 +236,7 @@ def cross_fit(
     H = [np.stack([fold.regressions[i][best[i]] for fold in folds]) for i in range(len(blocks))]
     g = np.stack([fold.functions for fold in folds])  # (K, D, L)
     both = np.concatenate([g, *(H[i] for i in constrained)], axis=2)  # (K, D, L + q)
+    both = both * _reaches_new_rows(both, folds, share)
     # Out-of-fold moments of [A, b], of these with y, and of the codes with them.
     products = [both[k].T @ fold.test.cov @ both[k] for k, fold in enumerate(folds)]
     cov = np.einsum("k,kij->ij", share, products)
@@ -264,7 +267,10 @@ def cross_fit(
     gaps = np.stack([fold.test.mean - fold.train.mean for fold in folds])
     target_gaps = np.stack([target.mean(fold.test) - target.mean(fold.train) for fold in folds])
     target_cov = sum(s * target.cov(fold.test) for s, fold in zip(share, folds, strict=True))
+    basis = np.einsum("k,kdm->dm", share, fold_bases)
     first, last = _ends(path_cov, path_target, L)
+    unit, on_train = float(np.sqrt(np.trace(np.asarray(target_cov)))), basis.T @ total.cov @ basis
+    first, last = (damped(end, on_train, path_cov, unit) for end in (first, last))
     by_block = dict(zip(constrained, directions, strict=True))
     reported = []
     numbers = [i for i, codes in enumerate(every) if codes is not None]
@@ -283,7 +289,7 @@ def cross_fit(
         )
     return CrossFit(
         contrasts=target.contrasts,
-        basis=np.einsum("k,kdm->dm", share, fold_bases),
+        basis=basis,
         fold_bases=fold_bases,
         fold_means=np.stack([fold.train.mean for fold in folds]),
         share=share,
@@ -298,6 +304,32 @@ def cross_fit(
         n_folds=K,
         leverage=_leverage(folds, share, eta_y) if config.ridge_by_evidence else None,
     )
+
+
+def _reaches_new_rows(functions: Array, folds: list[_Fold], share: Array) -> Array:
+    """Mark the functions of the folds whose values out of fold are more than rounding, (m,).
+
+    With a very narrow kernel every function is 0 but at the rows it was fitted on.
+    """
+    on_test, on_train = np.zeros(functions.shape[2]), np.zeros(functions.shape[2])
+    for s, f, fold in zip(share, functions, folds, strict=True):
+        on_test += s * np.einsum("dm,dm->m", f, fold.test.cov @ f)
+        on_train += s * np.einsum("dm,dm->m", f, fold.train.cov @ f)
+    return np.asarray(on_test > _ROUNDING * on_train)
+
+
+def damped(C: Array, on_train: Array, out_of_fold: Array, unit: float) -> Array:
+    """Shrink functions that vary much more on the training rows than y does and than they do out of fold.
+
+    The slope of y on the out-of-fold values of a narrow kernel can be as large as those values are
+    small, and then predicts absurd values near the training rows. ``on_train`` and ``out_of_fold`` are
+    the covariances of the basis, ``unit`` is the standard deviation of y.
+    """
+    sd, sd_out = (
+        float(np.sqrt(max(np.trace(C.T @ cov @ C), 0.0))) for cov in (on_train, out_of_fold)
+    )
+    most = _MOST_SPREAD * max(unit, sd_out)
+    return C * (most / sd) if sd > most else C
 
 
 def _leverage(folds: list[_Fold], share: Array, eta_y: float) -> float:
