@@ -474,6 +474,26 @@ def test_on_new_rows_units_do_not_matter(name, model):
         assert np.abs(a - b).max() <= UNITS[name]
 
 
+@pytest.mark.parametrize("by", [1e-20, 1e-8, 1e8, 1e20])
+def test_on_new_rows_separate_limits_do_not_depend_on_units(by):
+    """Directions of the codes have no units, while the functions of y have its."""
+    base = table(300)
+    case = replace(base, s={"age": base.X[:, 0] + base.X[:, 1], **base.s})
+    limits = {"fairness": {"age": 0.9, "s": 0.5}, "dial": "correlation", "removal": "new_rows"}
+    a = score(fit(case, "ridge", **limits), case.X)
+    b = score(fit(replace(case, y=case.y * by), "ridge", **limits), case.X)
+    assert np.abs(a - b / by).max() <= 1e-9 * base.spread("ridge")
+
+
+@pytest.mark.parametrize("weight", [1e-20, 1e-6, 1e6, 1e20])
+def test_on_new_rows_intervals_have_the_size_of_the_errors(weight):
+    base = table()
+    est = fit(replace(base, w=np.full(150, weight)), "gp", removal="new_rows")
+    _, sd = est.predict(base.X, return_std=True)
+    assert (0.1 * base.y.std() <= sd).all()
+    assert (sd <= 3.0 * base.y.std()).all()
+
+
 @pytest.mark.parametrize("model", NEW_ROWS)
 @pytest.mark.parametrize("widths", [1e-4, 3e-3, 1e-2, 2e-2, 3e-2, 5e-2])
 def test_a_kernel_that_reaches_no_other_row_predicts_nothing_absurd(widths, model):

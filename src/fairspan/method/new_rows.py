@@ -153,10 +153,15 @@ class CrossFit:
         Limits apply to the directions that are removed, ``block_cov`` are covariances of the basis in the
         cells. Returns coefficients on the basis, (m, 1), scaled by the slope of y.
         """
-        values, vectors = psd_eigh((self.cov + self.cov.T) / 2.0)
+        # A and u have the units of y, the directions of the codes have none.
+        sd = np.sqrt(np.maximum(np.diag(self.cov), 0.0))
+        unit = np.divide(1.0, sd, out=np.zeros_like(sd), where=sd > 0.0)
+        values, vectors = psd_eigh((self.cov + self.cov.T) / 2.0 * unit * unit[:, None])
         keep = values > _ROUNDING * max(float(values[0]), 1e-300)
-        Z = vectors[:, keep] / np.sqrt(values[keep])  # functions of out-of-fold variance 1
-        start = np.sqrt(values[keep]) * (vectors[:, keep].T @ self.first[:, 0])
+        # Functions of out-of-fold variance 1.
+        Z = unit[:, None] * vectors[:, keep] / np.sqrt(values[keep])
+        start = np.sqrt(values[keep]) * (vectors[:, keep].T @ (sd * self.first[:, 0]))
+        start = start / (float(np.linalg.norm(start)) or 1.0)  # the length is that of y
         blocks = [block for block in self.blocks if block.codes.report.constrained]
         nearest = keep_limits(
             start,
