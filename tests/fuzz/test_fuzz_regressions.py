@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from fairspan import (
     DataWarning,
+    FairGPClassifier,
     FairGPRegressor,
     FairRepresentation,
     FairRidge,
@@ -124,6 +125,11 @@ def test_scales_within_the_range_are_taken(exponent, removal):
     model = clone(ridge).fit(scaled, target, sensitive_features=s)
     plain = ridge.fit(X, target, sensitive_features=s)
     same(plain.predict(X), model.predict(scaled), "in other units", 1e-6)
+
+
+# numpy complained of the truth value of an array.
+def test_a_likelihood_that_is_an_array_is_refused():
+    refused(lambda: fit(FairGPClassifier, likelihood=np.array([1.0, 2.0])), "likelihood=")
 
 
 # An unbounded kernel overflowed with a warning of numpy's, and predicted NaN.
