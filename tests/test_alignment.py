@@ -51,7 +51,7 @@ def shuffled(columns, *names):
 
 
 def fitted(X=X, **columns):
-    est = FairRepresentation(criterion="conditional_statistical_parity", **FIXED)
+    est = FairRepresentation(criterion="conditional_statistical_parity", random_state=0, **FIXED)
     return est.fit(X, columns.pop("y"), **columns)
 
 
@@ -68,16 +68,18 @@ def test_fit_puts_a_column_into_the_order_of_x(name):
 @DEFECT
 def test_a_table_of_attributes_is_put_into_the_order_of_x():
     both = pd.DataFrame({"sex": SEX, "town": TOWN})
-    expected = FairRepresentation(**FIXED).fit(X, Y, sensitive_features=both)
-    est = FairRepresentation(**FIXED).fit(X, Y, sensitive_features=both.iloc[ORDER])
+    expected = FairRepresentation(random_state=0, **FIXED).fit(X, Y, sensitive_features=both)
+    est = FairRepresentation(random_state=0, **FIXED).fit(X, Y, sensitive_features=both.iloc[ORDER])
     np.testing.assert_array_equal(est.transform(X), expected.transform(X))
 
 
 @DEFECT
 def test_the_columns_of_a_mapping_are_aligned_one_by_one():
     columns = {"sex": SEX.iloc[ORDER], "town": TOWN.iloc[ORDER[::-1]]}
-    est = FairRepresentation(**FIXED).fit(X, Y, sensitive_features=columns)
-    expected = FairRepresentation(**FIXED).fit(X, Y, sensitive_features={"sex": SEX, "town": TOWN})
+    est = FairRepresentation(random_state=0, **FIXED).fit(X, Y, sensitive_features=columns)
+    expected = FairRepresentation(random_state=0, **FIXED).fit(
+        X, Y, sensitive_features={"sex": SEX, "town": TOWN}
+    )
     np.testing.assert_array_equal(est.transform(X), expected.transform(X))
 
 
@@ -85,7 +87,7 @@ def test_the_columns_of_a_mapping_are_aligned_one_by_one():
 def test_partial_fit_aligns_every_block():
     models = []
     for order in (np.arange(N // 2), ORDER[ORDER < N // 2]):
-        est = FairRepresentation(**FIXED).prepare(X, Y, sensitive_features=SEX)
+        est = FairRepresentation(random_state=0, **FIXED).prepare(X, Y, sensitive_features=SEX)
         est.partial_fit(X[: N // 2], Y[: N // 2], sensitive_features=SEX.iloc[order], solve=False)
         models.append(est.partial_fit(X[N // 2 :], Y[N // 2 :], sensitive_features=SEX[N // 2 :]))
     np.testing.assert_array_equal(models[0].transform(X), models[1].transform(X))
@@ -105,7 +107,7 @@ def test_blocks_of_a_stream_are_aligned():
 @pytest.mark.parametrize("name", ["y", "sensitive_features", "sample_weight"])
 def test_paths_align_before_rows_are_dealt_into_folds(name):
     columns = {key: one for key, one in COLUMNS.items() if key != "control_features"}
-    est = FairRidgeClassifier(**FIXED)
+    est = FairRidgeClassifier(**FIXED, removal="training_rows")
 
     def curves(columns):
         y, rest = columns["y"], {k: v for k, v in columns.items() if k != "y"}
@@ -203,7 +205,7 @@ def test_displays_align_with_x():
 
 
 def fit(X, y=Y, S=SEX, **columns):
-    return FairRepresentation(**FIXED).fit(X, y, sensitive_features=S, **columns)
+    return FairRepresentation(random_state=0, **FIXED).fit(X, y, sensitive_features=S, **columns)
 
 
 @DEFECT
@@ -236,7 +238,7 @@ def test_labels_that_repeat_in_another_order_are_refused():
 def test_two_orders_beside_an_array_are_refused(name):
     columns = {"sensitive_features": SEX, "sample_weight": WEIGHT}
     with pytest.raises(ValueError, match=f"y and {name} {DIFFERENT}, and X has none"):
-        FairRepresentation(**FIXED).fit(X.to_numpy(), Y, **shuffled(columns, name))
+        FairRepresentation(random_state=0, **FIXED).fit(X.to_numpy(), Y, **shuffled(columns, name))
 
 
 @DEFECT
@@ -244,7 +246,9 @@ def test_two_orders_inside_a_mapping_beside_an_array_are_refused():
     columns = {"sex": SEX, "town": TOWN.iloc[ORDER]}
     message = r"sensitive_features\['sex'\] and sensitive_features\['town'\] have different"
     with pytest.raises(ValueError, match=message):
-        FairRepresentation(**FIXED).fit(X.to_numpy(), BASE.y, sensitive_features=columns)
+        FairRepresentation(random_state=0, **FIXED).fit(
+            X.to_numpy(), BASE.y, sensitive_features=columns
+        )
 
 
 def check_scorer(scorer):
@@ -350,7 +354,12 @@ def test_one_warning_names_all_arguments_and_others_are_silent():
     y, S = (one.reset_index(drop=True).iloc[ORDER] for one in (Y, SEX))
     with pytest.warns(DataWarning, match=r"^y, sensitive_features: ") as caught:
         fairness_path(
-            FairRidgeClassifier(**FIXED), counted, y, sensitive_features=S, cv=2, n_points=2
+            FairRidgeClassifier(**FIXED, removal="training_rows"),
+            counted,
+            y,
+            sensitive_features=S,
+            cv=2,
+            n_points=2,
         )
     assert len(caught) == 1
     with warnings.catch_warnings():

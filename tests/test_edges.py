@@ -32,7 +32,9 @@ def test_fewer_features_than_codes_do_not_make_the_test_reject(rng):
 def test_a_test_that_cannot_be_made_removes_everything_and_says_so(rng):
     X = rng.normal(size=(60, 3))
     s = np.digitize(X[:, 0], [-0.5, 0.5])
-    est = FairRepresentation(n_sensitive_directions="test", eta=1e-12, **FIXED)
+    est = FairRepresentation(
+        n_sensitive_directions="test", eta=1e-12, **FIXED, removal="training_rows"
+    )
     with pytest.warns(NumericalWarning, match="cannot be tested"):
         est.fit(X, X[:, 0] + X[:, 1], sensitive_features={"s": s})
     assert est.n_directions_ == {"all rows": {"s": 2}}
@@ -44,7 +46,9 @@ def test_nested_transformers_are_part_of_the_pilot(rng):
 
     def prepared(seed):
         features = make_pipeline(StandardScaler(), RBFSampler(n_components=20, random_state=seed))
-        est = FairRepresentation(feature_map=features, alpha=1.0, eta=1e-2, random_state=0)
+        est = FairRepresentation(
+            feature_map=features, alpha=1.0, eta=1e-2, random_state=0, removal="training_rows"
+        )
         return est.prepare(X, y, sensitive_features=s).partial_fit(X, y, sensitive_features=s)
 
     with pytest.raises(IncompatibleMomentsError, match="another pilot"):
@@ -73,7 +77,9 @@ def test_a_cell_in_which_the_features_do_not_vary_is_skipped_by_name(rng):
     y = np.arange(n) % 2
     X = rng.normal(size=(n, 2)) * y[:, None]
     s = rng.integers(0, 2, n)
-    est = FairRepresentation(kernel="linear", criterion="eo", alpha=1.0, eta=1e-3)
+    est = FairRepresentation(
+        kernel="linear", criterion="eo", alpha=1.0, eta=1e-3, removal="training_rows"
+    )
     with pytest.warns(DataWarning, match="not constrained in 1 of 2 cells"):
         est.fit(X, y, sensitive_features={"s": s})
     assert "NOT constrained, too few rows or no variation: s in y=0." in str(est.certificate_)
@@ -93,7 +99,13 @@ def test_an_attribute_that_is_mostly_zero_can_be_constrained(dependence, rng):
     n = 300
     s = np.where(np.arange(n) % 12 == 0, rng.exponential(size=n) + 1.0, 0.0)
     X = rng.normal(size=(n, 3)) + s[:, None]
-    est = FairRepresentation(dependence=dependence, sensitive_kind="continuous", eta=1e-3, **FIXED)
+    est = FairRepresentation(
+        dependence=dependence,
+        sensitive_kind="continuous",
+        eta=1e-3,
+        **FIXED,
+        removal="training_rows",
+    )
     est.fit(X, X[:, 0] + X[:, 1], sensitive_features={"s": s})
     assert est.certificate_.supremum < 1e-9
 
@@ -115,7 +127,7 @@ def test_many_crossed_attributes_do_not_overflow(rng):
     base = rng.integers(0, 2, n)
     s = {f"s{j}": (base + (j % 3 == 0)) % 3 for j in range(50)}
     X = rng.normal(size=(n, 3)) + base[:, None]
-    est = FairRepresentation(intersectional=True, eta=1e-3, **FIXED)
+    est = FairRepresentation(intersectional=True, eta=1e-3, **FIXED, removal="training_rows")
     est.fit(X, X[:, 0], sensitive_features=s)
     assert est.certificate_.supremum < 1e-9
     assert est.pilot_.coders[0].n_levels == 2
@@ -138,7 +150,9 @@ def test_a_file_without_moments_holds_no_row_of_s(rng, tmp_path):
 def test_tiny_ridges_keep_in_sample_covariance_at_zero(rng):
     X = rng.normal(size=(300, 3))
     s = (X[:, 0] > 0).astype(int)
-    est = FairRepresentation(alpha=1e-9, eta=1e-3, gamma=0.2, random_state=0)
+    est = FairRepresentation(
+        alpha=1e-9, eta=1e-3, gamma=0.2, random_state=0, removal="training_rows"
+    )
     with pytest.warns(NumericalWarning, match="so wide that rounding hides functions"):
         est.fit(X, np.sin(X[:, 0]) + X[:, 1], sensitive_features=s)
     scores = est.transform(X)[:, 0]

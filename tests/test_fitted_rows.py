@@ -127,8 +127,8 @@ def streamed(est):
 def in_parts(est):
     est.prepare(OLD.X, OLD.y, sensitive_features=OLD.s)
     for rows in (slice(0, 50), slice(50, N)):
-        est.partial_fit(OLD.X[rows], OLD.y[rows], sensitive_features=OLD.s[rows])
-    return est
+        est.partial_fit(OLD.X[rows], OLD.y[rows], sensitive_features=OLD.s[rows], solve=False)
+    return est.solve()
 
 
 def on_workers(est):

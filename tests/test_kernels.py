@@ -52,7 +52,7 @@ def test_every_kernel_by_name(kernel):
     if reference is None:
         reference = {"gamma": params["gamma"], **params["kernel_params"]}
     rows = np.abs(X) if kernel == "chi2" else X
-    est = fit(kernel, rows, **params)
+    est = fit(kernel, rows, **params, removal="training_rows")
     assert_fair(est, rows)
     psi = est.pilot_.features.coordinates(rows)
     gram = pairwise_kernels(rows, metric=kernel, **reference)
@@ -191,7 +191,7 @@ def test_a_callable_that_fails_says_why():
 def test_precomputed_is_the_kernel_it_holds():
     est = fit("precomputed", rbf_kernel(X, gamma=0.5))
     assert_fair(est, rbf_kernel(X, gamma=0.5))
-    named = fit("rbf", gamma=0.5)
+    named = fit("rbf", gamma=0.5, removal="training_rows")
     np.testing.assert_allclose(
         est.transform(rbf_kernel(NEW, X, gamma=0.5)), named.transform(NEW), atol=1e-8
     )
@@ -234,7 +234,7 @@ MAPS = {
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("method", ["optimal", "rkhs"])
 def test_any_transformer_is_a_feature_map(name, method):
-    est = fit(feature_map=MAPS[name], method=method)
+    est = fit(feature_map=MAPS[name], method=method, removal="training_rows")
     assert_fair(est)
     own = MAPS[name].fit(X).transform(X)
     own = own.toarray() if scipy.sparse.issparse(own) else own
@@ -253,7 +253,9 @@ def test_the_map_given_is_cloned_and_stays_unfitted():
 
 def test_a_supervised_map_sees_the_labels_as_given():
     target = np.array(["a", "b", "c"])[np.arange(len(X)) % 3]
-    est = fit(feature_map=LinearDiscriminantAnalysis(), y=target, fairness=0.0)
+    est = fit(
+        feature_map=LinearDiscriminantAnalysis(), y=target, fairness=0.0, removal="training_rows"
+    )
     assert est.pilot_.features.transformer.classes_.tolist() == ["a", "b", "c"]
 
 
@@ -261,7 +263,8 @@ def test_a_feature_map_streams():
     est = FairRepresentation(feature_map=MAPS["trees"], **RIDGES)
     est.prepare(X, y, sensitive_features=s)
     for rows in np.array_split(np.arange(len(X)), 3):
-        est.partial_fit(X[rows], y[rows], sensitive_features=s[rows])
+        est.partial_fit(X[rows], y[rows], sensitive_features=s[rows], solve=False)
+    est.solve()
     np.testing.assert_allclose(
         est.transform(NEW), fit(feature_map=MAPS["trees"]).transform(NEW), atol=1e-8
     )
@@ -272,11 +275,13 @@ def test_a_feature_map_streams():
 
 @pytest.mark.parametrize("landmarks", ["stratified", "rpcholesky"])
 def test_landmarks_are_rows_and_follow_the_seed(landmarks):
-    est = fit(gamma=0.5, n_components=20, landmarks=landmarks)
+    est = fit(gamma=0.5, n_components=20, landmarks=landmarks, removal="training_rows")
     assert est.landmarks_.shape == (20, 3)
     assert {tuple(row) for row in est.landmarks_} <= {tuple(row) for row in X}
-    again = fit(gamma=0.5, n_components=20, landmarks=landmarks)
-    other = fit(gamma=0.5, n_components=20, landmarks=landmarks, random_state=1)
+    again = fit(gamma=0.5, n_components=20, landmarks=landmarks, removal="training_rows")
+    other = fit(
+        gamma=0.5, n_components=20, landmarks=landmarks, random_state=1, removal="training_rows"
+    )
     np.testing.assert_array_equal(est.landmarks_, again.landmarks_)
     assert not np.array_equal(est.landmarks_, other.landmarks_)
     assert_fair(est)
@@ -287,7 +292,7 @@ def test_stratified_landmarks_see_a_small_group():
     group = (np.arange(600) < 10).astype(int)
     rows = rng.normal(size=(600, 3)) + 5.0 * group[:, None]
     target = rng.normal(size=600)
-    est = fit(X=rows, y=target, s=group, gamma=0.5, n_components=40)
+    est = fit(X=rows, y=target, s=group, gamma=0.5, n_components=40, removal="training_rows")
     assert (est.landmarks_.mean(axis=1) > 2.5).sum() == 10
     residual = est.approximation_residual_["sensitive_feature_0"]
     assert residual["1"] < 1e-6 < residual["0"]  # all of its rows are landmarks
@@ -310,9 +315,9 @@ def test_pivoted_cholesky_stops_at_the_rank():
 @pytest.mark.parametrize("container", [np.asarray, np.ndarray.tolist])
 def test_landmarks_of_your_own(container):
     own = NEW[:15]
-    est = fit(gamma=0.5, landmarks=container(own))
+    est = fit(gamma=0.5, landmarks=container(own), removal="training_rows")
     np.testing.assert_array_equal(est.landmarks_, np.unique(own, axis=0))
-    shuffled = fit(gamma=0.5, landmarks=own[::-1].repeat(2, axis=0))
+    shuffled = fit(gamma=0.5, landmarks=own[::-1].repeat(2, axis=0), removal="training_rows")
     np.testing.assert_allclose(est.transform(NEW), shuffled.transform(NEW), atol=1e-10)
     assert_fair(est)
 
@@ -336,7 +341,7 @@ def test_equal_rows_are_one_landmark():
 
 def test_auto_stops_at_a_thousand():
     X, y, s = table(1001)
-    est = fit(X=X, y=y, s=s, gamma=0.5)
+    est = fit(X=X, y=y, s=s, gamma=0.5, removal="training_rows")
     assert len(est.landmarks_) == 1000
     assert not est.pilot_.features.exact
     assert 0.0 <= est.dropped_mass_ < 1e-4

@@ -152,7 +152,7 @@ def test_the_bound_of_an_audit_does_not_cover_such_a_group():
 
 
 def test_a_small_share_above_the_limit_is_constrained_in_full():
-    est = FairRepresentation(**FIXED)
+    est = FairRepresentation(**FIXED, removal="training_rows")
     est.fit(X, y, sensitive_features={"race": GROUP}, sample_weight=light(2e-9))
     (block,) = est.certificate_.blocks
     assert (block.left_out, block.n_removed) == ((), 2)

@@ -1060,8 +1060,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "folds of unequal weight averaged alike",
         "method/new_rows.py",
-        'basis=np.einsum("k,kdm->dm", share, fold_bases),',
-        "basis=fold_bases.mean(axis=0),",
+        'basis = np.einsum("k,kdm->dm", share, fold_bases)',
+        "basis = fold_bases.mean(axis=0)",
         _tests("laws/test_new_rows", "the_model_is_the_average_of_the_models_of_the_folds"),
     ),
     Mutant(

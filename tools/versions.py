@@ -58,6 +58,7 @@ def fixture_models() -> dict[str, Any]:
     labels = {**given, "y": np.array(["no", "yes"])[(given["y"] > 0).astype(int)]}
     fixed: dict[str, Any] = {"gamma": 0.2, "alpha": 1.0, "eta": 1e-2, "n_components": 12}
     fixed |= {"random_state": 0, "n_sensitive_directions": "all", "n_slices": 4}
+    fixed |= {"removal": "training_rows"}
     return {
         "FairRepresentation": FairRepresentation(subspace="fair", **fixed).fit(**given),
         "FairRidge": FairRidge(**fixed).fit(**given),

@@ -447,6 +447,8 @@ ODD = {
     "s_box": st.sampled_from(S_BOXES),
     "weight": st.sampled_from(WEIGHTS),
 }
+# Removal on new rows needs 10 rows in each of 5 folds.
+N_ROWS = st.one_of(st.integers(10, 40), st.integers(60, 100))
 EXPONENTS = st.one_of(st.integers(-12, 12), st.integers(-150, 150))
 
 
@@ -455,7 +457,7 @@ def rows(draw: st.DrawFn, targets: tuple[str, ...] = ("classes",), odd: int = 3)
     """Ordinary rows with up to ``odd`` oddities."""
     out = Rows(
         seed=draw(st.integers(0, 2**32 - 1)),
-        n=draw(st.integers(12, 40)),
+        n=draw(N_ROWS),
         p=draw(st.integers(1, 4)),
         target=draw(st.sampled_from(targets)),
     )
@@ -495,7 +497,8 @@ VALID: dict[str, tuple[Any, ...]] = {
         "conditional_statistical_parity",
     ),
     "fairness": (0, 0.0, 0.5, 1, 0.999999, np.float32(0.3), {"sensitive_feature_0": 0.9}, {"s0": 1.0}),
-    "dial": ("angle", "cosine", "correlation"),
+    "dial": ("auto", "angle", "cosine", "correlation", "share"),
+    "removal": ("auto", "new_rows", "training_rows"),
     "method": ("optimal", "rkhs", "paper"),
     "subspace": ("model", "fair"),
     "dependence": ("mean", "correlation"),
@@ -556,14 +559,14 @@ NUMERIC = ("scaled", "offset", "mixed", "near duplicates", "collinear", "outlier
            "duplicates", "constant column", "two rows", "integers")  # fmt: skip
 NUMERIC_PARAMS = ("kernel", "gamma", "alpha", "eta", "method", "subspace", "n_components", "landmarks",
                   "n_sensitive_directions", "n_predictive_directions", "dependence", "criterion", "dial",
-                  "fairness", "n_slices")  # fmt: skip
+                  "fairness", "n_slices", "removal")  # fmt: skip
 
 
 @st.composite
 def extremes(draw: st.DrawFn, targets: tuple[str, ...]) -> tuple[Rows, dict[str, Any]]:
     """Rows that are numbers throughout, at the ends of what floats hold, with valid parameters."""
     recipe = Rows(
-        seed=draw(st.integers(0, 2**32 - 1)), n=draw(st.integers(10, 40)),
+        seed=draw(st.integers(0, 2**32 - 1)), n=draw(N_ROWS),
         p=draw(st.sampled_from((1, 2, 3, 20))), values=draw(st.sampled_from(NUMERIC)),
         exponent=draw(EXPONENTS), target=draw(st.sampled_from(targets)),
         sensitive=draw(st.sampled_from((

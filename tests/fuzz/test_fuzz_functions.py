@@ -291,9 +291,9 @@ def case_audit(problem: Problem) -> bool:
         "dummy numbers": lambda: (DummyRegressor().fit(clean.X, np.arange(24.0)), made.X),
         "ridge": lambda: (Ridge().fit(clean.X, np.arange(24.0)), made.X),
         "fair": lambda: (
-            (FairRidge if use["task"] == "float" else FairRidgeClassifier)(**FIXED).fit(
-                clean.X, clean.y, sensitive_features=clean.s
-            ),
+            (FairRidge if use["task"] == "float" else FairRidgeClassifier)(
+                **FIXED, removal="training_rows"
+            ).fit(clean.X, clean.y, sensitive_features=clean.s),
             made.X,
         ),
         "none": lambda: (None, made.X),

@@ -7,9 +7,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from fairspan import (
     DataWarning,
+    FairGPClassifier,
     FairGPRegressor,
     FairRepresentation,
     FairRidge,
@@ -34,7 +36,8 @@ def refused(call, words):
 
 
 def fit(cls=FairRidgeClassifier, X=X, y=y, s=s, **more):
-    params = {**FIXED, **{k: more.pop(k) for k in list(more) if k not in ("sample_weight",)}}
+    params = {**FIXED, "removal": "training_rows"}
+    params |= {k: more.pop(k) for k in list(more) if k not in ("sample_weight",)}
     return cls(**params).fit(X, y, sensitive_features=s, **more)
 
 
@@ -112,13 +115,21 @@ def test_numbers_whose_squares_overflow_are_refused():
     refused(lambda: table_encoder(frame).fit(frame), "column 'income' holds numbers beyond")
 
 
+@pytest.mark.parametrize("removal", ["new_rows", "training_rows"])
 @pytest.mark.parametrize("exponent", [-149, 149])
-def test_scales_within_the_range_are_taken(exponent):
+def test_scales_within_the_range_are_taken(exponent, removal):
+    X, _, s = table(80)
     scaled = X * 10.0**exponent
-    target = X[:, 0] + np.sin(7.0 * np.arange(40))
-    model = FairRidge(random_state=0).fit(scaled, target, sensitive_features=s)
-    plain = FairRidge(random_state=0).fit(X, target, sensitive_features=s)
+    target = X[:, 0] + np.sin(7.0 * np.arange(80))
+    ridge = FairRidge(random_state=0, removal=removal)
+    model = clone(ridge).fit(scaled, target, sensitive_features=s)
+    plain = ridge.fit(X, target, sensitive_features=s)
     same(plain.predict(X), model.predict(scaled), "in other units", 1e-6)
+
+
+# numpy complained of the truth value of an array.
+def test_a_likelihood_that_is_an_array_is_refused():
+    refused(lambda: fit(FairGPClassifier, likelihood=np.array([1.0, 2.0])), "likelihood=")
 
 
 # An unbounded kernel overflowed with a warning of numpy's, and predicted NaN.
@@ -226,7 +237,7 @@ def test_ten_thousand_categories():
     large = np.where(np.arange(n) < 10_000, "a", np.where(np.arange(n) < 19_000, "b", group))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = FairGPRegressor(n_components=20, **FIXED).fit(
+        model = FairGPRegressor(n_components=20, removal="training_rows", **FIXED).fit(
             features, features[:, 0], sensitive_features=large
         )
     assert all(issubclass(one.category, DataWarning) for one in caught)

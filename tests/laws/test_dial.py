@@ -40,7 +40,7 @@ def test_at_never_mutates(problem, subspace, dial):
     assert vars(est) == state
     assert all(vars(est)[name] is value for name, value in state.items())
     np.testing.assert_array_equal(est.transform(problem.new), before)
-    assert (other.fairness, other.dial, est.fairness, est.dial) == (0.4, dial, 1.0, "angle")
+    assert (other.fairness, other.dial, est.fairness, est.dial) == (0.4, dial, 1.0, "auto")
 
 
 def score_correlation(problem, est):

@@ -279,7 +279,9 @@ def test_many_columns_are_columns(tmp_path, monkeypatch):
     lines += [",".join(map(str, [*row, k, row[0]])) for row, k in zip(X, s, strict=True)]
     path = tmp_path / "wide.csv"
     path.write_text("\n".join(lines), encoding="utf-8")
-    model = FairRidge(gamma=1e-4, eta=1e-3, alpha=1.0, n_components=10, random_state=0)
+    model = FairRidge(
+        gamma=1e-4, eta=1e-3, alpha=1.0, n_components=10, random_state=0, removal="training_rows"
+    )
     model.fit_stream(path, target="y", sensitive_features="s")
     assert model.n_features_in_ == d
     beside = FairRidge(**model.get_params()).fit(X, X[:, 0], sensitive_features=s)

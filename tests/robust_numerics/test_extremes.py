@@ -2,7 +2,9 @@
 
 Every case is fitted with every estimator and measured on the raw rows by code that shares nothing with
 the library: equal group means at fairness 1, the certificate at both ends, plain kernel ridge
-regression at fairness 0, all rows as Nystrom landmarks, and workers that merge.
+regression at fairness 0, all rows as Nystrom landmarks, and workers that merge. These are laws of removal
+on the training rows. Removal on new rows must stay finite, keep to the size of y, follow other units of
+X, y and the weights, and expect no dependence.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ MODELS = {
     "gp": (FairGPRegressor, {}),
     "gp classifier": (FairGPClassifier, {}),
 }
+NEW_ROWS = ("representation", "ridge", "ridge classifier", "gp", "gp classifier")
 CLASSIFIERS = ("ridge classifier", "gp classifier")
 
 
@@ -75,7 +78,8 @@ class Case:
 
     def estimator(self, model, **params):
         kind, own = MODELS[model]
-        return kind(**{"random_state": 0, **own, **self.params, **params})
+        given = {"random_state": 0, "removal": "training_rows"}
+        return kind(**{**given, **own, **self.params, **params})
 
     def take(self, rows):
         return replace(
@@ -269,8 +273,8 @@ def fit(case, model, **params):
 
 
 @cache
-def fitted(name, model):
-    return fit(CASES[name], model)
+def fitted(name, model, removal="training_rows"):
+    return fit(CASES[name], model, removal=removal)
 
 
 everything = pytest.mark.parametrize(
@@ -369,9 +373,10 @@ BEYOND_THE_CUT = {"wide kernel"}
         and len(case.y) <= 600
     ],
 )
-def test_all_rows_as_landmarks_are_the_exact_method(name, model):
+@pytest.mark.parametrize("removal", ["auto", "training_rows"])
+def test_all_rows_as_landmarks_are_the_exact_method(name, model, removal):
     case = CASES[name]
-    given = {"alpha": case.weights.mean(), "eta": 1e-2}
+    given = {"alpha": case.weights.mean(), "eta": 1e-2, "removal": removal}
     gamma = fitted(name, model).gamma_
     exact = fit(case, model, gamma=gamma, **given)
     nystrom = fit(case, model, gamma=gamma, landmarks=np.unique(case.X, axis=0), **given)
@@ -401,6 +406,119 @@ def test_workers_that_merge_give_the_model_of_one_pass(name, model):
             a, b = (score(est.at(fairness), case.X) for est in (first, batch))
             rounding = 16.0 * EPS * size_of(case, model)
             assert np.abs(a - b).max() <= 1e-8 * case.spread(model) + rounding
+
+
+# ------------------------------------------------------------------ new rows
+
+# Too few rows for folds: the training rows are used, and a warning says so.
+FEW = {"n = D", "n < D", "n < p"}
+new_rows = pytest.mark.parametrize(
+    ("name", "model"), [(name, model) for name in CASES if name not in FEW for model in NEW_ROWS]
+)
+
+
+def scores_at(est, X, values=(0.0, 0.5, 1.0)):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairspanWarning)
+        return [score(est.at(value), X) for value in values]
+
+
+@new_rows
+def test_on_new_rows_predictions_are_finite_and_of_the_size_of_y(name, model):
+    case, est = CASES[name], fitted(name, model, "auto")
+    rng = np.random.default_rng(3)
+    between = case.X[rng.permutation(len(case.X))] * 0.5 + case.X * 0.5
+    most = 20.0 if model == "gp classifier" else 3.0 * case.spread(model)
+    for X in (case.X, between):
+        for f in scores_at(est, X):
+            assert np.isfinite(f).all()
+            assert f.std() <= most
+
+
+@new_rows
+def test_on_new_rows_what_is_removed_is_not_expected(name, model):
+    expected = fitted(name, model, "auto").certificate_.new_rows
+    assert expected is not None
+    for block in expected.blocks:
+        assert 0.0 <= block.low <= block.correlation <= block.high <= 1.0
+        assert np.isfinite(block.standard_error)
+        whole = block.constrained and all(d.weight == 1.0 for d in block.directions)
+        if whole and len(CASES[name].s) == 1:
+            assert block.correlation <= 1e-9
+
+
+# Cases that are the first one in other units, and what rounding leaves of that, in spreads of y.
+UNITS = {
+    **{f"scale {by:g}{what}": 1e-8 for by in (1e-8, 1e8) for what in ("", " of y", " of weights")},
+    "offset 1e+06": 1e-6,
+    "offset 1e+06 of y": 1e-6,
+    "offset 1e+09": 1e-3,
+    "offset 1e+09 of y": 1e-3,
+}
+
+
+@cache
+def usual(model):
+    return fit(table(), model, removal="auto")
+
+
+@pytest.mark.parametrize("model", NEW_ROWS)
+@pytest.mark.parametrize("name", UNITS)
+def test_on_new_rows_units_do_not_matter(name, model):
+    base, case, est = table(), CASES[name], fitted(name, model, "auto")
+    share = base.target(model).mean(), case.target(model).mean()
+    for a, b in zip(scores_at(usual(model), base.X), scores_at(est, case.X), strict=True):
+        if model not in CLASSIFIERS:
+            a, b = a - share[0], b - share[1]
+        a, b = a / base.spread(model), b / case.spread(model)
+        assert np.abs(a - b).max() <= UNITS[name]
+
+
+@pytest.mark.parametrize("by", [1e-20, 1e-8, 1e8, 1e20])
+def test_on_new_rows_separate_limits_do_not_depend_on_units(by):
+    """Directions of the codes have no units, while the functions of y have its."""
+    base = table(300)
+    case = replace(base, s={"age": base.X[:, 0] + base.X[:, 1], **base.s})
+    limits = {"fairness": {"age": 0.9, "s": 0.5}, "dial": "correlation", "removal": "new_rows"}
+    a = score(fit(case, "ridge", **limits), case.X)
+    b = score(fit(replace(case, y=case.y * by), "ridge", **limits), case.X)
+    assert np.abs(a - b / by).max() <= 1e-9 * base.spread("ridge")
+
+
+@pytest.mark.parametrize("weight", [1e-20, 1e-6, 1e6, 1e20])
+def test_on_new_rows_intervals_have_the_size_of_the_errors(weight):
+    base = table()
+    est = fit(replace(base, w=np.full(150, weight)), "gp", removal="new_rows")
+    _, sd = est.predict(base.X, return_std=True)
+    assert (0.1 * base.y.std() <= sd).all()
+    assert (sd <= 3.0 * base.y.std()).all()
+
+
+@pytest.mark.parametrize("model", NEW_ROWS)
+@pytest.mark.parametrize("widths", [1e-4, 3e-3, 1e-2, 2e-2, 3e-2, 5e-2])
+def test_a_kernel_that_reaches_no_other_row_predicts_nothing_absurd(widths, model):
+    """The slope of y on values of a fold that are next to nothing was as large as they are small."""
+    both = table(600)
+    case, other = both.take(np.arange(300)), both.take(np.arange(300, 600))
+    est = fit(case, model, gamma=gamma_of(widths, case.X), removal="new_rows")
+    most = 20.0 if model == "gp classifier" else 3.0 * case.spread(model)
+    for X in (case.X, other.X):
+        assert max(f.std() for f in scores_at(est, X)) <= most
+
+
+@pytest.mark.parametrize("n", [60, 3000])
+def test_groups_that_some_folds_lack(n):
+    case = replace(table(n), s={"s": np.where(np.arange(n) < 5, 2, table(n).s["s"])})
+    for model in NEW_ROWS:
+        est = fit(case, model, removal="new_rows")
+        assert all(np.isfinite(f).all() for f in scores_at(est, case.X))
+
+
+@pytest.mark.parametrize("model", ["ridge", "gp"])
+def test_a_y_that_does_not_vary_is_predicted(model):
+    case = replace(table(), y=np.full(150, 7.0))
+    est = fit(case, model, removal="new_rows")
+    assert all(np.abs(f - 7.0).max() <= 1e-12 for f in scores_at(est, case.X))
 
 
 # ------------------------------------------------------------------ thousands

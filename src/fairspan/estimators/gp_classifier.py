@@ -21,6 +21,7 @@ from fairspan.method.calibration import Link, fit_link
 from fairspan.method.fair_prior import squared_lengths
 from fairspan.method.laplace import Laplace, class_curvature, fit_laplace, moderate, softmax
 from fairspan.method.linalg import Array
+from fairspan.method.new_rows import damped
 from fairspan.method.new_rows_space import NewRows, NewRowsEnds
 from fairspan.method.problem import Codes, Data
 from fairspan.method.solution import Solution
@@ -32,6 +33,8 @@ from fairspan.method.subspaces import line_head, line_keep, ridge_head
 _MOST_COEFFICIENTS = 4_000
 # Precision of out-of-fold regressions, as a share of that of the rows.
 _WEAK = 1e-6
+# Standard deviation of log odds that is regarded as usual.
+_SURE = 5.0
 
 
 @document_parameters
@@ -393,6 +396,8 @@ def _fit_ends(state: FittedState) -> NewRowsEnds:
     assert rows is not None
     fit = solution.new_rows
     weight, shares = _weights(state)
+    if weight is not None:  # Newton's method stops at a gain in log likelihood of rows of weight 1
+        weight = weight / weight.mean()
     K, L = len(shares), fit.contrasts.shape[1]
     contrasts = np.ones((1, 1)) if K == 2 else fit.contrasts
     scores = rows.held_out
@@ -404,7 +409,7 @@ def _fit_ends(state: FittedState) -> NewRowsEnds:
         """Coefficients (2L, outputs) and intercepts of the regression on the functions in C."""
         blocks = replace(rows, scores=scores).blocks(C, weight, K)
         # A precision that only keeps separated classes finite.
-        precision = _WEAK * solution.weight * C.T @ fit.cov @ C
+        precision = _WEAK * len(rows.codes) * C.T @ fit.cov @ C
         laplace = fit_laplace(
             blocks, precision, np.concatenate([start[None], np.zeros((C.shape[1], K - 1))])
         )
@@ -427,10 +432,13 @@ def _fit_ends(state: FittedState) -> NewRowsEnds:
             scores @ difference @ contrasts.T, rows.codes, weight, shares
         )
         last = slope * difference @ contrasts.T
+    first, last = (
+        damped(end @ contrasts, solution.path.cov, fit.cov, _SURE) for end in (first, last)
+    )
     return NewRowsEnds(
         contrasts=contrasts,
-        first=first @ contrasts,
-        last=last @ contrasts,
+        first=first,
+        last=last,
         first_intercept=first_intercept,
         last_intercept=last_intercept,
     )

@@ -116,7 +116,7 @@ def _new_rows_process(solution: Solution, position: Position) -> ProcessFit:
     assert new_rows.leverage is not None
     error = new_rows.error(position.fairness)
     floor = max(1e-12 * float(solution.target_var[0]), 1e-24 * float(solution.target_mean[0]) ** 2)
-    noise = max(error / (1.0 + 1.0 / T + new_rows.leverage), floor, 1e-300)
+    noise = max(max(error, floor) / (1.0 + 1.0 / T + new_rows.leverage), 1e-300)
     return ProcessFit(noise=noise, prior_precision=T * solution.eta_y / noise)
 
 

@@ -377,7 +377,7 @@ def read_config(estimator: Configurable) -> FitConfig:
     params = estimator.get_params(deep=False)
     fixed = {"estimator": type(estimator).__name__, "target_kind": estimator._target_kind}
     config = FitConfig(**{"likelihood": estimator._likelihood, **params, **fixed})
-    _check_kernel(config, evidence=config.likelihood == "gaussian" and "prior" in params)
+    _check_kernel(config, evidence="prior" in params and config.likelihood == "gaussian")
     for name, value in params.items():
         check = PARAMETERS[name].check if name in PARAMETERS else _OWN_CHECKS.get(name)
         if check is not None:

@@ -27,7 +27,7 @@ from fairspan.method.problem import FitConfig
 from fairspan.method.removal import BlockReport
 from fairspan.method.sdr import ridge_factor, ridge_grid
 
-__all__ = ["CrossFit", "NewRowsBlock", "cross_fit"]
+__all__ = ["CrossFit", "NewRowsBlock", "cross_fit", "damped"]
 
 # Rows that every fold needs.
 MIN_FOLD_ROWS = 10
@@ -35,6 +35,8 @@ MIN_FOLD_ROWS = 10
 _ROUNDING = 1e-12
 # Strength from which a direction of q codes is removed whole: 2 sqrt(q) + _RAMP.
 _RAMP = 2.0
+# Spread of a model on the training rows that is tolerated, in standard deviations of y.
+_MOST_SPREAD = 2.0
 # Directions that separate limits may use.
 MOST_EXTRA = 32
 
@@ -151,10 +153,15 @@ class CrossFit:
         Limits apply to the directions that are removed, ``block_cov`` are covariances of the basis in the
         cells. Returns coefficients on the basis, (m, 1), scaled by the slope of y.
         """
-        values, vectors = psd_eigh((self.cov + self.cov.T) / 2.0)
+        # A and u have the units of y, the directions of the codes have none.
+        sd = np.sqrt(np.maximum(np.diag(self.cov), 0.0))
+        unit = np.divide(1.0, sd, out=np.zeros_like(sd), where=sd > 0.0)
+        values, vectors = psd_eigh((self.cov + self.cov.T) / 2.0 * unit * unit[:, None])
         keep = values > _ROUNDING * max(float(values[0]), 1e-300)
-        Z = vectors[:, keep] / np.sqrt(values[keep])  # functions of out-of-fold variance 1
-        start = np.sqrt(values[keep]) * (vectors[:, keep].T @ self.first[:, 0])
+        # Functions of out-of-fold variance 1.
+        Z = unit[:, None] * vectors[:, keep] / np.sqrt(values[keep])
+        start = np.sqrt(values[keep]) * (vectors[:, keep].T @ (sd * self.first[:, 0]))
+        start = start / (float(np.linalg.norm(start)) or 1.0)  # the length is that of y
         blocks = [block for block in self.blocks if block.codes.report.constrained]
         nearest = keep_limits(
             start,
@@ -244,6 +251,7 @@ def cross_fit(
     H = [np.stack([fold.regressions[i][best[i]] for fold in folds]) for i in range(len(blocks))]
     g = np.stack([fold.functions for fold in folds])  # (K, D, L)
     both = np.concatenate([g, *(H[i] for i in constrained)], axis=2)  # (K, D, L + q)
+    both = both * _reaches_new_rows(both, folds, share, total.cov)
     # Out-of-fold moments of [A, b], of these with y, and of the codes with them.
     products = [both[k].T @ fold.test.cov @ both[k] for k, fold in enumerate(folds)]
     cov = np.einsum("k,kij->ij", share, products)
@@ -273,7 +281,10 @@ def cross_fit(
     fold_bases = both @ mix
     gaps = np.stack([fold.test.mean - fold.train_mean for fold in folds])
     target_cov = sum(s * target.cov(fold.test) for s, fold in zip(share, folds, strict=True))
+    basis = np.einsum("k,kdm->dm", share, fold_bases)
     first, last = _ends(path_cov, path_target, L)
+    unit, on_train = float(np.sqrt(np.trace(np.asarray(target_cov)))), basis.T @ total.cov @ basis
+    first, last = (damped(end, on_train, path_cov, unit) for end in (first, last))
     by_block = dict(zip(constrained, directions, strict=True))
     reported = []
     numbers = [i for i, codes in enumerate(every) if codes is not None]
@@ -292,7 +303,7 @@ def cross_fit(
         )
     return CrossFit(
         contrasts=target.contrasts,
-        basis=np.einsum("k,kdm->dm", share, fold_bases),
+        basis=basis,
         fold_bases=fold_bases,
         fold_means=np.stack([fold.train_mean for fold in folds]),
         share=share,
@@ -307,6 +318,33 @@ def cross_fit(
         n_folds=K,
         leverage=float(share @ [fold.leverage for fold in folds]) if leverages else None,
     )
+
+
+def _reaches_new_rows(functions: Array, folds: list[_Fold], share: Array, cov: Array) -> Array:
+    """Mark the functions of the folds whose values out of fold are more than rounding, (m,).
+
+    With a very narrow kernel every function is 0 but at the rows it was fitted on. ``cov`` is the
+    covariance of psi over all rows.
+    """
+    on_test, on_train = np.zeros(functions.shape[2]), np.zeros(functions.shape[2])
+    for s, f, fold in zip(share, functions, folds, strict=True):
+        on_test += s * np.einsum("dm,dm->m", f, fold.test.cov @ f)
+        on_train += s * np.einsum("dm,dm->m", f, cov @ f)
+    return np.asarray(on_test > _ROUNDING * on_train)
+
+
+def damped(C: Array, on_train: Array, out_of_fold: Array, unit: float) -> Array:
+    """Shrink functions that vary much more on the training rows than y does and than they do out of fold.
+
+    The slope of y on the out-of-fold values of a narrow kernel can be as large as those values are
+    small, and then predicts absurd values near the training rows. ``on_train`` and ``out_of_fold`` are
+    the covariances of the basis, ``unit`` is the standard deviation of y.
+    """
+    sd, sd_out = (
+        float(np.sqrt(max(np.trace(C.T @ cov @ C), 0.0))) for cov in (on_train, out_of_fold)
+    )
+    most = _MOST_SPREAD * max(unit, sd_out)
+    return C * (most / sd) if sd > most else C
 
 
 def _leverage(test: Pooled, train: Pooled, eta_y: float) -> float:

@@ -199,13 +199,6 @@ def solve(
     # None: the metric is made of moments, so every fold has its own.
     fold_metric = None if config.correlation_metric else metric
     removed = removed_basis(metric, covectors)
-    if removed.shape[1] >= len(cov):
-        warn_user(
-            f"The protected attributes take up all {len(cov)} feature directions: nothing is left of "
-            f"the fair subspace, and a fair model predicts the mean of y. Use more components or a "
-            f"richer kernel, or fewer sensitive directions.",
-            NumericalWarning,
-        )
     target, predictive = _solve_target(total, pilot, config, cov, eta_y, ridge)
     pair = principal_pair(removed, metric.functions(predictive))
     # If a direction depends on S alone, the likelihood metric keeps only rounding noise of it, so
@@ -221,6 +214,14 @@ def solve(
     if config.removes_on_new_rows and len(pair.angles) and _has_full_folds(moments, config):
         reports = [block.report for block in blocks]
         new_rows = cross_fit(groups, moments, pilot, config, reports, eta_y, reductions)
+    nothing_left = new_rows is None or not np.any(new_rows.last)
+    if removed.shape[1] >= len(cov) and nothing_left:
+        warn_user(
+            f"The protected attributes take up all {len(cov)} feature directions: nothing is left of "
+            f"the fair subspace, and a fair model predicts the mean of y. Use more components or a "
+            f"richer kernel, or fewer sensitive directions.",
+            NumericalWarning,
+        )
     columns = [pair.fair, pair.removed]
     if config.correlation_metric and config.subspace == "model" and len(pair.angles) == 1:
         columns.append(_off_the_line(metric, blocks, pair))

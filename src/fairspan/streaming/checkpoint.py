@@ -206,7 +206,7 @@ class SavedPass:
 
     def save(self, moments: Callable[[], Moments], position: int) -> None:
         """Save the moments of the rows before ``position``; the fit goes on if the disk is full."""
-        if position == self._saved_position:
+        if position in (0, self._saved_position):  # there is nothing, or nothing new
             return
         began = time.monotonic()
         sums = moments()
