@@ -20,7 +20,8 @@ y = X @ [1.0, 0.8, 0.6, 1.0] + rng.normal(size=n)
 labels = (y > y.mean()).astype(int)
 S = {"sex": sex, "age": age, "region": np.array(["a", "b", "c"])[region]}
 LIMITS = {"sex": 0.05, "age": 0.1, "region": 0.02}
-FIXED = {"gamma": 0.1, "eta": 1e-2, "alpha": 1.0, "n_components": 60, "random_state": 0}
+NEW_ROWS = {"gamma": 0.1, "eta": 1e-2, "alpha": 1.0, "n_components": 60, "random_state": 0}
+FIXED = {**NEW_ROWS, "removal": "training_rows"}
 MODELS = {
     "ridge": (FairRidge, y, {}),
     "process": (FairGPRegressor, y, {}),
@@ -261,7 +262,9 @@ def test_a_limit_is_never_exceeded_where_no_function_meets_it():
     """y is S: on the way to nothing the correlation stays 1, so the block goes altogether."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # S is among the columns; no fair part at the default dial
-        est = FairRidge("linear").fit(np.c_[sex, age], sex, sensitive_features={"sex": sex})
+        est = FairRidge("linear", removal="training_rows").fit(
+            np.c_[sex, age], sex, sensitive_features={"sex": sex}
+        )
     with pytest.warns(NumericalWarning, match=r"1 blocks cannot be met|no fair part"):
         at = est.at(max_correlation={"sex": 0.5})
     np.testing.assert_allclose(at.predict(np.c_[sex, age]), sex.mean())
@@ -277,7 +280,7 @@ def test_limits_hold_where_codes_fill_the_space(seed):
     few = r.normal(size=(200, 3)) + np.c_[a, b == 1, b == 2]
     target = few @ r.normal(size=3) + r.normal(size=200)
     groups = {"a": a, "b": b.astype(str)}
-    est = FairRidge("linear").fit(few, target, sensitive_features=groups)
+    est = FairRidge("linear", removal="training_rows").fit(few, target, sensitive_features=groups)
     for limit in (0.3, 0.1, 0.02):
         at = est.at(max_correlation={"a": limit, "b": limit})
         assert at.certificate_.supremum <= limit + 1e-6

@@ -93,7 +93,7 @@ def test_a_fitted_estimator_shows_its_diagram_and_its_promise():
     for page in (bundle["text/html"], est._repr_html_()):
         assert "sk-top-container" in page
         rows = dict(read(our_part(page)).rows[1:])
-        assert rows["fairness"] == "0.7 (angle dial)"
+        assert rows["fairness"] == "0.7 (share dial)"
         assert rows["criterion"] == "statistical parity"
         assert rows["worst case over the model space"] == number(est.certificate_.supremum)
         assert rows["fitted score"] == number(est.certificate_.score)
@@ -142,7 +142,9 @@ def test_limits_and_lost_moments_are_shown():
 
 def test_a_certificate_shows_its_table_and_its_words():
     X, y, s = small_table()
-    est = FairRidgeClassifier(**FIXED, criterion="equalized_odds", n_sensitive_directions=1)
+    est = FairRidgeClassifier(
+        **FIXED, criterion="equalized_odds", n_sensitive_directions=1, removal="training_rows"
+    )
     age = X[:, 2] + 0.1 * X[:, 0]
     with pytest.warns(DataWarning, match="4 of 10 in y=0, 4 of 10 in y=1"):
         est.fit(X, y, sensitive_features={"sex": s, "age": age})
