@@ -95,9 +95,14 @@ def test_a_fitted_estimator_shows_its_diagram_and_its_promise():
         rows = dict(read(our_part(page)).rows[1:])
         assert rows["fairness"] == "0.7 (share dial)"
         assert rows["criterion"] == "statistical parity"
-        assert rows["worst case over the model space"] == number(est.certificate_.supremum)
-        assert rows["fitted score"] == number(est.certificate_.score)
+        assert rows["worst case over the model space, training rows"] == number(
+            est.certificate_.supremum
+        )
+        assert rows["fitted score, training rows"] == number(est.certificate_.score)
         assert rows["training rows"] == "80"
+        expected = est.certificate_.new_rows
+        found = rows["expected on new rows"]
+        assert found.startswith(f"{number(expected.correlation)}, at most {number(expected.high)}")
         assert rows["protected attributes"] == est.certificate_.blocks[0].attribute
 
 
@@ -151,12 +156,11 @@ def test_a_certificate_shows_its_table_and_its_words():
     certificate = est.certificate_
     found = read(certificate._repr_html_())
     assert "equalized odds" in found.captions[0]
-    assert "training rows" in found.captions[0]
     assert len(found.rows) == 1 + len(certificate.blocks)
     for row, block in zip(found.rows[1:], certificate.blocks, strict=True):
         assert row[:2] == [block.cell, block.attribute]
         assert row[-1] == str(block.n_rows)
-    assert found.words[0].startswith("No function of the model space")
+    assert found.words[0].startswith("Training rows: no function of the model space")
     said = str(certificate).removesuffix(certificate.table()).splitlines()[1:]
     assert [text.lower() for text in found.words] == [text.lower() for text in said]
 

@@ -327,8 +327,8 @@ def test_folds_of_frames_names_lists_and_precomputed_kernels_agree():
 
 
 def test_rows_of_weight_zero_do_not_exist():
-    X, y, s = make(n=150)
-    weight = np.ones(150)
+    X, y, s = make(n=300)
+    weight = np.ones(300)
     weight[::7] = 0.0
     keep = weight > 0
     some = {name: values[keep] for name, values in s.items()}

@@ -105,6 +105,7 @@ def test_a_lost_direction_is_not_drawn():
     assert sum(name.startswith("M") for name in names) == 1
 
 
+@pytest.mark.filterwarnings("ignore:Limits on correlations are not expected")
 def test_a_model_off_the_planes_says_so():
     X, y, s = make()
     limits = FairRidge(**FIXED, dependence="correlation").fit(X, y, sensitive_features=s)
