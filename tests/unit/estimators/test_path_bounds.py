@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from fairspan.estimators.path_bounds import Bounds, promised, upper_bounds, wilson
+from fairspan.estimators.path_bounds import Bounds, promised, rows_needed, upper_bounds, wilson
 from fairspan.estimators.path_selection import Levels
 
 Z = 1.959963984540054
@@ -240,6 +240,18 @@ def test_promised_stops_at_the_first_broken_value():
     assert promised(upper, 1, 1, 0.2).tolist() == [1]
     assert promised(upper, 3, 1, 0.2).tolist() == [3, 4]
     assert promised(np.array([0.1, np.nan, 0.1]), 2, -1, 0.2).tolist() == [2]
+
+
+def test_the_rows_that_a_limit_needs_are_more_than_there_are():
+    """A margin shrinks with the root of the rows."""
+    assert rows_needed(800, 0.02, 0.12, 0.05) == 3200  # the value is noise; twice the margin
+    assert rows_needed(800, 0.2, 0.276, 0.25) == int(np.ceil(800 * (0.076 / 0.05) ** 2))
+    assert rows_needed(800, 0.2, 0.25, 0.1) is None  # more rows do not help
+    assert rows_needed(800, 0.1, 0.2, 0.0) is None
+    for value, upper, limit in np.random.default_rng(0).uniform(size=(200, 3)):
+        if upper > max(value, limit):
+            needed = rows_needed(800, value, upper, limit)
+            assert needed is None or needed >= 800
 
 
 def test_bounds_of_consecutive_dial_values_are_joined():
