@@ -57,7 +57,9 @@ def codes_of_cells(y, w, criterion):
 @pytest.mark.parametrize("y", [labels, three], ids=["two", "three"])
 def test_the_fair_functions_are_the_nearest_in_the_likelihoods_measure(y, weighted, criterion):
     w = weights if weighted else np.ones(len(X))
-    est = fitted(y, sample_weight=w if weighted else None, criterion=criterion)
+    est = fitted(
+        y, sample_weight=w if weighted else None, criterion=criterion, removal="training_rows"
+    )
     assert est.curvature_ == "likelihood"
     plain, fair = dense(est, y, w, codes_of_cells(y, w, criterion))
     same_span(est.at(0.0)._scores(X), plain[:, 1:])
@@ -67,7 +69,10 @@ def test_the_fair_functions_are_the_nearest_in_the_likelihoods_measure(y, weight
 @pytest.mark.parametrize("y", [labels, three], ids=["two", "three"])
 def test_both_measures_agree_where_they_must(y):
     """Unconstrained they are one model, at the fair end both are free of S, and they differ."""
-    bent, flat = fitted(y), fitted(y, curvature="constant")
+    bent, flat = (
+        fitted(y, removal="training_rows"),
+        fitted(y, curvature="constant", removal="training_rows"),
+    )
     assert flat.curvature_ == "constant"
     np.testing.assert_allclose(
         bent.at(0.0).decision_function(new), flat.at(0.0).decision_function(new), atol=1e-6
@@ -94,34 +99,40 @@ def test_a_copy_is_a_weight_of_two():
     twice[:20] = 2.0
     rows = np.r_[np.arange(len(X)), np.arange(20)]
     params = {**FIXED, "landmarks": X, "n_components": "auto", "alpha": 1.0, "calibrate": False}
-    by_weight = FairGPClassifier(**params).fit(X, labels, sensitive_features=s, sample_weight=twice)
-    by_copies = FairGPClassifier(**params).fit(X[rows], labels[rows], sensitive_features=s[rows])
+    by_weight = FairGPClassifier(**params, removal="training_rows").fit(
+        X, labels, sensitive_features=s, sample_weight=twice
+    )
+    by_copies = FairGPClassifier(**params, removal="training_rows").fit(
+        X[rows], labels[rows], sensitive_features=s[rows]
+    )
     np.testing.assert_allclose(
         by_weight.decision_function(new), by_copies.decision_function(new), atol=1e-6
     )
 
 
 def test_an_iterator_cannot_be_read_twice():
-    est = fitted()
+    est = fitted(removal="training_rows")
     before = est.decision_function(new)
     with pytest.raises(ValueError, match=r"reads the blocks twice.*Pass a list"):
         est.fit_head(iter([(X, labels, s)]))
     np.testing.assert_array_equal(est.decision_function(new), before)
-    flat = fitted(curvature="constant")
+    flat = fitted(curvature="constant", removal="training_rows")
     flat.fit_head(iter([(X, labels, s)]))
     np.testing.assert_allclose(
         flat.decision_function(new),
-        fitted(curvature="constant").decision_function(new),
+        fitted(curvature="constant", removal="training_rows").decision_function(new),
         atol=1e-8,
     )
 
 
 def test_the_second_pass_publishes_the_new_geometry():
-    est = FairGPClassifier(**FIXED).prepare(X, labels, sensitive_features=s)
+    est = FairGPClassifier(**FIXED, removal="training_rows").prepare(
+        X, labels, sensitive_features=s
+    )
     est.partial_fit(X, labels, sensitive_features=s)
     assert est.curvature_ == "constant"  # moments alone
     est.fit_head([(X[:30], labels[:30], s[:30]), (X[30:], labels[30:], s[30:])])
-    whole = fitted()
+    whole = fitted(removal="training_rows")
     assert est.curvature_ == "likelihood"
     np.testing.assert_allclose(est.angles_, whole.angles_, rtol=1e-9)
 

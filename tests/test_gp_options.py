@@ -39,7 +39,7 @@ def generalised_least_squares(X, y, new, ridge):
 
 def test_the_unfair_end_is_generalised_least_squares():
     X, y, s, far = rows()
-    found = fit(X, y, s, mean="linear", fairness=0.0)
+    found = fit(X, y, s, mean="linear", fairness=0.0, removal="training_rows")
     expected = generalised_least_squares(X, y, X, FIXED["alpha"])
     assert np.abs(found.predict(X) - expected).max() < 1e-3 * y.std()
     expected = generalised_least_squares(X, y, far, FIXED["alpha"])
@@ -60,7 +60,7 @@ def test_a_flat_mean_forgets_the_trend_far_away():
 @pytest.mark.parametrize("subspace", ["model", "fair"])
 def test_the_trend_is_made_fair_with_the_rest(subspace):
     X, y, s, _ = rows()
-    found = fit(X, y, s, mean="linear", subspace=subspace)
+    found = fit(X, y, s, mean="linear", subspace=subspace, removal="training_rows")
     for path in (found.predict(X)[:, None], found.sample_y(X, 5), found.sample_y(X, 5, prior=True)):
         correlation = [abs(np.corrcoef(column, s)[0, 1]) for column in path.T]
         assert max(correlation) < 1e-8
@@ -69,7 +69,7 @@ def test_the_trend_is_made_fair_with_the_rest(subspace):
 
 def test_the_fair_end_is_the_constrained_ridge_of_the_summed_kernel():
     X, y, s, far = rows(n=90)
-    found = fit(X, y, s, mean="linear")
+    found = fit(X, y, s, mean="linear", removal="training_rows")
     kernel = found.pilot_.features.kernel
     n = len(X)
     blocks = oracle.code_blocks([oracle.level_codes(s)], [np.ones(n, dtype=bool)])

@@ -32,10 +32,10 @@ def deciles(age):
     return np.searchsorted(np.quantile(age, np.arange(1, 10) / 10), age, side="right")
 
 
-@pytest.fixture(scope="module")
-def fitted():
+@pytest.fixture(scope="module", params=["auto", "training_rows"])
+def fitted(request):
     X, y, age = people()
-    model = FairRidgeClassifier(criterion="equalized_odds", **FIXED)
+    model = FairRidgeClassifier(criterion="equalized_odds", removal=request.param, **FIXED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         return model.fit(X, y, sensitive_features={"age": age})
@@ -47,8 +47,9 @@ def test_the_certificate_prints_what_it_does_not_cover(fitted):
     score, decile = fitted.decision_function(X), deciles(age)
     last = y == 0
     assert 0 < (decile[last] == 9).sum() < 5
-    # The mean score of the merged decile differs from that of its neighbour.
-    assert abs(np.corrcoef(score[last], decile[last] == 9)[0, 1]) > 1e-3
+    if fitted.removal == "training_rows":
+        # The mean score of the merged decile differs from that of its neighbour.
+        assert abs(np.corrcoef(score[last], decile[last] == 9)[0, 1]) > 1e-3
     text = str(fitted.certificate_)
     assert "Slices MERGED, too few rows: age in y=0 (1 of 10)" in text
     assert "means of 9 of 10 slices" in text
@@ -115,7 +116,9 @@ def test_slices_without_rows_are_counted_apart(fitted):
 
 def test_nothing_is_said_where_nothing_is_merged():
     X, y, age = people(4000)
-    model = FairRidge(**FIXED | {"n_components": 50}).fit(X, y, sensitive_features={"age": age})
+    model = FairRidge(**FIXED | {"n_components": 50}, removal="training_rows").fit(
+        X, y, sensitive_features={"age": age}
+    )
     assert "MERGED" not in str(model.certificate_)
     assert "slice means" in model.certificate_.table()
     assert model.certificate_.merged_slices() == []

@@ -70,11 +70,14 @@ def test_the_core_works():
     from fairspan import FairRepresentation
     from fairspan.metrics import demographic_parity_difference, fairness_scorer
 
-    est = FairRepresentation(random_state=0).fit(X, y, sensitive_features=s)
-    scores = est.transform(X)
-    assert abs(np.corrcoef(scores[:, 0], s)[0, 1]) < 1e-8
-    assert est.at(0.5).transform(X).shape == scores.shape
-    assert est.at(max_correlation=0.1).certificate_.score <= 0.1 + 1e-9
+    for removal in ("training_rows", "auto"):
+        est = FairRepresentation(random_state=0, removal=removal).fit(X, y, sensitive_features=s)
+        scores = est.transform(X)
+        assert est.at(0.5).transform(X).shape == scores.shape
+        if removal == "training_rows":
+            assert abs(np.corrcoef(scores[:, 0], s)[0, 1]) < 1e-8
+            assert est.at(max_correlation=0.1).certificate_.score <= 0.1 + 1e-9
+    assert est.certificate_.new_rows.n_folds == 5
     assert "worst case" in est.certificate_.table()
     assert est.kernel_(X[:5]).shape == (5, 5)
     assert np.array_equal(pickle.loads(pickle.dumps(est)).transform(X), scores)

@@ -7,7 +7,14 @@ import pytest
 import scipy.optimize
 from sklearn.base import clone
 
-from fairspan import FairGPClassifier, FairGPRegressor, FairnessPath, FairRepresentation, FairRidge
+from fairspan import (
+    FairGPClassifier,
+    FairGPRegressor,
+    FairnessPath,
+    FairRepresentation,
+    FairRidge,
+    FairRidgeClassifier,
+)
 from fairspan.exceptions import DataWarning, NumericalWarning
 from fairspan.method.limits import keep_limits
 from fairspan.persistence import load_model, save_model
@@ -20,7 +27,8 @@ y = X @ [1.0, 0.8, 0.6, 1.0] + rng.normal(size=n)
 labels = (y > y.mean()).astype(int)
 S = {"sex": sex, "age": age, "region": np.array(["a", "b", "c"])[region]}
 LIMITS = {"sex": 0.05, "age": 0.1, "region": 0.02}
-FIXED = {"gamma": 0.1, "eta": 1e-2, "alpha": 1.0, "n_components": 60, "random_state": 0}
+NEW_ROWS = {"gamma": 0.1, "eta": 1e-2, "alpha": 1.0, "n_components": 60, "random_state": 0}
+FIXED = {**NEW_ROWS, "removal": "training_rows"}
 MODELS = {
     "ridge": (FairRidge, y, {}),
     "process": (FairGPRegressor, y, {}),
@@ -261,7 +269,9 @@ def test_a_limit_is_never_exceeded_where_no_function_meets_it():
     """y is S: on the way to nothing the correlation stays 1, so the block goes altogether."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # S is among the columns; no fair part at the default dial
-        est = FairRidge("linear").fit(np.c_[sex, age], sex, sensitive_features={"sex": sex})
+        est = FairRidge("linear", removal="training_rows").fit(
+            np.c_[sex, age], sex, sensitive_features={"sex": sex}
+        )
     with pytest.warns(NumericalWarning, match=r"1 blocks cannot be met|no fair part"):
         at = est.at(max_correlation={"sex": 0.5})
     np.testing.assert_allclose(at.predict(np.c_[sex, age]), sex.mean())
@@ -277,7 +287,7 @@ def test_limits_hold_where_codes_fill_the_space(seed):
     few = r.normal(size=(200, 3)) + np.c_[a, b == 1, b == 2]
     target = few @ r.normal(size=3) + r.normal(size=200)
     groups = {"a": a, "b": b.astype(str)}
-    est = FairRidge("linear").fit(few, target, sensitive_features=groups)
+    est = FairRidge("linear", removal="training_rows").fit(few, target, sensitive_features=groups)
     for limit in (0.3, 0.1, 0.02):
         at = est.at(max_correlation={"a": limit, "b": limit})
         assert at.certificate_.supremum <= limit + 1e-6
@@ -285,7 +295,7 @@ def test_limits_hold_where_codes_fill_the_space(seed):
 
 def test_the_certificate_names_the_limits():
     text = str(fitted("ridge").at(max_correlation={"sex": 0.05, "age": 0.1}).certificate_)
-    assert "limits on correlations (sex 0.05, age 0.1), training rows" in text
+    assert "limits on correlations (sex 0.05, age 0.1):\nTraining rows: " in text
     assert "reaches 0" not in text
 
 
@@ -310,3 +320,105 @@ def test_too_many_codes():
 def test_a_truth_value_is_no_limit():
     with pytest.raises(ValueError, match="is not allowed"):
         fitted("ridge").at(max_correlation={"sex": True})
+
+
+# ------------------------------------------------------------------ limits on new rows
+
+
+DEFAULT = {
+    **{name: case for name, case in MODELS.items() if name != "constant"},
+    "gaussian": (FairGPClassifier, labels, {"likelihood": "gaussian"}),
+    "ridge labels": (FairRidgeClassifier, labels, {}),
+}
+defaults = pytest.mark.parametrize("name", DEFAULT)
+
+
+def for_new_rows(name, sensitive=None, **params):
+    cls, target, own = DEFAULT[name]
+    est = cls(**NEW_ROWS, **own, **params)
+    return est.fit(X, target, sensitive_features=S if sensitive is None else sensitive)
+
+
+def at_limits(est, limits):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Limits on correlations are not expected")
+        return est.at(max_correlation=limits)
+
+
+def removed_correlations(est):
+    """Expected correlation of the score with the removed directions of each attribute."""
+    cross, C = est._solution.new_rows, est._position.blend
+    out = {}
+    for block in cross.blocks:
+        if block.codes.report.constrained:
+            variance = (C.T @ est._solution.path.block_cov[block.index] @ C).item()
+            cov = block.removed.T @ block.cov @ C
+            out[block.codes.report.attribute] = np.linalg.norm(cov) / np.sqrt(variance)
+    return out
+
+
+@defaults
+def test_expected_correlations_of_removed_directions_are_within_the_limits(name):
+    est = for_new_rows(name)
+    free, at = est.at(0.0), at_limits(est, LIMITS)
+    found = removed_correlations(at)
+    assert all(found[k] <= LIMITS[k] + 1e-7 for k in LIMITS)
+    assert max(found[k] / LIMITS[k] for k in LIMITS) > 1 - 1e-4
+    assert max(removed_correlations(free)[k] / LIMITS[k] for k in LIMITS) > 2.0
+    assert 0.0 < at.fairness_ < 1.0
+
+
+@defaults
+def test_an_attribute_that_is_removed_whole_keeps_its_limit_on_new_rows(name):
+    est = for_new_rows(name, {"sex": sex})
+    for limit in (0.1, 0.05):
+        at = est.at(max_correlation={"sex": limit})
+        (block,) = at.certificate_.new_rows.blocks
+        assert all(direction.weight == 1.0 for direction in block.directions)
+        assert block.correlation == pytest.approx(limit, abs=1e-6)
+        same = est.at(max_correlation=limit)
+        assert abs(np.corrcoef(score(at), score(same))[0, 1]) > 0.999
+
+
+@defaults
+def test_the_order_of_the_attributes_does_not_matter(name):
+    limits = {k: LIMITS[k] for k in reversed(LIMITS)}
+    a = at_limits(for_new_rows(name), LIMITS)
+    b = at_limits(for_new_rows(name, {k: S[k] for k in reversed(S)}), limits)
+    np.testing.assert_allclose(score(b), score(a), rtol=1e-5, atol=1e-6)
+
+
+@defaults
+def test_attributes_without_a_limit_are_free_on_new_rows(name):
+    est = for_new_rows(name)
+    at = at_limits(est, {"age": 0.01})
+    free, found = removed_correlations(est.at(0.0)), removed_correlations(at)
+    assert found["age"] <= 0.01 + 1e-7
+    assert found["sex"] > 0.5 * free["sex"]
+
+
+def test_a_limit_that_is_not_expected_to_be_kept_is_named():
+    est = for_new_rows("ridge")
+    with pytest.warns(NumericalWarning, match="not expected to be kept on new rows") as seen:
+        at = est.at(max_correlation=LIMITS)
+    expected = {
+        b.attribute: b.correlation for b in at.certificate_.new_rows.blocks if b.constrained
+    }
+    (text,) = {str(warning.message) for warning in seen}
+    for attribute, limit in LIMITS.items():
+        part = f"{attribute} (limit {limit:.3g}, estimate {expected[attribute]:.3g})"
+        assert (part in text) == (expected[attribute] > limit + 1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        est.at(max_correlation={"sex": 0.05})
+
+
+@defaults
+def test_a_new_fit_and_a_saved_model_repeat_the_limits_of_new_rows(name, tmp_path):
+    at = at_limits(for_new_rows(name), LIMITS)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Limits on correlations are not expected")
+        again = clone(at).fit(X, DEFAULT[name][1], sensitive_features=S)
+    np.testing.assert_allclose(score(again), score(at), atol=1e-9)
+    save_model(at, tmp_path / "model")
+    np.testing.assert_array_equal(score(load_model(tmp_path / "model")), score(at))

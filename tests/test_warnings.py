@@ -47,7 +47,7 @@ def test_a_continuous_s_among_the_columns():
 
 def test_scales_far_apart_are_said_once_and_only_where_they_matter():
     wide = X * [1.0, 1.0, 1e4]
-    (message,) = fit_messages(wide)
+    (message,) = fit_messages(wide, removal="training_rows")
     assert "standard deviations" in message
     assert "StandardScaler" in message
     assert fit_messages(X * [1.0, 1.0, 50.0]) == []
@@ -56,7 +56,7 @@ def test_scales_far_apart_are_said_once_and_only_where_they_matter():
 
 def test_scales_are_not_said_again_for_every_block():
     wide = X * [1.0, 1.0, 1e4]
-    est = FairRepresentation(**FIXED)
+    est = FairRepresentation(**FIXED, removal="training_rows")
     assert len(heard(lambda: est.prepare(wide, y, sensitive_features=s))) == 1
     assert heard(lambda: est.partial_fit(wide, y, sensitive_features=s)) == []
 
@@ -144,7 +144,7 @@ def test_too_many_sensitive_directions_are_capped_and_said_once(subspace):
 
 
 def test_nothing_left_of_the_fair_subspace():
-    est = FairRepresentation("linear", eta=1e-3, alpha=1.0)
+    est = FairRepresentation("linear", eta=1e-3, alpha=1.0, removal="training_rows")
     with pytest.warns(NumericalWarning) as caught:
         est.fit(X[:, :1], y, sensitive_features=s)
     assert any("nothing is left of the fair subspace" in str(w.message) for w in caught)
@@ -153,10 +153,21 @@ def test_nothing_left_of_the_fair_subspace():
 
 def test_a_correlation_that_cannot_be_reached():
     age = X[:, 0] + X[:, 1] ** 2
-    est = FairRepresentation(n_sensitive_directions=1, dial="correlation", **FIXED)
+    est = FairRepresentation(
+        n_sensitive_directions=1, dial="correlation", removal="training_rows", **FIXED
+    )
     with pytest.warns(NumericalWarning, match="A correlation of 0 cannot be reached"):
         est.fit(X, y, sensitive_features=age)
     with pytest.warns(NumericalWarning, match="n_sensitive_directions='all' reaches 0"):
+        est.at(max_correlation=0.0)
+
+
+def test_a_correlation_that_is_not_expected_at_any_dial_value():
+    age = X[:, 0] + X[:, 1] ** 2
+    est = FairRepresentation(n_sensitive_directions=1, dial="correlation", **FIXED)
+    with pytest.warns(NumericalWarning, match=r"A correlation of 0 is not expected .* X predicts"):
+        est.fit(X, y, sensitive_features=age)
+    with pytest.warns(NumericalWarning, match="at fairness 1 the estimate is"):
         est.at(max_correlation=0.0)
 
 

@@ -17,6 +17,7 @@ EXPECTED_WARNINGS: tuple[tuple[str, type[Warning]], ...] = (
     (".* is not constrained in ", DataWarning),  # a cell without two usable levels
     (".* is capped at ", DataWarning),  # fewer usable levels than directions asked for
     (".* have no fair part ", NumericalWarning),
+    ("Nothing that predicts y is left at fairness 1", DataWarning),
     (".* is at an end of its grid", NumericalWarning),
     (".* cannot be tested in ", NumericalWarning),
     ("Cross-validation chose the ", NumericalWarning),

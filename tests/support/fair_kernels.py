@@ -66,7 +66,12 @@ def worst(fairness, *, criterion="sp", subspace="model", seed=0):
     """Per machine: largest multiple correlation in sample; and the certificate's supremum."""
     X, y, s = rows(seed)
     rep = FairRepresentation(
-        **FIXED, fairness=fairness, criterion=criterion, subspace=subspace, pos_label=1
+        **FIXED,
+        fairness=fairness,
+        criterion=criterion,
+        subspace=subspace,
+        pos_label=1,
+        removal="training_rows",
     ).fit(X, y, sensitive_features=s)
     everybody = np.ones(len(y), dtype=bool)
     parts = {"sp": [everybody], "eop": [y == 1], "eo": [y == 0, y == 1]}[criterion]

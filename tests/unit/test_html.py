@@ -93,11 +93,16 @@ def test_a_fitted_estimator_shows_its_diagram_and_its_promise():
     for page in (bundle["text/html"], est._repr_html_()):
         assert "sk-top-container" in page
         rows = dict(read(our_part(page)).rows[1:])
-        assert rows["fairness"] == "0.7 (angle dial)"
+        assert rows["fairness"] == "0.7 (share dial)"
         assert rows["criterion"] == "statistical parity"
-        assert rows["worst case over the model space"] == number(est.certificate_.supremum)
-        assert rows["fitted score"] == number(est.certificate_.score)
+        assert rows["worst case over the model space, training rows"] == number(
+            est.certificate_.supremum
+        )
+        assert rows["fitted score, training rows"] == number(est.certificate_.score)
         assert rows["training rows"] == "80"
+        expected = est.certificate_.new_rows
+        found = rows["expected on new rows"]
+        assert found.startswith(f"{number(expected.correlation)}, at most {number(expected.high)}")
         assert rows["protected attributes"] == est.certificate_.blocks[0].attribute
 
 
@@ -142,19 +147,20 @@ def test_limits_and_lost_moments_are_shown():
 
 def test_a_certificate_shows_its_table_and_its_words():
     X, y, s = small_table()
-    est = FairRidgeClassifier(**FIXED, criterion="equalized_odds", n_sensitive_directions=1)
+    est = FairRidgeClassifier(
+        **FIXED, criterion="equalized_odds", n_sensitive_directions=1, removal="training_rows"
+    )
     age = X[:, 2] + 0.1 * X[:, 0]
     with pytest.warns(DataWarning, match="4 of 10 in y=0, 4 of 10 in y=1"):
         est.fit(X, y, sensitive_features={"sex": s, "age": age})
     certificate = est.certificate_
     found = read(certificate._repr_html_())
     assert "equalized odds" in found.captions[0]
-    assert "training rows" in found.captions[0]
     assert len(found.rows) == 1 + len(certificate.blocks)
     for row, block in zip(found.rows[1:], certificate.blocks, strict=True):
         assert row[:2] == [block.cell, block.attribute]
         assert row[-1] == str(block.n_rows)
-    assert found.words[0].startswith("No function of the model space")
+    assert found.words[0].startswith("Training rows: no function of the model space")
     said = str(certificate).removesuffix(certificate.table()).splitlines()[1:]
     assert [text.lower() for text in found.words] == [text.lower() for text in said]
 

@@ -15,7 +15,7 @@ from fairspan._html import path_html
 from fairspan._system import track
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.dial_predictor import DialHeads, DialOutputs, DialPredictor, decide, move
-from fairspan.estimators.path_bounds import Bounds, promised, upper_bounds
+from fairspan.estimators.path_bounds import Bounds, promised, rows_needed, upper_bounds
 from fairspan.estimators.path_selection import (
     PathEvaluator,
     Selection,
@@ -414,9 +414,7 @@ class FairnessPath:
         allowed = promised(upper, fair, -1, limit)
         if len(allowed):
             return int(allowed[np.argmin(self.error[allowed])]), True, {}
-        margin = float(upper[fair] - value[fair])
-        n = self._evaluator.n
-        needed = int(np.ceil(n * (margin / limit) ** 2)) if limit > 0.0 and margin > 0.0 else None
+        needed = rows_needed(self._evaluator.n, float(value[fair]), float(upper[fair]), limit)
         return fair, False, {"rows_needed": needed}
 
     # ------------------------------------------------------------------ inside

@@ -18,7 +18,7 @@ from fairspan.estimators.path_selection import DECISION_CURVES, Levels, PathEval
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
-__all__ = ["Bounds", "promised", "upper_bounds"]
+__all__ = ["Bounds", "promised", "rows_needed", "upper_bounds"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,18 @@ def promised(upper: Array, start: int, step: int, limit: float) -> Codes:
     order = np.arange(start, len(upper) if step > 0 else -1, step)
     broken = np.flatnonzero(~(upper[order] <= limit))
     return order[: broken[0]] if len(broken) else order
+
+
+def rows_needed(n: int, value: float, upper: float, limit: float) -> int | None:
+    """About how many rows would promise a limit that n rows do not promise; None if more rows do not help.
+
+    Where the margin alone exceeds the limit, the value is regarded as noise. Otherwise the value stays.
+    """
+    margin = upper - value
+    room = limit if margin > limit else limit - value
+    if not (margin > 0.0 and room > 0.0):
+        return None
+    return int(np.ceil(n * (margin / room) ** 2))
 
 
 def upper_bounds(

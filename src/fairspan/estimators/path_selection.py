@@ -325,8 +325,8 @@ class Selection:
     confidence : float or None
         Confidence of ``upper``.
     rows_needed : int or None
-        If the bound cannot be promised: about how many rows would be needed, if there is no dependence at
-        the fair end.
+        If the bound cannot be promised: about how many rows would be needed; None if more rows would not
+        help, because the value at the fair end exceeds the bound.
     """
 
     fairness: float

@@ -475,7 +475,7 @@ def _removal(
 
 
 def _solve_joint(M: Array, wanted: Array, n_blocks: int, n: float) -> Array:
-    """Solve ``M x = wanted``; with several blocks, leave out combinations that cannot be told apart."""
+    """Solve ``M x = wanted``; with several blocks, leave out combinations that are not identified."""
     if n_blocks == 1:  # M is diagonal
         return np.asarray(wanted / np.diag(M)[:, None])
     U, singular, Vt = scipy.linalg.svd(M)
@@ -526,7 +526,8 @@ def _ends(path_cov: Array, path_target: Array, L: int) -> tuple[Array, Array]:
     difference = np.concatenate([np.eye(L), -np.eye(L)])
     variance = float(np.trace(difference.T @ cov @ difference))
     along = float(np.trace(difference.T @ cov_target))
-    slope = max(along / variance, 0.0) if variance > 0.0 else 0.0
+    rounding = _ROUNDING * float(np.abs(difference * cov_target).sum())
+    slope = along / variance if variance > 0.0 and along > rounding else 0.0
     if slope == 0.0:
         warn_user(
             "Nothing that predicts y is left at fairness 1: the fairest model predicts the mean of y.",

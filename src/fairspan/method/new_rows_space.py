@@ -136,7 +136,10 @@ class NewRows:
             scale = np.sqrt(fit.variance(ends.first) / np.maximum(fit.variance(fit.first), 1e-300))
             C, intercept = C * float(scale), ends.first_intercept
         model = self._model(share, C, intercept)
-        return replace(model, limits={name: 1.0 - float(value) for name, value in given.items()})
+        wanted = {name: 1.0 - float(value) for name, value in given.items()}
+        assert model.new_rows is not None
+        _warn_beyond(model.new_rows, wanted)
+        return replace(model, limits=wanted)
 
     def _model(self, fairness: float, C: Array, intercept: Array) -> Model:
         solution, fit = self.solution, self._fit
@@ -158,6 +161,28 @@ class NewRows:
             accuracy_gap=float(np.sin(theta - angle)),
             n_functions=C.shape[1] if np.any(C) else 0,
             new_rows=self._expected(C),
+        )
+
+
+def _warn_beyond(expected: NewRowsCertificate, limits: Mapping[str, float]) -> None:
+    """Warn about attributes whose expected correlation exceeds their limit.
+
+    Limits apply to the directions that are removed; the others stay as they are.
+    """
+    beyond: dict[str, float] = {}
+    for block in expected.blocks:
+        limit = limits.get(block.attribute)
+        if limit is not None and block.constrained and block.correlation > limit + 1e-6:
+            beyond[block.attribute] = max(beyond.get(block.attribute, 0.0), block.correlation)
+    if beyond:
+        each = ", ".join(
+            f"{name} (limit {limits[name]:.3g}, estimate {value:.3g})"
+            for name, value in beyond.items()
+        )
+        warn_user(
+            f"Limits on correlations are not expected to be kept on new rows: {each}. X predicts some "
+            f"groups too weakly to remove the dependence on them; `certificate_` names them.",
+            NumericalWarning,
         )
 
 

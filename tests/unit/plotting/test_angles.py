@@ -27,16 +27,18 @@ def read_off(ax, label):
 
 
 ANGLED = [
-    FairRidge(**FIXED, fairness=0.6),
-    FairRidge(**FIXED, fairness=0.0, n_predictive_directions=2),
-    FairRidge(**FIXED, fairness=1.0, n_predictive_directions=3),
-    FairRidge(**FIXED, fairness=0.3, method="rkhs", n_predictive_directions=3),
+    FairRidge(**FIXED, removal="training_rows", fairness=0.6),
+    FairRidge(**FIXED, removal="training_rows", fairness=0.0, n_predictive_directions=2),
+    FairRidge(**FIXED, removal="training_rows", fairness=1.0, n_predictive_directions=3),
+    FairRidge(
+        **FIXED, removal="training_rows", fairness=0.3, method="rkhs", n_predictive_directions=3
+    ),
     FairRidge(
         gamma=0.2, eta=1e-3, fairness=0.9, dial="cosine", method="paper", n_predictive_directions=2
     ),
-    FairRidge(**FIXED, fairness=0.8, dial="correlation"),
+    FairRidge(**FIXED, removal="training_rows", fairness=0.8, dial="correlation"),
     FairGPRegressor(**FIXED, fairness=0.5, subspace="fair"),
-    FairRepresentation(**FIXED, fairness=0.5),
+    FairRepresentation(**FIXED, removal="training_rows", fairness=0.5),
 ]
 
 
@@ -79,7 +81,7 @@ def test_angles_read_off_are_the_certificates(model):
 
 def test_past_the_fair_end_the_model_is_on_the_other_side():
     X, y, s = binary()
-    model = move(FairRidge(**FIXED).fit(X, y, sensitive_features=s), 1.5)
+    model = move(FairRidge(**FIXED, removal="training_rows").fit(X, y, sensitive_features=s), 1.5)
     shown = SubspaceAngleDisplay.from_estimator(model)
     (a,) = read_off(shown.ax_, "M")
     assert a == pytest.approx(-0.5 * model.angles_[0])
@@ -103,6 +105,7 @@ def test_a_lost_direction_is_not_drawn():
     assert sum(name.startswith("M") for name in names) == 1
 
 
+@pytest.mark.filterwarnings("ignore:Limits on correlations are not expected")
 def test_a_model_off_the_planes_says_so():
     X, y, s = make()
     limits = FairRidge(**FIXED, dependence="correlation").fit(X, y, sensitive_features=s)

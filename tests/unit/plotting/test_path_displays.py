@@ -98,7 +98,7 @@ def test_strata_are_cells_and_columns_may_be_named():
 
 def test_training_rows_are_not_called_held_out():
     X, y, s = binary()
-    model = FairRidge(**FIXED).fit(X, y, sensitive_features=s)
+    model = FairRidge(**FIXED, removal="training_rows").fit(X, y, sensitive_features=s)
     for make_display in (TradeoffDisplay.from_estimator, PriceDisplay.from_estimator):
         with pytest.warns(DataWarning, match="rows='in-sample'"):
             make_display(model, X, y, sensitive_features=s, n_points=3)
@@ -196,7 +196,7 @@ def test_a_price_is_a_difference_of_errors_on_the_same_rows(target, weighted):
 @pytest.mark.parametrize("at_most", [0.25, 0.4])
 def test_the_mark_is_at_the_place_that_select_takes(at_most):
     path, _ = path_of(FairRidgeClassifier(**FIXED), "two", n_points=41)
-    chosen = path.select("correlation", at_most=at_most).selection_
+    chosen = path.select("correlation", at_most=at_most, confidence=None).selection_
     shown = PriceDisplay.from_path(path, at_most=at_most, n_boot=2, random_state=0)
     assert shown.met_
     (mark,) = [one for one in shown.ax_.get_lines() if one.get_marker() == "D"]
@@ -209,7 +209,7 @@ def test_the_mark_is_at_the_place_that_select_takes(at_most):
 def test_a_bound_that_nothing_keeps():
     path, _ = path_of(FairRidgeClassifier(**FIXED), "two")
     with pytest.warns(DataWarning, match="No dial value"):
-        chosen = path.select("correlation", at_most=1e-6).selection_
+        chosen = path.select("correlation", at_most=1e-6, confidence=None).selection_
     shown = PriceDisplay.from_path(path, at_most=1e-6, n_boot=2, random_state=0)
     assert shown.met_ is False
     assert shown.fairness[shown.chosen_] == chosen.fairness
