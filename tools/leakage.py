@@ -190,7 +190,8 @@ cross-fitting: logistic or ridge regression, a Gaussian kernel method, boosted t
 - In brackets: 95 % bootstrap intervals over the held-out rows.
 - PCA keeps 90 % of the variance.
 - fairlearn's CorrelationRemover *reads S of every row that it transforms*; the others never do.
-- Defaults everywhere; fairspan at `fairness=1`, statistical parity."""
+- Defaults everywhere, but for `removal="training_rows"` of fairspan, at `fairness=1`, statistical
+  parity."""
 
 
 def _below(found: Sequence[Row]) -> str:

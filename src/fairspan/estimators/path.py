@@ -414,9 +414,10 @@ class FairnessPath:
         allowed = promised(upper, fair, -1, limit)
         if len(allowed):
             return int(allowed[np.argmin(self.error[allowed])]), True, {}
-        margin = float(upper[fair] - value[fair])
+        # The margin shrinks with the root of the number of rows; the estimate itself stays.
+        margin, room = float(upper[fair] - value[fair]), limit - float(value[fair])
         n = self._evaluator.n
-        needed = int(np.ceil(n * (margin / limit) ** 2)) if limit > 0.0 and margin > 0.0 else None
+        needed = int(np.ceil(n * (margin / room) ** 2)) if room > 0.0 and margin > 0.0 else None
         return fair, False, {"rows_needed": needed}
 
     # ------------------------------------------------------------------ inside

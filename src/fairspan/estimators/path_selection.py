@@ -325,8 +325,8 @@ class Selection:
     confidence : float or None
         Confidence of ``upper``.
     rows_needed : int or None
-        If the bound cannot be promised: about how many rows would be needed, if there is no dependence at
-        the fair end.
+        If the bound cannot be promised: about how many rows would be needed, if the estimate at the fair
+        end stays as it is; None if that exceeds the bound.
     """
 
     fairness: float
