@@ -77,9 +77,7 @@ def _correlation_remover(train: Part, test: Part) -> np.ndarray:
 
 def _fairspan(subspace: str) -> Callable[[Part, Part], np.ndarray]:
     def held_out(train: Part, test: Part) -> np.ndarray:
-        model = FairRepresentation(
-            subspace=subspace, removal="training_rows", random_state=SEED
-        )
+        model = FairRepresentation(subspace=subspace, removal="training_rows", random_state=SEED)
         model.fit(train.X, train.y, sensitive_features=train.S)
         return np.asarray(model.transform(test.X))
 

@@ -38,8 +38,11 @@ def measure(n: int, fairness: float) -> dict[str, dict[str, float]]:
         X, y, labels, s, new, truth, new_labels = draw(n, seed)
         for name in SUBSPACES:
             params = {
-                **{"subspace": name, "fairness": fairness, "removal": "training_rows"},
-                **{"gamma": "median", "random_state": 0},
+                "subspace": name,
+                "fairness": fairness,
+                "removal": "training_rows",
+                "gamma": "median",
+                "random_state": 0,
             }
             mean, std = (
                 FairGPRegressor(**params)
