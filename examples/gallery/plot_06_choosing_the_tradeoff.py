@@ -79,6 +79,6 @@ for name, model in (("unconstrained", path.estimator.at(0.0)), ("chosen by the l
 
 # %%
 # **Not promised.** The limit is kept in the population, in 95 of 100 cases; a small sample of new rows
-# can exceed it, and the interval shows by how much. The curve is about correlations of scores; for rates of decisions choose by
-# ``path.select("demographic_parity_difference", ...)``. Which limit is right is not a question of
-# statistics.
+# can exceed it, and the interval shows by how much. The curve is about correlations of scores; for
+# rates of decisions choose by ``path.select("demographic_parity_difference", ...)``. Which limit is
+# right is not a question of statistics.

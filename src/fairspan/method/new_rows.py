@@ -427,7 +427,7 @@ def _removal(
 
 
 def _solve_joint(M: Array, wanted: Array, n_blocks: int, n: float) -> Array:
-    """Solve ``M x = wanted``; with several blocks, leave out combinations that the rows cannot distinguish."""
+    """Solve ``M x = wanted``; with several blocks, without combinations that the rows cannot distinguish."""
     if n_blocks == 1:  # M is diagonal
         return np.asarray(wanted / np.diag(M)[:, None])
     U, singular, Vt = scipy.linalg.svd(M)

@@ -472,7 +472,7 @@ class PriceDisplay:
 
 
 def _cheapest(parity: Array, price: Array, bound: float) -> tuple[int, bool]:
-    """The dial value of ``FairnessPath.select(..., confidence=None)``: cheapest within the bound, else nearest."""
+    """The dial value of ``select(..., confidence=None)``: cheapest within the bound, else nearest to it."""
     if not np.isfinite(parity).all():
         raise ValueError("The metric is not defined on these rows at every dial value.")
     allowed = np.flatnonzero(parity <= bound)
