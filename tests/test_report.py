@@ -479,8 +479,8 @@ def test_the_certificate_says_what_is_expected_among_new_people(reports):
         assert bool(left) == any(text.startswith("Not removed whole") for text in words)
     assert "At this value 50 % of the dependence that was expected at fairness 0 is gone." in middle
     assert not any("At this value" in text for text in (*first, *last))
-    highs = [certificate.new_rows.high for certificate in certificates_]
-    assert highs == sorted(highs, reverse=True)
+    found = [certificate.new_rows.correlation for certificate in certificates_]
+    assert found == sorted(found, reverse=True)
 
 
 def test_no_correlation_is_expected_of_a_group_that_is_removed(reports):

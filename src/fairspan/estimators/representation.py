@@ -25,8 +25,8 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     flat regression on it), the subspace G that predicts y, and a model space between the two:
     ``fairness=0`` is G, ``fairness=1`` lies in F [1]_. Under the paper's assumptions (SDR holds,
     scores jointly normal with S) no shift means no information.
-    ``transform`` gives the model space's d functions; any *linear* model on them is as fair, in
-    sample, as ``certificate_`` says. Prediction never needs S.
+    ``transform`` gives the model space's d functions; any *linear* model on them is as fair as
+    ``certificate_`` says. Prediction never needs S.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     Attributes
     ----------
     certificate_ : Certificate
-        Exact in-sample promises for every cell and attribute.
+        What is expected on new rows, and what holds exactly in sample, for every cell and attribute.
     fairness_ : float
-        Fairness on the angle scale.
+        Fairness on the native scale: share of the expected dependence, or of the angle.
     score_coef_, score_intercept_ : ndarray
         Ridge head on the scores, the predictor of y that ``certificate_.score`` is about.
     cosines_, angles_ : ndarray of shape (d,)
