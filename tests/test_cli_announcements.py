@@ -135,7 +135,7 @@ def test_a_kind_that_was_given_is_printed_as_given(call):
     ],
 )
 def test_predict_prints_which_class_a_column_is_about_and_the_threshold(call, model, says):
-    fit(call, "--model", model)
+    fit(call, "--model", model, "--fairness", "0.5")
     done = call("predict", "people.csv", "--model", "m.skops", "--json", "-")
     assert done.code == 0, done.err
     assert says in done.err
@@ -163,7 +163,7 @@ def test_predict_prints_what_other_predictions_are(call, target, says):
     )
     assert done.code == 0, done.err
     assert says in done.err
-    assert "statistical_parity, fairness 0.5 (angle dial)." in done.err
+    assert "statistical_parity, fairness 0.5 (share dial)." in done.err
     assert "Favourable" not in done.err
 
 

@@ -319,7 +319,9 @@ def test_a_wrong_prediction_is_one_line_and_exit_code_two(call, arguments, says)
 
 def test_a_model_of_other_columns_says_which(call, folder):
     people = make_people()
-    model = fairspan.FairRidge(gamma=0.5, alpha=1.0, eta=0.1, random_state=0)
+    model = fairspan.FairRidge(
+        removal="training_rows", gamma=0.5, alpha=1.0, eta=0.1, random_state=0
+    )
     model.fit(people[["since", "zip"]], people["debt"], sensitive_features=people["region"])
     fairspan.save_model(model, folder / "two.skops")
     pd.DataFrame({"since": [1.0]}).to_csv(folder / "one.csv", index=False)

@@ -44,12 +44,13 @@ def several_attributes(ns):
 
 
 def multiclass(ns):
-    """All class scores within noise; the largest gap of a rate about halved."""
+    """All class scores within noise; the largest gap of a rate about a quarter smaller."""
     assert ns["worst"][0.0] > 4 * ns["noise"] > ns["noise"] > ns["worst"][1.0]
     gaps = [np.ptp(ns["rates"][f].to_numpy(), axis=0).max() for f in (0.0, 1.0)]
-    assert gaps[1] < 0.7 * gaps[0]
+    assert 0.7 * gaps[0] < gaps[1] < 0.8 * gaps[0]
     assert len(ns["model"].angles_) == 2
-    assert ns["model"].certificate_.supremum < 1e-10
+    expected = ns["model"].certificate_.new_rows
+    assert expected.correlation < 1e-10 < ns["worst"][1.0] < expected.high
 
 
 def no_sensitive_at_predict(ns):
@@ -64,11 +65,12 @@ def no_sensitive_at_predict(ns):
 def choosing_the_tradeoff(ns):
     """What `select` returned keeps what it was asked for, and the picture marks the same place."""
     limit, budget = ns["by_limit"].selection_, ns["by_budget"].selection_
-    assert limit.value <= ns["LIMIT"] < ns["path"].curve()[0]
-    assert 1 - budget.error >= 0.92
+    assert limit.value < limit.upper <= ns["LIMIT"] < ns["path"].curve()[0]
+    assert budget.error < budget.upper <= 1 - 0.9
     assert budget.fairness < limit.fairness
     price = ns["price"]
-    assert price.fairness[price.chosen_] == limit.fairness
+    measured = ns["path"].select("correlation", at_most=ns["LIMIT"], confidence=None).selection_
+    assert price.fairness[price.chosen_] == measured.fairness < limit.fairness
     assert ns["measured"]["chosen by the limit"].value < ns["measured"]["unconstrained"].value
 
 
@@ -98,13 +100,15 @@ def which_criterion(ns):
 
 
 def what_is_guaranteed(ns):
-    """Exact on the training rows; on new rows, dependence that shrinks with more training rows."""
-    assert ns["model"].certificate_.supremum < 1e-10
-    assert ns["half"].certificate_.angles == pytest.approx(0.5 * ns["model"].angles_)
-    means = [np.mean(draws) for draws in ns["remaining"].values()]
+    """Exact on the training rows with a bias on new ones, or within chance on new rows."""
+    assert ns["exact"].certificate_.supremum < 1e-10
+    assert ns["half"].certificate_.angles == pytest.approx(0.5 * ns["exact"].angles_)
+    assert ns["model"].certificate_.new_rows.correlation < 1e-10 < ns["model"].certificate_.supremum
+    means = [np.mean(draws) for draws in ns["biased"].values()]
     assert means[-1] < 0.6 * means[0]
     for n, noise in zip(ns["sizes"], ns["noise"], strict=True):
-        assert np.mean(ns["remaining"][n]) < 2 * noise < 0.6 * np.mean(ns["start"][n])
+        assert np.mean(ns["remaining"][n]) < noise < 0.6 * np.mean(ns["start"][n])
+        assert np.mean(ns["biased"][n]) > 1.1 * noise
 
 
 def more_rows_than_memory(ns):

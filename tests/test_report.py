@@ -121,7 +121,7 @@ def test_one_pass_gives_what_every_model_of_the_path_says(case):
     model, rows = report.model, held[FEATURES]
     predictor = DialPredictor(model, model._read_new(rows))
     for fairness in (0.0, 0.3, 1.0):
-        found, moved = predictor.at(fairness), model.at(fairness, dial="angle")
+        found, moved = predictor.at(fairness), model.at(fairness)
         if hasattr(moved, "predict_proba"):
             np.testing.assert_allclose(found.probabilities, moved.predict_proba(rows), atol=1e-10)
             np.testing.assert_array_equal(found.predictions, moved.predict(rows))
@@ -135,7 +135,7 @@ def test_one_pass_gives_what_every_model_of_the_path_says(case):
 def test_rates_gaps_and_intervals_are_those_of_an_audit_there(case, i):
     report, _, arguments = case
     study, place = report.study, report.study["positions"][i]
-    model = report.model.at(study["fairness"][i], dial="angle")
+    model = report.model.at(study["fairness"][i])
     found = audit(model, **arguments, parts=["scores", "decisions"], n_boot=40, random_state=0)
     seen = 0
     for line in place["parity"]:
@@ -186,7 +186,7 @@ def test_before_rounding_they_agree_to_rounding(case, fairness):
     held_out = read_held_out(predictor, settings, seed, **arguments, sensitive_kind="auto")
     place = dial_point(predictor, held_out, fairness)
     parts = ["scores", "decisions", "certificate"]
-    model = report.model.at(fairness, dial="angle")
+    model = report.model.at(fairness)
     found = audit(model, **arguments, parts=parts, n_boot=40, random_state=0)
     seen = 0
     for one in found.findings:
@@ -247,7 +247,7 @@ def test_the_headline_is_the_largest_of_the_criterions_own(case):
 
 
 def decided(report, held, fairness):
-    return report.model.at(fairness, dial="angle").predict(held[FEATURES])
+    return report.model.at(fairness).predict(held[FEATURES])
 
 
 def test_extra_error_and_changed_decisions_are_against_fairness_0(case):
@@ -357,7 +357,7 @@ def test_importance_is_the_error_with_the_column_shuffled_in_the_table(reports):
     shown = {one["name"]: one for one in report.study["importance"]["features"]}
     assert set(shown) == set(FEATURES)
     for end, fairness in (("at_0", 0.0), ("at_1", 1.0)):
-        model = report.model.at(fairness, dial="angle")
+        model = report.model.at(fairness)
 
         def error(rows, model=model):
             return np.sqrt(np.mean((model.predict(rows) - held["amount"]) ** 2))
@@ -401,7 +401,7 @@ def test_the_snippet_trains_the_model_of_the_report(reports, name, tmp_path, mon
             TABLE, [CASES[name]["target"], *np.atleast_1d(CASES[name]["sensitive_features"])]
         )
     ]
-    expected = report.model.at(0.5, dial="angle")
+    expected = report.model.at(0.5)
     np.testing.assert_array_equal(ran["predictions"], expected.predict(rows[FEATURES]))
     np.testing.assert_allclose(
         ran["model"].predict_proba(rows[FEATURES]),
@@ -449,8 +449,57 @@ def test_known_data_sets_are_read_by_their_loader():
 # ------------------------------------------------------------------ words
 
 
-def test_the_certificate_says_what_is_promised_where(reports):
-    positions = reports("binary").study["positions"]
+def certificates(report):
+    """Certificates of the page, and of the model, at the dial values of the report."""
+    study = report.study
+    pages = [place["certificate"] for place in study["positions"]]
+    return pages, [report.model.at(value).certificate_ for value in study["fairness"]]
+
+
+def rounded(value):
+    return f"{value:.3f}" if value >= 5e-4 else f"{value:.0e}"
+
+
+def test_the_certificate_says_what_is_expected_among_new_people(reports):
+    pages, certificates_ = certificates(reports("binary"))
+    first, middle, last = (pages[i]["words"] for i in (0, 2, 4))
+    assert first[0].startswith("Fairness 0 promises nothing")
+    for page, certificate in zip(pages, certificates_, strict=True):
+        words, expected = page["words"], certificate.new_rows
+        assert "mong new people" in words[0]
+        assert f"with 95 % confidence it is at most {rounded(expected.high)}" in words[0]
+        if expected.correlation >= 1e-6:
+            assert f"by {rounded(expected.correlation)};" in words[0]
+        assert "the 750 training rows, each by functions that were not fitted on it" in words[0]
+        assert any("250 held-out rows" in text and "assumes" in text for text in words)
+        assert any("does not say" in text for text in words)
+        assert not any("some dependence remains" in text for text in words)
+        assert {b["attribute"] for b in page["held_out"]} == {"race", "age"}
+        left = expected.directions_left()
+        assert bool(left) == any(text.startswith("Not removed whole") for text in words)
+    assert "At this value 50 % of the dependence that was expected at fairness 0 is gone." in middle
+    assert not any("At this value" in text for text in (*first, *last))
+    found = [certificate.new_rows.correlation for certificate in certificates_]
+    assert found == sorted(found, reverse=True)
+
+
+def test_no_correlation_is_expected_of_a_group_that_is_removed(reports):
+    pages, certificates_ = certificates(reports("odds"))
+    if certificates_[-1].new_rows.directions_left():
+        assert "is expected to correlate with race, at each true outcome" in pages[-1]["words"][0]
+    else:
+        assert "no correlation of the raw score with race" in pages[-1]["words"][0]
+
+
+def test_the_certificate_says_what_is_promised_where():
+    report = explore(
+        TABLE,
+        features=FEATURES,
+        model=fairspan.FairGPClassifier(removal="training_rows"),
+        **FAST,
+        **CASES["binary"],
+    )
+    positions = report.study["positions"]
     first, middle, last = (positions[i]["certificate"] for i in (0, 2, 4))
     assert first["words"][0].startswith("Fairness 0 promises nothing")
     assert "no model built from the same functions" in middle["words"][0]
@@ -461,6 +510,8 @@ def test_the_certificate_says_what_is_promised_where(reports):
         assert any("250 held-out rows" in text and "assumes" in text for text in one["words"])
         assert any("does not say" in text for text in one["words"])
         assert {b["attribute"] for b in one["held_out"]} == {"race", "age"}
+    for one in (middle, last):
+        assert any("Most of it is systematic" in text for text in one["words"])
     assert last["in_sample_supremum"] < middle["in_sample_supremum"] < first["in_sample_supremum"]
 
 
@@ -546,7 +597,7 @@ def test_many_groups_are_shown_as_the_largest_and_the_rest():
     )
     rest = study["positions"][0]["rates"]["town"][-1]
     others = ~held["town"].isin([one["label"] for one in town["groups"]])
-    said = report.model.at(0.0, dial="angle").predict(held[FEATURES])
+    said = report.model.at(0.0).predict(held[FEATURES])
     assert rest["n"] == others.sum()
     close(rest["selection_rate"]["value"], (said[others] == "yes").mean())
     assert rest["selection_rate"]["low"] <= rest["selection_rate"]["value"]
@@ -854,7 +905,14 @@ def test_nothing_but_its_size_is_told_of_a_group_of_a_few_people():
 
 def test_equal_means_are_those_of_the_score_before_it_is_a_probability():
     """Held against the model: latent means are equal in training, mean probabilities are not."""
-    report = explore(TABLE, target="repaid", sensitive_features="race", features=FEATURES, **QUICK)
+    report = explore(
+        TABLE,
+        target="repaid",
+        sensitive_features="race",
+        features=FEATURES,
+        model=fairspan.FairGPClassifier(removal="training_rows"),
+        **QUICK,
+    )
     train = TABLE[~held_out_rows(TABLE, ["repaid", "race"])]
     groups = train["race"].to_numpy()
 
@@ -932,7 +990,7 @@ def test_a_model_that_decides_alike_for_everyone_is_told(reports, pos_label):
     report = explore(frame, target="y", sensitive_features="race", pos_label=pos_label, **QUICK)
     held = frame[held_out_rows(frame, ["y", "race"])]
     for place, fairness in zip(report.study["positions"], report.study["fairness"], strict=True):
-        model = report.model.at(fairness, dial="angle")
+        model = report.model.at(fairness)
         assert set(model.predict(held[["income", "debt"]])) == {"yes"}
         assert place["headline"]["alike"] is (pos_label == "yes")
     assert all(p["headline"]["alike"] is None for p in reports("binary").study["positions"])

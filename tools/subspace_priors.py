@@ -37,7 +37,13 @@ def measure(n: int, fairness: float) -> dict[str, dict[str, float]]:
     for seed in range(N_DRAWS):
         X, y, labels, s, new, truth, new_labels = draw(n, seed)
         for name in SUBSPACES:
-            params = {"subspace": name, "fairness": fairness, "gamma": "median", "random_state": 0}
+            params = {
+                "subspace": name,
+                "fairness": fairness,
+                "removal": "training_rows",
+                "gamma": "median",
+                "random_state": 0,
+            }
             mean, std = (
                 FairGPRegressor(**params)
                 .fit(X, y, sensitive_features=s)

@@ -88,6 +88,6 @@ axes[0, 0].set_ylim(-1.2, 2.8)
 
 # %%
 # **Not promised.** Flat means over slices are not independence: the spread may still depend on age.
-# Within a slice a slope remains, small where slices are narrow (``n_slices``). The default removes as
-# many directions as a test finds on the training rows; ``n_sensitive_directions="all"`` removes all
-# nine, and the certificate shows the number.
+# Within a slice a slope remains, small where slices are narrow (``n_slices``). The default removes
+# the directions of age that the features predict; ``n_sensitive_directions="all"`` removes all that it
+# can, and the certificate shows the number.

@@ -72,11 +72,13 @@ rates = {
 print(pd.DataFrame(rates).T.round(2).to_string())
 
 # %%
-# On the *training* rows the numbers are exact; the certificate contains them.
+# The certificate has the correlations that the model expects on new rows, without looking at any.
 
-reached = {b.attribute: b.score for b in models["separate limits"].certificate_.blocks}
+expected = models["separate limits"].certificate_.new_rows.blocks
+reached = {b.attribute: b.correlation for b in expected}
 print({attribute: round(value, 3) for attribute, value in reached.items()}, "asked for:", limits)
-print(f"each by itself: no function correlates by more than {each.certificate_.supremum:.1e}")
+high = each.certificate_.new_rows.high
+print(f"each by itself: at most {high:.2f} with 95 % confidence")
 
 # %%
 # For an attribute of several groups the score is compared with each group, and the worst one counts.

@@ -60,8 +60,8 @@ for fairness in (0.0, 0.5, 1.0):
 print(f"On {len(X_new)} held-out rows chance alone gives a |corr| of about {noise:.3f}.")
 
 # %%
-# The mean scores of all three classes are equal. The shares of decisions become about half as
-# different: the largest score decides, not the means.
+# The mean scores of all three classes are equal up to chance. The shares of decisions become about a
+# quarter less different: the largest score decides, not the means.
 
 _, axes = plt.subplots(1, 2, figsize=(7.6, 3.0), layout="constrained", sharey=True)
 for ax, fairness in zip(axes, (0.0, 1.0), strict=True):
@@ -86,10 +86,14 @@ axes[0].set_ylim(0, 0.58)
 axes[0].legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
 
 # %%
-# The certificate covers all classes: the largest correlation of any function of the model space with
-# the clinic, on the training rows.
+# The certificate covers all classes: the largest correlation of a function of the model space with
+# the clinic, expected on new rows, and its upper bound.
 
-print(f"{len(model.angles_)} directions, at most {model.certificate_.supremum:.1e}")
+expected = model.certificate_.new_rows
+print(
+    f"{len(model.angles_)} directions, expected {expected.correlation:.3f}, "
+    f"at most {expected.high:.3f} with 95 % confidence"
+)
 
 # %%
 # **Not promised.** Scores of all classes have equal means by clinic; shares of decisions come

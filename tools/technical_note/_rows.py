@@ -160,7 +160,9 @@ def fitted_ridge() -> tuple[FairRidge, Moments]:
     X, y, S = diabetes()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = FairRidge(random_state=0).fit(X, y, sensitive_features=S["sex"])
+        model = FairRidge(removal="training_rows", random_state=0).fit(
+            X, y, sensitive_features=S["sex"]
+        )
     psi = centred(model.pilot_.features.coordinates(X))
     codes = whitened(np.unique(S["sex"], return_inverse=True)[1].astype(float))
     return model, Moments(psi, codes, centred(y), float(model.alpha_) / len(y))

@@ -34,7 +34,9 @@ def separate() -> dict[str, Fit]:
     y = X @ [1.0, 0.8, 0.6, 1.0] + rng.normal(size=n)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        est = FairRidge(gamma=0.05, alpha=1.0, n_components=80, random_state=0)
+        est = FairRidge(
+            gamma=0.05, alpha=1.0, n_components=80, removal="training_rows", random_state=0
+        )
         est.fit(X, y, sensitive_features=s)
         models = {
             "no limit": est.at(0.0),

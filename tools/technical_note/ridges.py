@@ -36,7 +36,9 @@ def chosen(name: str) -> tuple[dict[str, float], float]:
         raise SystemExit(f"{name} is not here: `fairspan data fetch` gets it") from error
     rows = np.random.default_rng(0).permutation(len(data.data))[:MOST_ROWS]
     X, S = data.data.iloc[rows], data.sensitive_features[attributes].iloc[rows]
-    est = FairRepresentation(gamma="median", n_components=300, random_state=0)
+    est = FairRepresentation(
+        gamma="median", n_components=300, removal="training_rows", random_state=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         est.fit(table_encoder(X).fit_transform(X), data.target.iloc[rows], sensitive_features=S)

@@ -56,7 +56,7 @@ class FairnessPath:
     estimator : fitted estimator
         The model that :meth:`select` moves along the dial.
     fairness : ndarray
-        Dial values on the scale of the removal (see ``dial="auto"``); beyond 1 the correlation changes sign.
+        Dial values on the native scale of the model; beyond 1 the correlation changes sign.
     predictions : list of DialOutputs
         Fitted scores of the rows, one entry per fold.
     evaluator : PathEvaluator
@@ -124,7 +124,7 @@ class FairnessPath:
         X, y, sensitive_features, control_features, sample_weight
             Rows to evaluate on, as in ``fit``; held-out ones for honest numbers.
         n_points : int, default=101
-            Number of dial values, equally spaced on the scale of the removal.
+            Number of dial values, equally spaced on the native scale of the model.
         max_fairness : float in (0, 2], default=1.0
             Values past 1 go beyond zero correlation, where gaps between *decisions* may close; 2
             mirrors the unconstrained model. Meant for one predictive direction of angle theta, and

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.exceptions import NumericalWarning, warn_user
-from fairspan.method.certificates import NewRowsCertificate
+from fairspan.method.certificates import BlockCertificate, NewRowsCertificate
 from fairspan.method.expected import expect
 from fairspan.method.linalg import Array
 from fairspan.method.new_rows import CrossFit
@@ -155,13 +155,23 @@ class NewRows:
             coef=coef,
             intercept=intercept,
             blend=C,
-            claims=certify(solution.path, solution.reports, C, coef),
+            claims=self._claims(C, coef),
             angles=np.array([angle]),
             containment_gap=float(np.sin(angle)),
             accuracy_gap=float(np.sin(theta - angle)),
             n_functions=C.shape[1] if np.any(C) else 0,
             new_rows=self._expected(C),
         )
+
+    def _claims(self, C: Array, coef: Array) -> tuple[BlockCertificate, ...]:
+        """Exact statements about the training rows, with the directions that are removed whole."""
+        solution = self.solution
+        claims = list(certify(solution.path, solution.reports, C, coef))
+        for block in self._fit.blocks:
+            if claims[block.index].constrained:
+                whole = sum(direction.weight == 1.0 for direction in block.directions)
+                claims[block.index] = replace(claims[block.index], n_removed=whole)
+        return tuple(claims)
 
 
 def _warn_beyond(expected: NewRowsCertificate, limits: Mapping[str, float]) -> None:

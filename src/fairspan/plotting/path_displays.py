@@ -316,7 +316,8 @@ class PriceDisplay:
         metric, attribute
             The bounded metric, as in ``FairnessPath.curve``.
         at_most : float, optional
-            Bound on the metric; the mark is at the dial value that ``path.select`` takes.
+            Bound on the metric; the mark is at the dial value that ``path.select(...,
+            confidence=None)`` takes, by the measured values.
         level : float, default=0.9
             Confidence level of the intervals: percentiles of a paired bootstrap, where both errors of a
             price are computed on the same resampled rows. They show the sampling of these rows, not of
@@ -471,7 +472,7 @@ class PriceDisplay:
 
 
 def _cheapest(parity: Array, price: Array, bound: float) -> tuple[int, bool]:
-    """The dial value of ``FairnessPath.select``: cheapest within the bound, else nearest to it."""
+    """The dial value of ``select(..., confidence=None)``: cheapest within the bound, else nearest to it."""
     if not np.isfinite(parity).all():
         raise ValueError("The metric is not defined on these rows at every dial value.")
     allowed = np.flatnonzero(parity <= bound)

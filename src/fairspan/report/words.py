@@ -156,7 +156,7 @@ def certificate_words(
     rows = f"the {context.n_train:,} training rows"
     expected = certificate.new_rows
     if expected is not None and certificate.n_functions:
-        out = [_expectation(expected, fairness, raw, who)]
+        out = [_expectation(expected, fairness, rows, raw, who)]
         if 0.0 < fairness < 1.0:
             share = f"{100 * fairness:.0f} %"
             out.append(
@@ -193,10 +193,12 @@ def certificate_words(
     return [*out, *_exceptions(certificate, fairness, context)]
 
 
-def _expectation(expected: NewRowsCertificate, fairness: float, raw: str, who: str) -> str:
+def _expectation(
+    expected: NewRowsCertificate, fairness: float, rows: str, raw: str, who: str
+) -> str:
     """What is expected among new people at one dial value."""
     percent = f"{100 * expected.confidence:.0f} %"
-    measured = "This was estimated on training rows, by functions that were not fitted on them."
+    measured = f"This was estimated on {rows}, each by functions that were not fitted on it."
     bound = f"with {percent} confidence it is at most {_rounded(expected.high)}"
     if fairness <= 0.0:
         return (

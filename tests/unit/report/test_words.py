@@ -11,7 +11,13 @@ pytest.importorskip("pandas")
 from tests.support.report_data import people
 
 import fairspan
-from fairspan.method.certificates import BlockCertificate, Certificate
+from fairspan.method.certificates import (
+    BlockCertificate,
+    Certificate,
+    Direction,
+    ExpectedDependence,
+    NewRowsCertificate,
+)
 from fairspan.report import explore
 from fairspan.report.words import ReportContext, certificate_words, criterion_words
 
@@ -53,6 +59,62 @@ def words(fairness=1.0, blocks=(BLOCK,), end=None, latent=False, noise=0.2, unme
         unseen_groups=unmet,
     )
     return " ".join(certificate_words(found, fairness, context))
+
+
+def expected(correlation, high, *directions):
+    block = ExpectedDependence(
+        cell="all rows",
+        attribute="sex",
+        coding="levels",
+        constrained=True,
+        correlation=correlation,
+        signed=correlation,
+        standard_error=high / 2.0,
+        low=0.0,
+        high=high,
+        n_effective=100.0,
+        directions=directions,
+        independent_spread=False,
+    )
+    return NewRowsCertificate(removal="new_rows", blocks=(block,), confidence=0.95, n_folds=5)
+
+
+MEASURED = "estimated on the 100 training rows, each by functions that were not fitted on it"
+
+
+@pytest.mark.parametrize(
+    ("fairness", "correlation", "says"),
+    [
+        (0.0, 0.3, "its score is expected to correlate with sex by 0.300; with 95 %"),
+        (0.5, 0.15, "the score is expected to correlate with sex by 0.150; with 95 %"),
+        (1.0, 0.0, "Among new people no correlation of the score with sex is expected; with 95 %"),
+        (1.0, 0.05, "the score is expected to correlate with sex by 0.050; with 95 %"),
+    ],
+)
+def test_what_is_expected_among_new_people(fairness, correlation, says):
+    text = words(fairness, new_rows=expected(correlation, correlation + 0.1))
+    assert says in text
+    assert f"confidence it is at most {correlation + 0.1:.3f}. This was {MEASURED}." in text
+    assert ("Fairness 0 promises nothing" in text) == (fairness == 0.0)
+    share = "50 % of the dependence that was expected at fairness 0 is gone."
+    assert (share in text) == (fairness == 0.5)
+    assert "some dependence remains" not in text
+    assert "Not removed whole" not in text
+
+
+def test_directions_that_are_not_removed_are_named_with_the_reason():
+    weak = Direction(name="a against b", correlation=0.1, strength=1.0, weight=0.25, reason="weak")
+    whole = replace(weak, name="c against d", weight=1.0, reason="")
+    text = words(new_rows=expected(0.1, 0.2, whole, weak), blocks=[replace(BLOCK, n_codes=2)])
+    says = "even at fairness 1: sex in all rows: a against b (25 % removed): weak."
+    assert f"Not removed whole, {says}" in text
+    assert "c against d" not in text
+    assert "so zero is not reached" not in text
+
+
+def test_without_an_estimate_the_promise_is_about_the_training_rows():
+    assert "On the 100 training rows the mean score is the same" in words()
+    assert "some dependence remains. Most of it is systematic" in words()
 
 
 def test_nothing_left_to_predict_with_is_said():
