@@ -706,7 +706,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "path trained on the fold it is tested on",
-        "estimators/path.py",
+        "estimators/path_rows.py",
         "(positions[fold != k], np.flatnonzero(fold == k))",
         "(positions[fold == k], np.flatnonzero(fold == k))",
         _tests("unit/estimators/test_path", "folds_by_number_are_trained_on_all_other_rows"),
@@ -1066,7 +1066,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "directions removed that X does not predict",
-        "method/new_rows.py",
+        "method/directions.py",
         "weight[failed] = 0.0",
         "weight[failed] = 1.0",
         _tests(

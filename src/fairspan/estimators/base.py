@@ -18,7 +18,8 @@ from fairspan.estimators.prepare import build_pilot
 from fairspan.estimators.state import FittedEstimator, FittedState, check_search, snapshot
 from fairspan.estimators.stream_methods import StreamFit
 from fairspan.exceptions import DataWarning, IncompatibleMomentsError, each_warning_once, warn_user
-from fairspan.inputs.config import check_confidence, check_new_fit, read_config
+from fairspan.inputs.checks import check_confidence, check_new_fit
+from fairspan.inputs.config import read_config
 from fairspan.inputs.rows import check_rows, read_training_data
 from fairspan.method.accumulate import MomentsPass, accumulate
 from fairspan.method.expected import measure_spread

@@ -7,28 +7,27 @@ from __future__ import annotations
 
 import inspect
 import math
-import numbers
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from sklearn.metrics.pairwise import KERNEL_PARAMS
 from sklearn.utils import check_random_state
 
-from fairspan.method.kernels import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
+from fairspan.inputs.checks import (
+    check_fairness,
+    check_kernel,
+    check_label_process,
+    check_paper,
+    check_regression_process,
+    check_removal,
+    is_number,
+    refuse,
+)
 from fairspan.method.problem import FitConfig, Kind, canonical_criterion
 
-__all__ = [
-    "PARAMETERS",
-    "Configurable",
-    "check_confidence",
-    "check_new_fit",
-    "document_parameters",
-    "read_config",
-    "read_seed",
-]
+__all__ = ["PARAMETERS", "Configurable", "document_parameters", "read_config", "read_seed"]
 
 Check = Callable[[str, object], None]
 
@@ -67,28 +66,13 @@ def _wrapped(text: str, width: int = 92) -> str:
 # ------------------------------------------------------------------ checks of single values
 
 
-def _refuse(name: str, value: object, allowed: str) -> None:
-    msg = f"{name}={value!r} is not allowed; give {allowed}."
-    raise ValueError(msg)
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        return False
-    try:
-        float(value)
-    except OverflowError:  # an integer of hundreds of digits
-        return False
-    return True
-
-
 def _words(*words: str) -> Check:
     """Allow one of these words."""
 
     def check(name: str, value: object) -> None:
         if not isinstance(value, str) or value not in words:
             listed = ", ".join(map(repr, words))
-            _refuse(
+            refuse(
                 name, value, f"one of {listed}" if len(words) > 2 else listed.replace(", ", " or ")
             )
 
@@ -114,20 +98,20 @@ def _count(*words: str, low: int) -> Check:
         is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not (ok_word or (is_integer and value >= low)):  # type: ignore[operator]
             listed = "".join(f"{word!r}, " for word in words)
-            _refuse(name, value, f"{listed}or an integer of at least {low}")
+            refuse(name, value, f"{listed}or an integer of at least {low}")
 
     return check
 
 
 def _ridge(name: str, value: object) -> None:
-    positive = _is_number(value) and math.isfinite(value) and value > 0  # type: ignore[arg-type, operator]
+    positive = is_number(value) and math.isfinite(value) and value > 0  # type: ignore[arg-type, operator]
     if not (positive or (isinstance(value, str) and value == "auto")):
-        _refuse(name, value, "'auto' or a positive number")
+        refuse(name, value, "'auto' or a positive number")
 
 
 def _flag(name: str, value: object) -> None:
     if not isinstance(value, bool | np.bool_):
-        _refuse(name, value, "True or False")
+        refuse(name, value, "True or False")
 
 
 def _criterion(name: str, value: object) -> None:  # noqa: ARG001
@@ -136,13 +120,13 @@ def _criterion(name: str, value: object) -> None:  # noqa: ARG001
 
 def _prior(name: str, value: object) -> None:
     if isinstance(value, str) and value not in ("isotropic", "ard"):
-        _refuse(name, value, "'isotropic', 'ard' or an array")
+        refuse(name, value, "'isotropic', 'ard' or an array")
 
 
 def _class_weight(name: str, value: object) -> None:
     named = isinstance(value, str) and value == "balanced"
     if not (value is None or isinstance(value, Mapping) or named):
-        _refuse(name, value, "a dict, 'balanced' or None")
+        refuse(name, value, "a dict, 'balanced' or None")
 
 
 # ------------------------------------------------------------------ the table
@@ -377,169 +361,19 @@ def read_config(estimator: Configurable) -> FitConfig:
     params = estimator.get_params(deep=False)
     fixed = {"estimator": type(estimator).__name__, "target_kind": estimator._target_kind}
     config = FitConfig(**{"likelihood": estimator._likelihood, **params, **fixed})
-    _check_kernel(config, evidence="prior" in params and config.likelihood == "gaussian")
+    check_kernel(config, evidence="prior" in params and config.likelihood == "gaussian")
     for name, value in params.items():
         check = PARAMETERS[name].check if name in PARAMETERS else _OWN_CHECKS.get(name)
         if check is not None:
             check(name, value)
-    _check_fairness(config)
-    _check_removal(config)
-    _check_paper(config)
+    check_fairness(config)
+    check_removal(config)
+    check_paper(config)
     if "prior" in params:
-        _check_regression_process(config)
+        check_regression_process(config)
     if "class_weight" in params:
-        _check_label_process(config)
+        check_label_process(config)
     return config
-
-
-def _check_fairness(config: FitConfig) -> None:
-    fairness = config.fairness
-    if not isinstance(fairness, Mapping):
-        if not _is_number(fairness) or not 0.0 <= fairness <= 1.0:
-            _refuse("fairness", fairness, "a number from 0 (unconstrained) to 1 (fairest)")
-        return
-    if config.dial != "correlation":
-        msg = (
-            f"fairness={fairness!r} gives every attribute a value of its own, which only "
-            f"dial='correlation' can read (1 - fairness is the largest correlation), not {config.dial!r}."
-        )
-        raise ValueError(msg)
-    if not fairness or not all(_is_number(v) and 0.0 <= v <= 1.0 for v in fairness.values()):
-        _refuse("fairness", fairness, "a number from 0 to 1 for each attribute that it names")
-    for name, only in (("method", "optimal"), ("subspace", "model")):
-        if getattr(config, name) != only:
-            msg = (
-                f"Separate limits for attributes are derived for {name}={only!r}, not "
-                f"{getattr(config, name)!r}. Give one number for all attributes instead."
-            )
-            raise ValueError(msg)
-
-
-def _check_removal(config: FitConfig) -> None:
-    obstacle = config.without_new_rows_form
-    if config.removal == "new_rows" and obstacle is not None:
-        msg = (
-            f"removal='new_rows' has no form with {obstacle}. Use removal='training_rows' (or 'auto', "
-            f"which chooses it), or the default of that parameter."
-        )
-        raise ValueError(msg)
-    if config.dial == "share" and not config.removes_on_new_rows:
-        reason = obstacle or "removal='training_rows'"
-        msg = (
-            f"dial='share' is for removal='new_rows', but with {reason} the dependence is removed on the "
-            f"training rows. Use dial='angle', or 'auto'."
-        )
-        raise ValueError(msg)
-
-
-def _check_paper(config: FitConfig) -> None:
-    """Raise for parameters that the paper's algorithms do not have."""
-    if config.variant.exact:
-        return
-    if config.alpha != "auto":
-        msg = (
-            f"method='paper' has a least-squares head, so alpha={config.alpha!r} has no meaning. "
-            f"Leave alpha='auto', or use method='rkhs' for a ridge head in the paper's geometry."
-        )
-        raise ValueError(msg)
-    for name in ("n_sensitive_directions", "n_predictive_directions"):
-        if getattr(config, name) == "test":
-            _refuse(name, "test", "'auto' or an integer with method='paper'")
-    if config.missing_sensitive != "raise":
-        _refuse("missing_sensitive", config.missing_sensitive, "'raise' with method='paper'")
-
-
-def check_confidence(confidence: Any) -> None:
-    """Raise unless it is a probability above one half."""
-    if not _is_number(confidence) or not 0.5 < confidence < 1.0:
-        _refuse("confidence", confidence, "a number above 0.5 and below 1, e.g. 0.95, or None")
-
-
-def check_new_fit(config: FitConfig) -> None:
-    """Raise for a parameter without effect. Only a new fit is checked: version 0.1.0 saved such models."""
-    if config.dependence != "mean" and not config.variant.exact:
-        msg = (
-            f"method='paper' takes slices of a continuous S, so dependence={config.dependence!r} has no "
-            f"effect. Leave dependence='mean', or use method='rkhs', which has the paper's geometry."
-        )
-        raise ValueError(msg)
-
-
-def _check_kernel(config: FitConfig, *, evidence: bool) -> None:
-    """Check kernel, width and kernel parameters, which depend on each other."""
-    kernel: Any = config.kernel  # not checked yet, so of any type
-    gamma = config.gamma
-    params: Any = config.kernel_params
-    if not callable(kernel) and not (isinstance(kernel, str) and kernel in kernel_names()):
-        names = ", ".join(map(repr, kernel_names()))
-        _refuse("kernel", kernel, f"one of {names}, or a callable")
-    if isinstance(gamma, str) and gamma == "auto":
-        msg = (
-            "gamma='auto' is refused: in scikit-learn it means 1/n_features, which is not a choice "
-            "made from the data. Give 'cv' (default), 'median', 'scale' or a positive number."
-        )
-        raise ValueError(msg)
-    words = ("cv", "median", "scale", *(("evidence",) if evidence else ()))
-    allowed = ", ".join(map(repr, words)) + " or a positive number"
-    if isinstance(gamma, str) and gamma not in words:
-        _refuse("gamma", gamma, allowed + (" (FairGPRegressor has it)" * (gamma == "evidence")))
-    owner = "feature_map" if config.feature_map is not None else f"kernel {kernel!r}"
-    if isinstance(gamma, str):
-        if gamma == "evidence" and (config.feature_map is not None or kernel not in WIDTH_KERNELS):
-            msg = f"gamma='evidence' chooses a width, and the {owner} has none. Leave gamma='cv'."
-            raise ValueError(msg)
-    elif not (_is_number(gamma) and math.isfinite(gamma) and gamma > 0):
-        _refuse("gamma", gamma, allowed)
-    elif config.feature_map is not None or kernel not in GAMMA_KERNELS:
-        msg = (
-            f"gamma={gamma!r} was given, but the {owner} has no gamma. Leave gamma='cv' (it is then "
-            f"ignored), or pass the kernel's own parameters in kernel_params."
-        )
-        raise ValueError(msg)
-    if params is not None and not isinstance(params, Mapping):
-        _refuse("kernel_params", params, "a dict of the kernel's parameters, or None")
-    if params and "gamma" in params:
-        msg = "kernel_params holds 'gamma'; pass it as gamma= so that there is one place for it."
-        raise ValueError(msg)
-    if params and not callable(kernel):
-        known = sorted(set(KERNEL_PARAMS.get(kernel, ())) - {"gamma"})
-        unknown = sorted(set(params) - set(known))
-        if unknown:
-            msg = (
-                f"kernel_params holds {unknown[0]!r}, which kernel {kernel!r} does not read; it "
-                f"reads {', '.join(map(repr, known)) or 'nothing'}."
-            )
-            raise ValueError(msg)
-    if config.feature_map is not None and not hasattr(config.feature_map, "transform"):
-        _refuse("feature_map", config.feature_map, "a scikit-learn transformer, or None")
-
-
-def _check_regression_process(config: FitConfig) -> None:
-    if config.mean == "linear" and (
-        config.feature_map is not None or config.kernel in ("linear", "precomputed")
-    ):
-        owner = "a feature_map" if config.feature_map is not None else f"kernel={config.kernel!r}"
-        msg = f"mean='linear' adds a trend to a kernel on X; with {owner} it has no meaning."
-        raise ValueError(msg)
-    if (config.inference == "em-paper") == config.variant.exact:
-        msg = (
-            f"inference={config.inference!r} with method={config.method!r}: 'em-paper' and "
-            f"method='paper' go together, as the authors' EM belongs to their algorithm only."
-        )
-        raise ValueError(msg)
-    isotropic = isinstance(config.prior, str) and config.prior == "isotropic"
-    if config.subspace == "fair" and not isotropic:
-        msg = "subspace='fair' has an isotropic prior on all of F; use prior='isotropic'."
-        raise ValueError(msg)
-
-
-def _check_label_process(config: FitConfig) -> None:
-    if config.likelihood == "gaussian" and config.class_weight is not None:
-        msg = "class_weight is for likelihood='logistic'; pass sample_weight with 'gaussian'."
-        raise ValueError(msg)
-    if config.likelihood == "logistic" and not config.variant.exact:
-        msg = "method='paper' classifies by regression on -1 and 1; use likelihood='gaussian'."
-        raise ValueError(msg)
 
 
 def read_seed(random_state: Any) -> np.random.RandomState:

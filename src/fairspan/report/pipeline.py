@@ -19,7 +19,7 @@ from fairspan.auditing import audit
 from fairspan.auditing.parts import PARTS, Settings
 from fairspan.encoding import category_label, collect_unseen
 from fairspan.estimators.dial_predictor import DialPredictor
-from fairspan.estimators.path import read_rows
+from fairspan.estimators.path_rows import read_rows
 from fairspan.estimators.path_selection import PathEvaluator, sampling_noise
 from fairspan.estimators.ridge import FairPredictor
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user

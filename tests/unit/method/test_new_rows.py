@@ -18,7 +18,6 @@ from fairspan import (
     save_model,
 )
 from fairspan.exceptions import DataWarning, NumericalWarning
-from fairspan.method.new_rows import _weights
 
 FIXED = {"gamma": 0.2, "n_components": 40, "random_state": 0}
 
@@ -38,14 +37,6 @@ def correlation(model, X, s):
 
 
 # ------------------------------------------------------------------ what is removed
-
-
-def test_the_weight_of_a_direction_rises_with_its_squared_strength():
-    strength = np.array([1.0, 2.0, np.sqrt(10.0), 4.0, 9.0])
-    np.testing.assert_allclose(_weights(strength, 1, "auto"), [0.0, 0.0, 0.5, 1.0, 1.0])
-    assert _weights(np.array([4.0]), 4, "auto")[0] == 0.0  # 2 sqrt(4)
-    np.testing.assert_array_equal(_weights(strength, 1, "all"), np.ones(5))
-    np.testing.assert_array_equal(_weights(strength, 5, 2), [1, 1, 0, 0, 0])
 
 
 def test_an_attribute_that_x_does_not_predict_is_kept_and_named():

@@ -1,0 +1,133 @@
+"""Rows, dial values and folds of a path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import _num_samples
+
+from fairspan._system import track
+from fairspan.estimators.base import FairKernelEstimator
+from fairspan.estimators.dial_predictor import DialHeads, DialOutputs, DialPredictor
+from fairspan.estimators.path_selection import (
+    PathEvaluator,
+)
+from fairspan.inputs.columns import as_frame, named_columns_of
+from fairspan.inputs.rows import read_training_data
+from fairspan.method.linalg import Array
+from fairspan.method.pilot import FoldCounter
+from fairspan.method.problem import Codes, Data
+from fairspan.streaming.rows import take_rows
+
+
+def read_grid(est: object, n_points: Any, max_fairness: Any) -> Array:
+    """Check the options and return the dial values, from 0 to ``max_fairness``."""
+    if not isinstance(est, FairKernelEstimator):
+        msg = (
+            f"A path is made of a fairspan estimator; got {type(est).__name__}. For a pipeline, pass its "
+            f"last step and the rows as the steps before transform them."
+        )
+        raise TypeError(msg)
+    if not isinstance(n_points, int | np.integer) or n_points < 2:
+        msg = f"n_points={n_points!r} is not allowed; give an integer of at least 2."
+        raise ValueError(msg)
+    if not isinstance(max_fairness, int | float | np.number) or not 0.0 < max_fairness <= 2.0:
+        msg = f"max_fairness={max_fairness!r} is not allowed; give a number above 0, at most 2."
+        raise ValueError(msg)
+    if max_fairness > 1.0 and est.subspace == "fair":
+        msg = "subspace='fair' ends at fairness 1, where its prior is on F alone; use subspace='model'."
+        raise ValueError(msg)
+    return np.linspace(0.0, float(max_fairness), int(n_points))
+
+
+def read_rows(
+    est: FairKernelEstimator, X: Any, y: Any, sensitive: Any, control: Any, weight: Any
+) -> Data:
+    """Read the rows to evaluate on, without those of weight zero."""
+    if y is None or est.pilot_.target is None:
+        msg = "A path needs y, both when the estimator is fitted and on the rows to evaluate on."
+        raise ValueError(msg)
+    config = est._config
+    if config.kernel == "precomputed":  # only the matrix of the training rows is square
+        config = replace(config, kernel="linear")
+    data = read_training_data(est, config, X, y, sensitive, control, weight, reset=False)
+    if data.n == 0:
+        msg = "sample_weight is zero for every row; nothing is left to evaluate on."
+        raise ValueError(msg)
+    return data.on_host()
+
+
+def split(est: FairKernelEstimator, data: Data, n_rows: int, cv: Any) -> list[tuple[Codes, Codes]]:
+    """Training rows (of those given) and test rows (of those with positive weight) of each fold.
+
+    A number of folds is balanced over y and S, as the estimator's own folds are.
+    """
+    positions = np.arange(n_rows) if data.index is None else data.index
+    if isinstance(cv, int | np.integer):
+        if not 2 <= cv <= data.n:
+            msg = f"cv={cv} is not allowed for {data.n} rows; give 2 folds or more, at most one per row."
+            raise ValueError(msg)
+        counter = FoldCounter(int(cv), est.pilot_.fold_offset)
+        fold = counter.assign(est.pilot_.encode(data).strata)
+        folds = [(positions[fold != k], np.flatnonzero(fold == k)) for k in range(int(cv))]
+    else:
+        assert data.y is not None
+        labels = np.zeros(n_rows, dtype=data.y.values.dtype)
+        labels[positions] = data.y.values
+        given = list(check_cv(cv).split(np.zeros((n_rows, 1)), labels))
+        tested = np.sort(np.concatenate([test for _, test in given]))
+        if not np.array_equal(tested, np.arange(n_rows)):
+            msg = "cv must put every row into exactly one test fold, as KFold does."
+            raise ValueError(msg)
+        folds = [(train, np.flatnonzero(np.isin(positions, test))) for train, test in given]
+    return [(train, test) for train, test in folds if len(test)]
+
+
+def out_of_fold(
+    estimator: FairKernelEstimator,
+    given: Mapping[str, Any],
+    data: Data,
+    folds: list[tuple[Codes, Codes]],
+    grid: Array,
+    evaluator: PathEvaluator,
+) -> list[DialOutputs]:
+    """Fit each fold and predict its test rows; ``evaluator.unseen`` collects classes a fold lacks."""
+    square = estimator.kernel == "precomputed" and estimator.feature_map is None
+    X, classes = given["X"], evaluator.classes
+    positions = np.arange(_num_samples(X)) if data.index is None else data.index
+    out = []
+    for train, test in track(folds, len(folds), "folds of the path", verbose=estimator.verbose):
+        fold = clone(estimator)
+        fold.verbose = 0  # one progress bar shows all folds
+        fold.fit(**_take(given, train, square=square))
+        held_out = take_rows(X, positions[test])
+        checked = fold._read_new(np.asarray(held_out)[:, train] if square else held_out)
+        if classes is not None:  # the scores of an unseen class would differ by fold
+            evaluator.unseen.update(np.flatnonzero(~np.isin(classes, fold.classes_)).tolist())
+        heads = DialHeads.along(fold, grid)
+        out.append(DialPredictor(fold, checked).along(heads, rows=test, classes=classes))
+    if classes is not None and len(evaluator.unseen) == len(classes):
+        msg = (
+            f"None of the {len(classes)} classes of y is in the training rows of every fold, so "
+            f"no score can be compared across folds. Merge rare classes, or give fewer folds."
+        )
+        raise ValueError(msg)
+    return out
+
+
+def _take(given: Mapping[str, Any], rows: Codes, *, square: bool) -> dict[str, Any]:
+    """Some rows of the arguments of ``fit``; names of columns of X stay as they are."""
+    frame, out = as_frame(given["X"], "X"), {}
+    for role, values in given.items():
+        named = role in ("sensitive_features", "control_features") and named_columns_of(
+            frame, values, "sensitive_features"
+        )
+        out[role] = values if named else take_rows(values, rows)
+    if square:
+        out["X"] = np.asarray(out["X"])[:, rows]
+    return out

@@ -1,0 +1,185 @@
+"""Checks of parameters that depend on each other."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.metrics.pairwise import KERNEL_PARAMS
+
+from fairspan.method.kernels import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
+from fairspan.method.problem import FitConfig
+
+
+def refuse(name: str, value: object, allowed: str) -> None:
+    """Raise the error for a value that is not allowed."""
+    msg = f"{name}={value!r} is not allowed; give {allowed}."
+    raise ValueError(msg)
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a real number, not a boolean, within the range of floats."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return False
+    return True
+
+
+def check_fairness(config: FitConfig) -> None:
+    """Raise for a dial value that is not allowed."""
+    fairness = config.fairness
+    if not isinstance(fairness, Mapping):
+        if not is_number(fairness) or not 0.0 <= fairness <= 1.0:
+            refuse("fairness", fairness, "a number from 0 (unconstrained) to 1 (fairest)")
+        return
+    if config.dial != "correlation":
+        msg = (
+            f"fairness={fairness!r} gives every attribute a value of its own, which only "
+            f"dial='correlation' can read (1 - fairness is the largest correlation), not {config.dial!r}."
+        )
+        raise ValueError(msg)
+    if not fairness or not all(is_number(v) and 0.0 <= v <= 1.0 for v in fairness.values()):
+        refuse("fairness", fairness, "a number from 0 to 1 for each attribute that it names")
+    for name, only in (("method", "optimal"), ("subspace", "model")):
+        if getattr(config, name) != only:
+            msg = (
+                f"Separate limits for attributes are derived for {name}={only!r}, not "
+                f"{getattr(config, name)!r}. Give one number for all attributes instead."
+            )
+            raise ValueError(msg)
+
+
+def check_removal(config: FitConfig) -> None:
+    """Raise for a removal or a dial that has no form with the other parameters."""
+    obstacle = config.without_new_rows_form
+    if config.removal == "new_rows" and obstacle is not None:
+        msg = (
+            f"removal='new_rows' has no form with {obstacle}. Use removal='training_rows' (or 'auto', "
+            f"which chooses it), or the default of that parameter."
+        )
+        raise ValueError(msg)
+    if config.dial == "share" and not config.removes_on_new_rows:
+        reason = obstacle or "removal='training_rows'"
+        msg = (
+            f"dial='share' is for removal='new_rows', but with {reason} the dependence is removed on the "
+            f"training rows. Use dial='angle', or 'auto'."
+        )
+        raise ValueError(msg)
+
+
+def check_paper(config: FitConfig) -> None:
+    """Raise for parameters that the paper's algorithms do not have."""
+    if config.variant.exact:
+        return
+    if config.alpha != "auto":
+        msg = (
+            f"method='paper' has a least-squares head, so alpha={config.alpha!r} has no meaning. "
+            f"Leave alpha='auto', or use method='rkhs' for a ridge head in the paper's geometry."
+        )
+        raise ValueError(msg)
+    for name in ("n_sensitive_directions", "n_predictive_directions"):
+        if getattr(config, name) == "test":
+            refuse(name, "test", "'auto' or an integer with method='paper'")
+    if config.missing_sensitive != "raise":
+        refuse("missing_sensitive", config.missing_sensitive, "'raise' with method='paper'")
+
+
+def check_confidence(confidence: Any) -> None:
+    """Raise unless it is a probability above one half."""
+    if not is_number(confidence) or not 0.5 < confidence < 1.0:
+        refuse("confidence", confidence, "a number above 0.5 and below 1, e.g. 0.95, or None")
+
+
+def check_new_fit(config: FitConfig) -> None:
+    """Raise for a parameter without effect. Only a new fit is checked: version 0.1.0 saved such models."""
+    if config.dependence != "mean" and not config.variant.exact:
+        msg = (
+            f"method='paper' takes slices of a continuous S, so dependence={config.dependence!r} has no "
+            f"effect. Leave dependence='mean', or use method='rkhs', which has the paper's geometry."
+        )
+        raise ValueError(msg)
+
+
+def check_kernel(config: FitConfig, *, evidence: bool) -> None:
+    """Check kernel, width and kernel parameters, which depend on each other."""
+    kernel: Any = config.kernel  # not checked yet, so of any type
+    gamma = config.gamma
+    params: Any = config.kernel_params
+    if not callable(kernel) and not (isinstance(kernel, str) and kernel in kernel_names()):
+        names = ", ".join(map(repr, kernel_names()))
+        refuse("kernel", kernel, f"one of {names}, or a callable")
+    if isinstance(gamma, str) and gamma == "auto":
+        msg = (
+            "gamma='auto' is refused: in scikit-learn it means 1/n_features, which is not a choice "
+            "made from the data. Give 'cv' (default), 'median', 'scale' or a positive number."
+        )
+        raise ValueError(msg)
+    words = ("cv", "median", "scale", *(("evidence",) if evidence else ()))
+    allowed = ", ".join(map(repr, words)) + " or a positive number"
+    if isinstance(gamma, str) and gamma not in words:
+        refuse("gamma", gamma, allowed + (" (FairGPRegressor has it)" * (gamma == "evidence")))
+    owner = "feature_map" if config.feature_map is not None else f"kernel {kernel!r}"
+    if isinstance(gamma, str):
+        if gamma == "evidence" and (config.feature_map is not None or kernel not in WIDTH_KERNELS):
+            msg = f"gamma='evidence' chooses a width, and the {owner} has none. Leave gamma='cv'."
+            raise ValueError(msg)
+    elif not (is_number(gamma) and math.isfinite(gamma) and gamma > 0):
+        refuse("gamma", gamma, allowed)
+    elif config.feature_map is not None or kernel not in GAMMA_KERNELS:
+        msg = (
+            f"gamma={gamma!r} was given, but the {owner} has no gamma. Leave gamma='cv' (it is then "
+            f"ignored), or pass the kernel's own parameters in kernel_params."
+        )
+        raise ValueError(msg)
+    if params is not None and not isinstance(params, Mapping):
+        refuse("kernel_params", params, "a dict of the kernel's parameters, or None")
+    if params and "gamma" in params:
+        msg = "kernel_params holds 'gamma'; pass it as gamma= so that there is one place for it."
+        raise ValueError(msg)
+    if params and not callable(kernel):
+        known = sorted(set(KERNEL_PARAMS.get(kernel, ())) - {"gamma"})
+        unknown = sorted(set(params) - set(known))
+        if unknown:
+            msg = (
+                f"kernel_params holds {unknown[0]!r}, which kernel {kernel!r} does not read; it "
+                f"reads {', '.join(map(repr, known)) or 'nothing'}."
+            )
+            raise ValueError(msg)
+    if config.feature_map is not None and not hasattr(config.feature_map, "transform"):
+        refuse("feature_map", config.feature_map, "a scikit-learn transformer, or None")
+
+
+def check_regression_process(config: FitConfig) -> None:
+    """Raise for parameters of a process for numbers that do not go together."""
+    if config.mean == "linear" and (
+        config.feature_map is not None or config.kernel in ("linear", "precomputed")
+    ):
+        owner = "a feature_map" if config.feature_map is not None else f"kernel={config.kernel!r}"
+        msg = f"mean='linear' adds a trend to a kernel on X; with {owner} it has no meaning."
+        raise ValueError(msg)
+    if (config.inference == "em-paper") == config.variant.exact:
+        msg = (
+            f"inference={config.inference!r} with method={config.method!r}: 'em-paper' and "
+            f"method='paper' go together, as the authors' EM belongs to their algorithm only."
+        )
+        raise ValueError(msg)
+    isotropic = isinstance(config.prior, str) and config.prior == "isotropic"
+    if config.subspace == "fair" and not isotropic:
+        msg = "subspace='fair' has an isotropic prior on all of F; use prior='isotropic'."
+        raise ValueError(msg)
+
+
+def check_label_process(config: FitConfig) -> None:
+    """Raise for parameters of a process for labels that do not go together."""
+    if config.likelihood == "gaussian" and config.class_weight is not None:
+        msg = "class_weight is for likelihood='logistic'; pass sample_weight with 'gaussian'."
+        raise ValueError(msg)
+    if config.likelihood == "logistic" and not config.variant.exact:
+        msg = "method='paper' classifies by regression on -1 and 1; use likelihood='gaussian'."
+        raise ValueError(msg)
