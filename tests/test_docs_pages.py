@@ -160,3 +160,19 @@ def test_what_is_left_on_new_rows_is_called_a_bias(checkout, page, wrong, right)
     text = " ".join((checkout / page).read_text("utf-8").split())  # lines may break anywhere
     assert wrong not in text
     assert right in text
+
+
+def test_the_page_of_limits_says_what_is_promised_where(checkout):
+    text = (checkout / "docs/limits.md").read_text("utf-8")
+    promised = " ".join(text.split("## What is promised")[1].split("\n## ")[0].split())
+    parts = promised.split("**")
+    assert parts[1:6:2] == ["On new rows.", "On the training rows.", "With confidence."]
+    assert "no dependence of the score on S is *expected*" in parts[2]
+    assert 'With `removal="training_rows"` it is exactly zero there' in parts[4]
+    assert "at(max_correlation=0.1, confidence=0.95)" in parts[6]
+
+
+def test_the_readme_is_short(checkout):
+    text = (checkout / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 110
+    assert len(text.split()) <= 900
