@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 
@@ -18,7 +17,7 @@ from fairspan.estimators.prepare import build_pilot
 from fairspan.estimators.state import FittedEstimator, FittedState, check_search, snapshot
 from fairspan.estimators.stream_methods import StreamFit
 from fairspan.exceptions import DataWarning, IncompatibleMomentsError, each_warning_once, warn_user
-from fairspan.inputs.checks import check_confidence, check_new_fit
+from fairspan.inputs.checks import check_confidence, check_new_fit, one_minus
 from fairspan.inputs.config import read_config
 from fairspan.inputs.rows import check_rows, read_training_data
 from fairspan.method.accumulate import MomentsPass, accumulate
@@ -331,7 +330,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
             if dial not in (None, "correlation"):
                 msg = f"max_correlation is read on dial='correlation', not {dial!r}; leave `dial` out."
                 raise ValueError(msg)
-            fairness, dial = _one_minus(max_correlation), "correlation"
+            fairness, dial = one_minus(max_correlation), "correlation"
         if confidence is not None:
             fairness, dial = self._promised_share(max_correlation, confidence), "share"
         out = copy.copy(self)
@@ -495,19 +494,3 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         state = self._current_state
         position = locate(self._space(state), state.config)
         return position, position.coef, position.intercept
-
-
-def _one_minus(max_correlation: Any) -> Any:
-    """Fairness on the correlation dial for a limit, or for one limit per attribute."""
-    limits = max_correlation if isinstance(max_correlation, Mapping) else {"": max_correlation}
-    for limit in limits.values():
-        number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
-        if not number or not 0.0 <= limit <= 1.0:
-            msg = (
-                f"max_correlation={max_correlation!r} is not allowed; give a number from 0 to 1, or a "
-                f"dict with one for each attribute that is to have a limit."
-            )
-            raise ValueError(msg)
-    if isinstance(max_correlation, Mapping):
-        return {name: 1.0 - float(limit) for name, limit in max_correlation.items()}
-    return 1.0 - max_correlation

@@ -11,9 +11,9 @@ import scipy.optimize
 import scipy.special
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.class_weight import compute_class_weight
 
 from fairspan.estimators.conformal import ConformalSets
+from fairspan.estimators.likelihood_ends import fit_ends, latent_outputs, likelihood_weights
 from fairspan.estimators.likelihood_rows import SecondPass, TrainingRows
 from fairspan.estimators.state import FittedAttribute, FittedState
 from fairspan.inputs.config import document_parameters
@@ -21,9 +21,8 @@ from fairspan.method.calibration import Link, fit_link
 from fairspan.method.fair_prior import squared_lengths
 from fairspan.method.laplace import Laplace, class_curvature, fit_laplace, moderate, softmax
 from fairspan.method.linalg import Array
-from fairspan.method.new_rows import damped
-from fairspan.method.new_rows_space import NewRows, NewRowsEnds
-from fairspan.method.problem import Codes, Data
+from fairspan.method.new_rows_space import NewRows
+from fairspan.method.problem import Data
 from fairspan.method.solution import Solution
 from fairspan.method.spaces import Head, LineHead, Position, Space, locate
 from fairspan.method.subspaces import line_head, line_keep, ridge_head
@@ -31,10 +30,6 @@ from fairspan.method.subspaces import line_head, line_keep, ridge_head
 # Coefficients of all latent functions together. Newton's method factorises a square matrix of that
 # size in every step, and the model keeps its inverse: 128 MB, and about 20 s on two cores (3,000 rows).
 _MOST_COEFFICIENTS = 4_000
-# Precision of out-of-fold regressions, as a share of that of the rows.
-_WEAK = 1e-6
-# Standard deviation of log odds that is regarded as usual.
-_SURE = 5.0
 
 
 @document_parameters
@@ -227,7 +222,7 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         held_out = rows.out_of_fold_scores
         honest = held_out is not None
         scores = (rows.scores if held_out is None else held_out) @ fit.functions
-        coef, intercept = _outputs(fit.laplace)
+        coef, intercept = latent_outputs(fit.laplace)
         latents = _columns(scores @ coef + intercept)
         spread = None
         if rows.lengths is not None:
@@ -237,7 +232,7 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
                 weight = 1.0 if rows.weight is None else rows.weight
                 spread = spread / (1.0 - np.minimum(weight * spread, 0.99))
         latents = moderate(latents, _latent_variance(state, scores, spread))
-        link = fit_link(latents, rows.codes, _weights(state)[0])
+        link = fit_link(latents, rows.codes, likelihood_weights(state)[0])
         return replace(fit, link=link, calibration="held-out" if honest else "training")
 
     def _path_head(self) -> tuple[Position, Array, Array]:
@@ -370,7 +365,7 @@ class LaplaceFit:
 
 def _positioned_on_new_rows(state: FittedState) -> FittedState:
     """The model between two ends that are fitted on out-of-fold scores."""
-    ends = state.ends if state.ends is not None else _fit_ends(state)
+    ends = state.ends if state.ends is not None else fit_ends(state)
     position = locate(NewRows(state.solved, state.config, ends), state.config)
     # The ends have the scale of log odds out of fold, so latents are not shrunk by a variance.
     assert state.classes is not None
@@ -387,82 +382,6 @@ def _positioned_on_new_rows(state: FittedState) -> FittedState:
 def _free(outputs: Array) -> Array:
     """Latents of the free classes from those of all classes; one output is the free one already."""
     return outputs if outputs.shape[-1] == 1 else outputs[..., 1:] - outputs[..., :1]
-
-
-def _fit_ends(state: FittedState) -> NewRowsEnds:
-    """Logistic regressions of y on A and u, and on A - u with a slope of at least 0, out of fold."""
-    solution, rows = state.solved, state.rows
-    assert solution.new_rows is not None
-    assert rows is not None
-    fit = solution.new_rows
-    weight, shares = _weights(state)
-    if weight is not None:  # Newton's method stops at a gain in log likelihood of rows of weight 1
-        weight = weight / weight.mean()
-    K, L = len(shares), fit.contrasts.shape[1]
-    contrasts = np.ones((1, 1)) if K == 2 else fit.contrasts
-    scores = rows.held_out
-    if scores is None:  # the rows came in another order, so their folds are not known
-        scores = rows.scores
-    start = np.log(shares[1:] / shares[0])
-
-    def regress(C: Array) -> tuple[Array, Array]:
-        """Coefficients (2L, outputs) and intercepts of the regression on the functions in C."""
-        blocks = replace(rows, scores=scores).blocks(C, weight, K)
-        # A precision that only keeps separated classes finite.
-        precision = _WEAK * len(rows.codes) * C.T @ fit.cov @ C
-        laplace = fit_laplace(
-            blocks, precision, np.concatenate([start[None], np.zeros((C.shape[1], K - 1))])
-        )
-        coef, intercept = _outputs(laplace)
-        return C @ coef, intercept
-
-    m, rest = fit.path_size, ((0, len(fit.cov) - fit.path_size), (0, 0))
-    values, vectors = np.linalg.eigh(fit.cov[:m, :m])
-    C = np.pad(vectors[:, values > 1e-10 * max(values[-1], 1e-300)], rest)
-    first, first_intercept = regress(C)
-    difference = np.pad(np.concatenate([np.eye(L), -np.eye(L)]), rest)
-    if K == 2:
-        last, last_intercept = (
-            regress(difference) if np.any(fit.last) else (0.0 * difference, start)
-        )
-        if last[0, 0] <= 0.0:
-            last, last_intercept = np.zeros_like(last), start
-    else:
-        slope, last_intercept = _one_slope(
-            scores @ difference @ contrasts.T, rows.codes, weight, shares
-        )
-        last = slope * difference @ contrasts.T
-    first, last = (
-        damped(end @ contrasts, solution.path.cov, fit.cov, _SURE) for end in (first, last)
-    )
-    return NewRowsEnds(
-        contrasts=contrasts,
-        first=first,
-        last=last,
-        first_intercept=first_intercept,
-        last_intercept=last_intercept,
-    )
-
-
-def _one_slope(
-    latents: Array, codes: Codes, weight: Array | None, shares: Array
-) -> tuple[float, Array]:
-    """Softmax regression with one slope of at least 0 for all classes, and intercepts that sum to 0."""
-    w = np.ones(len(codes)) if weight is None else weight
-    scale = max(float(latents.std()), 1e-300)
-    hot = codes[:, None] == np.arange(latents.shape[1])
-
-    def loss(theta: Array) -> tuple[float, Array]:
-        f = theta[0] / scale * latents + theta[1:]
-        log_p = f - scipy.special.logsumexp(f, axis=1, keepdims=True)
-        pull = (np.exp(log_p) - hot) * (w / w.sum())[:, None]
-        slope = float(np.sum(pull * latents)) / scale
-        return -float((w / w.sum()) @ log_p[hot]), np.concatenate([[slope], pull.sum(axis=0)])
-
-    start = np.concatenate([[0.0], np.log(shares)])
-    bounds = [(0.0, None)] + [(None, None)] * len(shares)
-    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return float(found.x[0]) / scale, found.x[1:] - found.x[1:].mean()
 
 
 class _Labels:
@@ -508,7 +427,7 @@ class _Labels:
         _check_size(self._state, C.shape[1])
         rows = self._state.rows
         assert rows is not None
-        weight, shares = _weights(self._state)
+        weight, shares = likelihood_weights(self._state)
         start = self._start
         if start is None or len(start) != 1 + C.shape[1]:
             curvature = class_curvature(self._solution.target_mean)
@@ -516,7 +435,7 @@ class _Labels:
             start = np.concatenate([np.log(shares[1:] / shares[0])[None], slopes])
         laplace = fit_laplace(rows.blocks(C, weight, len(shares)), precision, start)
         self.fit = LaplaceFit(laplace=laplace, functions=C)
-        return _outputs(laplace)
+        return latent_outputs(laplace)
 
 
 def _check_size(state: FittedState, n_functions: int) -> None:
@@ -537,27 +456,6 @@ def _check_size(state: FittedState, n_functions: int) -> None:
     raise ValueError(msg)
 
 
-def _weights(state: FittedState) -> tuple[Array | None, Array]:
-    """Weights of the rows in the likelihood, and the share of each class under them."""
-    rows, classes = state.rows, state.classes
-    assert rows is not None
-    assert classes is not None
-    weight, class_weight = rows.weight, state.config.class_weight
-    if class_weight is not None:
-        # Unlike scikit-learn's "balanced", weighted rows count by their weights.
-        by_class = _class_weights(class_weight, classes, rows)[rows.codes]
-        before = len(by_class) if weight is None else float(weight.sum())
-        weight = by_class if weight is None else weight * by_class
-        # Only the ratios count: doubling all class weights does not add rows.
-        weight = weight * (before / max(float(weight.sum()), 1e-300))
-    mass = np.bincount(rows.codes, weight, minlength=len(classes))
-    if not (mass > 0.0).all():
-        missing = classes[mass <= 0.0].tolist()[0]
-        msg = f"No row of class {missing!r} has weight, so the likelihood has nothing on it."
-        raise ValueError(msg)
-    return weight, mass / mass.sum()
-
-
 def _shrinkage(solution: Solution, fairness: float) -> float:
     """Shrinkage t of METHOD 9's prior, one for all classes: at the angle of their functions together."""
     g, d = solution.path.cov_target, len(solution.pair.angles)
@@ -573,37 +471,13 @@ def _latent_variance(state: FittedState, scores: Array, spread: Array | None) ->
         return fit.laplace.variance(scores)
     assert rows is not None
     # All of F at the curvature of the class shares: per-row curvatures would need D x D passes.
-    weight, shares = _weights(state)
+    weight, shares = likelihood_weights(state)
     K, T = len(shares), solution.weight
     total = len(rows.codes) if weight is None else float(weight.sum())
     curvature = class_curvature(shares) * total / T
     return np.asarray(K / (K - 1) / curvature * (spread + 1.0 / T))
 
 
-def _outputs(found: Laplace) -> tuple[Array, Array]:
-    """Coefficients and intercepts of the log odds of two classes, or of K latents that sum to 0."""
-    if found.n_classes == 2:
-        return found.coef, found.intercept
-    coef = np.concatenate([np.zeros((len(found.coef), 1)), found.coef], axis=1)
-    intercept = np.concatenate([[0.0], found.intercept])
-    return coef - coef.mean(axis=1, keepdims=True), intercept - intercept.mean()
-
-
 def _columns(outputs: Array) -> Array:
     """One column per class."""
     return outputs if outputs.shape[1] > 1 else np.concatenate([-outputs, outputs], axis=1) / 2.0
-
-
-def _class_weights(class_weight: Any, classes: np.ndarray, rows: TrainingRows) -> Array:
-    if isinstance(class_weight, str):  # "balanced"
-        mass = np.bincount(rows.codes, rows.weight, minlength=len(classes))
-        return np.asarray(mass.sum() / (len(classes) * mass))
-    unknown = [label for label in class_weight if label not in classes.tolist()]
-    if unknown:
-        msg = f"class_weight names {unknown[0]!r}, which is no class. Classes: {classes.tolist()}."
-        raise ValueError(msg)
-    for label, weight in class_weight.items():
-        if not isinstance(weight, int | float | np.number) or not 0.0 <= weight < np.inf:
-            msg = f"class_weight[{label!r}]={weight!r} is not allowed; give a number, 0 or more."
-            raise ValueError(msg)
-    return np.asarray(compute_class_weight(dict(class_weight), classes=classes, y=classes))

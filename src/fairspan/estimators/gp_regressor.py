@@ -20,6 +20,7 @@ from fairspan.method.gp import (
     Posterior,
     ard_prior,
     evidence_noise,
+    given_precision,
     log_evidence,
     paper_em,
     posterior,
@@ -72,7 +73,7 @@ def _fit_posterior(
         diagonal, noise = ard_prior(stats, start * np.diag(gram), noise)
         precision = np.diag(diagonal)
     else:
-        precision = _given_precision(prior, len(gram))
+        precision = given_precision(prior, len(gram))
         noise = evidence_noise(stats, precision, noise)
     result = posterior(stats, precision, noise)
     value, _ = log_evidence(stats, precision, noise)
@@ -491,25 +492,3 @@ class FairGPRegressor(RegressorMixin, ConformalIntervals, FairPredictor):
 def _lower(matrix: Array) -> Array:
     """Cholesky factor; an empty matrix, which older LAPACK wrappers refuse, is its own."""
     return np.asarray(scipy.linalg.cholesky(matrix, lower=True)) if len(matrix) else matrix
-
-
-def _given_precision(prior: Any, d: int) -> Array:
-    try:
-        covariance = np.asarray(prior, dtype=np.float64)
-    except (TypeError, ValueError):
-        msg = f"prior={prior!r} is not allowed; give 'isotropic', 'ard' or an array of numbers."
-        raise ValueError(msg) from None
-    if covariance.shape == (d,):
-        covariance = np.diag(covariance)
-    if covariance.shape != (d, d):
-        msg = (
-            f"prior has shape {covariance.shape}; the model space has {d} functions: give ({d},) or "
-            f"({d}, {d})."
-        )
-        raise ValueError(msg)
-    try:
-        factor = scipy.linalg.cho_factor((covariance + covariance.T) / 2.0, lower=True)
-    except (np.linalg.LinAlgError, ValueError):  # not positive, not finite
-        msg = "prior is not a positive definite covariance matrix."
-        raise ValueError(msg) from None
-    return np.asarray(scipy.linalg.cho_solve(factor, np.eye(d)))

@@ -183,3 +183,19 @@ def check_label_process(config: FitConfig) -> None:
     if config.likelihood == "logistic" and not config.variant.exact:
         msg = "method='paper' classifies by regression on -1 and 1; use likelihood='gaussian'."
         raise ValueError(msg)
+
+
+def one_minus(max_correlation: Any) -> Any:
+    """Fairness on the correlation dial for a limit, or for one limit per attribute."""
+    limits = max_correlation if isinstance(max_correlation, Mapping) else {"": max_correlation}
+    for limit in limits.values():
+        number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
+        if not number or not 0.0 <= limit <= 1.0:
+            msg = (
+                f"max_correlation={max_correlation!r} is not allowed; give a number from 0 to 1, or a "
+                f"dict with one for each attribute that is to have a limit."
+            )
+            raise ValueError(msg)
+    if isinstance(max_correlation, Mapping):
+        return {name: 1.0 - float(limit) for name, limit in max_correlation.items()}
+    return 1.0 - max_correlation

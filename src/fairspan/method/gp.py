@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -231,3 +232,26 @@ def paper_em(stats: Evidence, target_mean: float, start_noise: float, n_steps: i
         ) / (2.0 * n)
         cross, square = np.zeros(d), residual  # then r = y - a - Pi alpha, orthogonal to the scores
     return PaperEM(noise=noise, cov=V, nlp=nlp)
+
+
+def given_precision(prior: Any, d: int) -> Array:
+    """Precision matrix of a prior that was given as d variances or a covariance."""
+    try:
+        covariance = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        msg = f"prior={prior!r} is not allowed; give 'isotropic', 'ard' or an array of numbers."
+        raise ValueError(msg) from None
+    if covariance.shape == (d,):
+        covariance = np.diag(covariance)
+    if covariance.shape != (d, d):
+        msg = (
+            f"prior has shape {covariance.shape}; the model space has {d} functions: give ({d},) or "
+            f"({d}, {d})."
+        )
+        raise ValueError(msg)
+    try:
+        factor = scipy.linalg.cho_factor((covariance + covariance.T) / 2.0, lower=True)
+    except (np.linalg.LinAlgError, ValueError):  # not positive, not finite
+        msg = "prior is not a positive definite covariance matrix."
+        raise ValueError(msg) from None
+    return np.asarray(scipy.linalg.cho_solve(factor, np.eye(d)))
