@@ -42,6 +42,11 @@ _BLOCK_NUMBERS = 2**20
 # Resamples for the bound of a metric that is a function.
 _BOUND_RESAMPLES = 400
 
+_IN_SAMPLE = (
+    "Some of the rows of this path are training rows, on which a model looks better than on new ones, so the "
+    "bound is no promise. Use held-out rows, fairness_path (out of fold), or confidence=None."
+)
+
 Metric = str | Callable[..., float]
 
 
@@ -65,6 +70,8 @@ class FairnessPath:
         In-sample supremum of the estimator at each dial value.
     noise : float
         Sampling noise of a correlation, in the smallest cell of the criterion.
+    in_sample : bool, default=False
+        Some of the rows are training rows of the estimator, so that nothing can be promised from them.
 
     Attributes
     ----------
@@ -84,9 +91,11 @@ class FairnessPath:
         evaluator: PathEvaluator,
         certificate: Array,
         noise: float,
+        in_sample: bool = False,
     ) -> None:
         self.estimator, self.fairness = estimator, fairness
         self.certificate, self.noise = certificate, noise
+        self._in_sample = in_sample
         self.attributes, self.cells = evaluator.attributes, evaluator.cell_names
         self._predictions, self._evaluator = predictions, evaluator
         self.error_name = "RMSE" if evaluator.classes is None else "misclassification"
@@ -136,7 +145,9 @@ class FairnessPath:
         evaluator, heads = PathEvaluator(fitted, data), DialHeads.along(fitted, grid)
         outputs = DialPredictor(fitted, data.X).along(heads, classes=evaluator.classes)
         noise = sampling_noise(fitted, evaluator)
-        return cls(fitted, grid, [outputs], evaluator, heads.supremum, noise)
+        known = fitted._fitted_rows
+        in_sample = known is not None and known.share_of(data.X) is not None
+        return cls(fitted, grid, [outputs], evaluator, heads.supremum, noise, in_sample)
 
     # ------------------------------------------------------------------ numbers
 
@@ -326,6 +337,8 @@ class FairnessPath:
             i, met = choose(name, value, self.error, on, bound)
         else:
             check_confidence(confidence)
+            if self._in_sample:
+                warn_user(_IN_SAMPLE, DataWarning)
             bounds = self._upper(metric if on == "metric" else "error", attribute, confidence)
             value = value if bounds.value is None else bounds.value
             i, met, found = self._promise(bounds.upper, value, on, bound)

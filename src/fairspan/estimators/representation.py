@@ -46,9 +46,9 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         Principal cosines (the paper's sigma) and angles between F and G; if dependence is removed on new
         rows, the one angle between the ends of the dial, out of fold.
     n_directions_ : dict
-        Removed directions by cell and attribute.
+        Number of directions that are removed whole, by cell and attribute.
     n_removed_ : int
-        Dimension of the removed space.
+        Dimension of the removed space; on new rows, the number of directions removed whole.
     blocks_ : tuple of BlockReport
         Per cell and attribute: rows, ridge, eigenvalues, p-values of the number of directions.
     sensitive_kinds_ : dict

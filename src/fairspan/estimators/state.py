@@ -161,12 +161,23 @@ def _target_kind_name(state: FittedState) -> str | None:
     return "numeric" if state.pilot.target_is_numeric else "classes"
 
 
+def _n_removed(state: FittedState) -> int:
+    if state.solved.new_rows is None:
+        return state.solved.n_removed
+    return sum(sum(of_cell.values()) for of_cell in _directions_by_cell(state).values())
+
+
 def _directions_by_cell(state: FittedState) -> dict[str, dict[str, int]]:
-    reports = [report for report in state.solved.reports if report.constrained]
-    return {
-        cell: {r.attribute: r.n_directions for r in reports if r.cell == cell}
-        for cell in state.pilot.cells.names
-    }
+    found: dict[str, dict[str, int]] = {cell: {} for cell in state.pilot.cells.names}
+    for i in state.solved.constrained:
+        report = state.solved.reports[i]
+        found[report.cell][report.attribute] = report.n_directions
+    if state.solved.new_rows is not None:
+        for block in state.solved.new_rows.blocks:
+            if block.codes.report.constrained:
+                whole = sum(direction.weight == 1.0 for direction in block.directions)
+                found[block.codes.report.cell][block.codes.report.attribute] = whole
+    return found
 
 
 @dataclass(frozen=True)
@@ -224,7 +235,7 @@ class FittedEstimator(BaseEstimator):
     )
     cosines_ = FittedAttribute(lambda s: s.solved.cosines)
     angles_ = FittedAttribute(lambda s: s.solved.angles)
-    n_removed_ = FittedAttribute(lambda s: s.solved.n_removed)
+    n_removed_ = FittedAttribute(_n_removed)
     blocks_ = FittedAttribute(lambda s: s.solved.reports)
     n_directions_ = FittedAttribute(_directions_by_cell)
     certificate_ = FittedAttribute(lambda s: s.located.certificate, after="position")

@@ -144,7 +144,10 @@ class NewRows:
     def _model(self, fairness: float, C: Array, intercept: Array) -> Model:
         solution, fit = self.solution, self._fit
         contrasts = fit.contrasts if self.ends is None else self.ends.contrasts
-        coef = np.ascontiguousarray(contrasts.T)
+        # Functions of variance 1 on the training rows, as a representation; the head has their scale.
+        spread = np.sqrt(np.maximum(np.einsum("ij,ij->j", C, solution.path.cov @ C), 0.0))
+        spread[spread == 0.0] = 1.0
+        C, coef = C / spread, spread[:, None] * contrasts.T
         theta = fit.angle()
         angle = float(np.arctan((1.0 - fairness) * np.tan(theta))) if theta < np.pi / 2 else theta
         directions = solution.basis @ C

@@ -280,3 +280,15 @@ def test_errors_of_a_confidence_at_a_dial_value():
     old = FairRidge(**FEW, removal="training_rows").fit(X, y, sensitive_features=s)
     with pytest.raises(ValueError, match=r"removes dependence on the training rows.*'new_rows'"):
         old.at(max_correlation=0.1, confidence=0.95)
+
+
+def test_training_rows_promise_nothing():
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 2, 300)
+    X = rng.normal(size=(300, 3)) + s[:, None] * [1.0, 0.0, 0.0]
+    y = X.sum(axis=1) + rng.normal(size=300)
+    model = FairRidge(gamma=0.2, n_components=40, random_state=0).fit(X, y, sensitive_features=s)
+    path = FairnessPath.from_estimator(model, X, y, sensitive_features=s, n_points=5)
+    with pytest.warns(DataWarning, match="training rows"):
+        path.select(at_most=0.5)
+    path.select(at_most=0.5, confidence=None)
