@@ -46,7 +46,7 @@ def measurements() -> Iterator[Measurement]:
             sensitive_features={"age": sensitive["age"][:500]},
             parts=["scores"],
         )
-        model = FairGPClassifier(n_components=D, random_state=0)
+        model = FairGPClassifier(n_components=D, random_state=0, removal="training_rows")
         fit, _ = cpu(lambda: model.fit(X, y, sensitive_features=sensitive))
         found, _ = cpu(
             lambda: audit(model, X, y, sensitive_features=sensitive, random_state=0, verbose=1)

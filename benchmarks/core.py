@@ -58,7 +58,12 @@ def fair_fit(
 ) -> FairRepresentation:
     """Fit with fixed hyper-parameters, then a path of 100 models."""
     model = FairRepresentation(
-        gamma=GAMMA, landmarks=landmarks, alpha=ALPHA, eta=ETA, random_state=0
+        gamma=GAMMA,
+        landmarks=landmarks,
+        alpha=ALPHA,
+        eta=ETA,
+        random_state=0,
+        removal="training_rows",
     ).fit(X, y, sensitive_features=s)
     for fairness in PATH:
         model.at(fairness)
@@ -101,7 +106,9 @@ def sklearn_fit(X: np.ndarray, y: np.ndarray) -> tuple[Nystroem, Ridge]:
 
 def automatic_fit(X: np.ndarray, y: np.ndarray, s: np.ndarray) -> FairRepresentation:
     """Fit with default hyper-parameters, then the same path."""
-    model = FairRepresentation(random_state=0).fit(X, y, sensitive_features=s)
+    model = FairRepresentation(random_state=0, removal="training_rows").fit(
+        X, y, sensitive_features=s
+    )
     for fairness in PATH:
         model.at(fairness)
     return model

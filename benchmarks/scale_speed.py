@@ -34,6 +34,7 @@ def fixed_model(landmarks: np.ndarray, **params: Any) -> FairRidge:
         n_sensitive_directions="all",
         random_state=0,
         **params,
+        removal="training_rows",
     )
 
 

@@ -73,10 +73,14 @@ def law_rows() -> Iterator[Measurement]:
     for seed in range(20):
         X, y, s = _problem(seed)
         new = np.random.default_rng(seed + 100).normal(size=(40, 4))
-        whole = FairRepresentation(**fixed, random_state=0).fit(X, y, sensitive_features=s)
+        whole = FairRepresentation(**fixed, random_state=0, removal="training_rows").fit(
+            X, y, sensitive_features=s
+        )
         parts = []
         cuts = np.sort(np.random.default_rng(seed).integers(10, 140, 2))
-        prepared = FairRepresentation(**fixed, random_state=0).prepare(X, y, sensitive_features=s)
+        prepared = FairRepresentation(**fixed, random_state=0, removal="training_rows").prepare(
+            X, y, sensitive_features=s
+        )
         for rows in np.split(np.arange(len(X)), cuts):
             worker = _copy(prepared)
             block = {k: v[rows] for k, v in s.items()}

@@ -79,7 +79,7 @@ def partition_rows(alpha: Any) -> Iterator[Measurement]:
     named: dict[str, Any] = {"target": "y", "sensitive_features": "s"}
 
     def model() -> FairRidge:
-        return FairRidge(n_components=300, alpha=alpha, random_state=0)
+        return FairRidge(n_components=300, alpha=alpha, random_state=0, removal="training_rows")
 
     with tempfile.TemporaryDirectory() as folder:
         pattern, one = _files(frame, Path(folder))

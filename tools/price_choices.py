@@ -41,7 +41,7 @@ class Rows:
     def __init__(self, part: Split) -> None:
         self.split = part
         fit = part.fit
-        model: Any = FairGPClassifier(random_state=0, curvature="constant")
+        model: Any = FairGPClassifier(random_state=0, curvature="constant", removal="training_rows")
         model.fit(fit.X, fit.y, sensitive_features=fit.S)
         self.psi, self.new = (
             model._coordinates(fit.X),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ _AXIS = 1e-4
 # Leaves per tree.
 _LEAVES = (4, 8, 15)
 # Estimators in scikit-learn's style have no types.
-_Kernel: Any = FairRidgeClassifier
+_Kernel: Any = partial(FairRidgeClassifier, removal="training_rows")
 
 
 def eg_logistic(task: Task) -> Iterator[Point]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from fairspan_lab.frontier._problems import Part
 from fairspan_lab.frontier._task import Point, Task, timed
 
 # Estimators in scikit-learn's style have no types.
-_Classifier: Any = FairGPClassifier
-_Regressor: Any = FairGPRegressor
+_Classifier: Any = partial(FairGPClassifier, removal="training_rows")
+_Regressor: Any = partial(FairGPRegressor, removal="training_rows")
 
 
 def fairspan(task: Task) -> Iterator[Point]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -24,8 +24,8 @@ QUICK_LANDMARKS = 400
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 # Estimators in scikit-learn's style have no types.
-_Classifier: Any = FairRidgeClassifier
-_Regressor: Any = FairRidge
+_Classifier: Any = partial(FairRidgeClassifier, removal="training_rows")
+_Regressor: Any = partial(FairRidge, removal="training_rows")
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from fairspan_lab.reproduce._problems import Problem
 __all__ = ["METHODS", "Method", "Task"]
 
 # Estimators in scikit-learn's style have no types.
-_Classifier: Any = FairGPClassifier
-_Regressor: Any = FairGPRegressor
+_Classifier: Any = partial(FairGPClassifier, removal="training_rows")
+_Regressor: Any = partial(FairGPRegressor, removal="training_rows")
 LONG = {"sp": "statistical_parity", "eop": "equal_opportunity", "eo": "equalized_odds"}
 
 
