@@ -166,15 +166,12 @@ def _compare(draw: Draw, params: dict[str, Any]) -> dict[str, float]:
         values[label] = sign * _correlation(_score(model, rows), draw.s_new, cells)
         out[f"correlation_{label}"] = values[label]
         out[f"error_{label}"] = _error(model, rows, draw.y_new)
-    # Today's path past fairness 1, at the dependence that the new model reaches.
-    dial = np.linspace(1.0, 1.6, 13)
-    path, rows = [move(old, fairness) for fairness in dial], scored[id(old)]
-    reached = [abs(_correlation(_score(m, rows), draw.s_new, cells)) for m in path]
+    # Today's path, also past fairness 1, at the signed dependence that the new model reaches.
+    path, rows = [move(old, fairness) for fairness in np.linspace(0.7, 1.7, 21)], scored[id(old)]
+    reached = [sign * _correlation(_score(m, rows), draw.s_new, cells) for m in path]
     errors = [_error(m, rows, draw.y_new) for m in path]
-    order = np.arange(int(np.argmin(reached)) + 1)
-    wanted = abs(values["new"])
-    below = [i for i in order if reached[i] <= wanted]
-    out["error_today_at_equal_parity"] = errors[below[0]] if below else errors[int(order[-1])]
+    nearest = int(np.argmin(np.abs(np.array(reached) - values["new"])))
+    out["error_today_at_equal_parity"] = errors[nearest]
     out["left"] = float(len(new.certificate_.new_rows.directions_left()) > 0)
     return out
 
