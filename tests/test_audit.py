@@ -339,7 +339,7 @@ def test_attributes_and_strata_as_columns_of_x():
         **GAPS,
     )
     assert_same(values(by_name), values(by_value))
-    assert list(by_name.groups) == ["sex", "age", "sex x age", "strata of city"]
+    assert list(by_name.group_sizes) == ["sex", "age", "sex x age", "strata of city"]
 
 
 def test_protected_columns_of_x_are_no_features_to_attack_from():

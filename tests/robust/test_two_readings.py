@@ -461,6 +461,7 @@ def test_rows_in_another_order_give_the_same_model():
     np.testing.assert_allclose(scores(model), scores(expected), rtol=0, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:Limits on correlations are not expected")
 def test_attributes_in_another_order_give_the_same_model():
     one, other = {"sex": SEX, "age": AGE}, {"age": AGE, "sex": SEX}
     a, b = fit(S=one), fit(S=other)

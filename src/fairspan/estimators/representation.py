@@ -44,7 +44,7 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         Ridge head on the scores, the predictor of y that ``certificate_.score`` is about.
     cosines_, angles_ : ndarray of shape (d,)
         Principal cosines (the paper's sigma) and angles between F and G; if dependence is removed on new
-        rows, the one angle between the ends of the dial, out of fold.
+        rows, d times the one angle between the ends of the dial, out of fold.
     n_directions_ : dict
         Number of directions that are removed whole, by cell and attribute.
     n_removed_ : int

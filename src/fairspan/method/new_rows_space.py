@@ -159,7 +159,7 @@ class NewRows:
             intercept=intercept,
             blend=C,
             claims=self._claims(C, coef),
-            angles=np.array([angle]),
+            angles=np.full(C.shape[1], angle),
             containment_gap=float(np.sin(angle)),
             accuracy_gap=float(np.sin(theta - angle)),
             n_functions=C.shape[1] if np.any(C) else 0,

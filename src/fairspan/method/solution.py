@@ -148,7 +148,7 @@ class Solution:
         """Angles of the predictive directions to the fair ones; on new rows, between the ends of the dial."""
         if self.new_rows is None:
             return self.pair.angles
-        return np.array([self.new_rows.angle()])
+        return np.full(self.new_rows.n_functions, self.new_rows.angle())
 
     @property
     def cosines(self) -> Array:

@@ -106,7 +106,7 @@ def test_directions_that_are_not_removed_are_named_with_the_reason():
     weak = Direction(name="a against b", correlation=0.1, strength=1.0, weight=0.25, reason="weak")
     whole = replace(weak, name="c against d", weight=1.0, reason="")
     text = words(new_rows=expected(0.1, 0.2, whole, weak), blocks=[replace(BLOCK, n_codes=2)])
-    says = "even at fairness 1: sex in all rows: a against b (25 % removed): weak."
+    says = "even at fairness 1: sex, a against b: 25 % removed, weak."
     assert f"Not removed whole, {says}" in text
     assert "c against d" not in text
     assert "so zero is not reached" not in text
