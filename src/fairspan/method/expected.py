@@ -32,9 +32,8 @@ def measure_spread(fit: CrossFit, pilot: Pilot, data: Data) -> CrossFit:
     if data.n > SPREAD_ROWS:
         chosen = np.sort(np.random.default_rng(0).choice(data.n, SPREAD_ROWS, replace=False))
     counter = pilot.counter()
-    if isinstance(
-        counter, PositionFolds
-    ):  # the fold of a row does not depend on the rows before it
+    if isinstance(counter, PositionFolds):
+        # The fold of a row does not depend on the rows before it, so the others need not be encoded.
         data, chosen = data.take(chosen), slice(None)
     encoded = pilot.encode(data)
     folds = to_numpy(counter.assign(encoded.strata, data.index, data.given))

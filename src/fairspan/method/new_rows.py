@@ -50,9 +50,7 @@ class NewRowsBlock:
     index: int  # of the block among all reports
     codes: FoldCodes
     cov: Array  # covariance of the codes with the basis, (r, m), within the cell
-    removed: (
-        Array  # orthonormal combinations of the codes that are removed in part or whole, (r, a)
-    )
+    removed: Array  # orthonormal combinations of the codes removed in part or whole, (r, a)
     n_effective: float  # Kish size of the rows with a code
     eta: float
     directions: tuple[Direction, ...]
