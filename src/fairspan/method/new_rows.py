@@ -204,9 +204,7 @@ class _Fold:
     test: Pooled
     train_mean: Array  # of psi, (D,)
     shift: Array  # means of the contrasts of y in the fold, about those of the others, (L,)
-    leverage: (
-        float | None
-    )  # mean squared length of its rows in the metric of the others, over their weight
+    leverage: float | None  # mean squared length of its rows in the metric of the others, over T
     test_codes: list[tuple[Array, Array]]  # sums of each block in the fold
     target: Array  # Cov(psi, y) in the fold, (D, L)
     functions: Array  # g, (D, L)
