@@ -21,7 +21,7 @@ __all__ = ["expect", "measure_spread"]
 # Confidence of the intervals of a certificate.
 CONFIDENCE = 0.95
 # Rows from which the joint spread of codes and scores is measured.
-SPREAD_ROWS = 20_000
+SPREAD_ROWS = 10_000
 # Most entries of one spread.
 _MOST_ENTRIES = 10**6
 
