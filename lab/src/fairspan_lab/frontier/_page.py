@@ -29,7 +29,8 @@ validation rows. If none does, we take the fairest. Error and parity are then me
 - *A cell*: price ± standard error over the splits, which share rows (parity on test rows; splits that
   kept the limit on validation rows).
 - *On test*: the price if the model is chosen on the test rows; optimistic, for comparison only.
-- *Italics*: the limit was kept on fewer than half of the splits."""
+- *Italics*: the limit was kept on fewer than half of the splits.
+- *Ours* removes dependence on the training rows (`removal="training_rows"`), as version 0.1.0 did."""
 _LAW = """\
 The next table is separate for a legal reason. A model that reads S at prediction treats two people who
 differ only in S differently, which many laws on lending and hiring forbid."""
