@@ -45,7 +45,7 @@ def save(est, path):
 def select(est, _):
     path = FairnessPath.from_estimator(est, **ROWS, n_points=3)
     changed(path.estimator)
-    path.select(at_most=1.0)
+    path.select(at_most=1.0, confidence=None)
 
 
 CONTINUED = {
