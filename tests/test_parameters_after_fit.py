@@ -160,7 +160,10 @@ def test_values_of_every_kind_are_recognised(params, copied):
 
 @pytest.mark.parametrize(
     "feature_map",
-    [RBFSampler(random_state=0), make_pipeline(FunctionTransformer(Scaled()), RBFSampler())],
+    [
+        RBFSampler(random_state=0),
+        make_pipeline(FunctionTransformer(Scaled()), RBFSampler(random_state=0)),
+    ],
     ids=["transformer", "pipeline"],
 )
 def test_a_feature_map_is_compared_by_its_parameters(feature_map):
