@@ -40,7 +40,8 @@ def planted(
 def covered(subspace: str, fairness: float, n: int, n_new: int, rng: np.random.Generator) -> float:
     """Share of new rows inside their interval, for one draw of f, of the rows and of the noise."""
     X, y, s = planted(fairness, n + n_new, rng)
-    est = FairGPRegressor(gamma=GAMMA, subspace=subspace, fairness=fairness, random_state=0)
+    params = {"gamma": GAMMA, "random_state": 0, "removal": "training_rows"}
+    est = FairGPRegressor(subspace=subspace, fairness=fairness, **params)
     with warnings.catch_warnings():
         # A smooth draw of f on few rows.
         warnings.filterwarnings("ignore", "The evidence chose a ridge", NumericalWarning)

@@ -284,12 +284,14 @@ def solve(
 
 def _has_full_folds(moments: Moments, config: FitConfig) -> bool:
     """Whether every fold has the rows that removal on new rows needs; else raise or warn."""
-    least = int(moments.rows.min()) if moments.n_folds > 1 else 0
-    if least >= MIN_FOLD_ROWS:
+    K, n = moments.n_folds, int(moments.rows.sum())
+    # Folds that are balanced within groups differ by a few rows.
+    least = int(moments.rows.min()) if K > 1 else 0
+    if n >= MIN_FOLD_ROWS * K and 2 * least >= MIN_FOLD_ROWS:
         return True
     text = (
-        f"Removal on new rows needs {MIN_FOLD_ROWS} rows in each of {moments.n_folds} folds, and the "
-        f"smallest has {least} ({int(moments.rows.sum())} rows in all)."
+        f"Removal on new rows needs {MIN_FOLD_ROWS} rows in each of {K} folds, and there are {n} rows in "
+        f"all, {least} in the smallest fold."
     )
     if config.removal == "new_rows":
         msg = f"{text} Pass removal='training_rows', or more rows."
