@@ -1,7 +1,6 @@
 """Coverage of conformal intervals and sets, overall and by group."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from fairspan import (
@@ -78,6 +77,7 @@ def test_the_bound_is_the_order_statistic():
 
 
 def test_frames_are_matched_by_their_index():
+    pd = pytest.importorskip("pandas")
     X, y, s = rows(300, 0)
     model = FairRidge(**FIXED).fit(X, y, sensitive_features=s)
     X, y, s = rows(200, 1)
@@ -117,9 +117,9 @@ def test_a_group_with_too_few_rows_has_unbounded_intervals():
     model = FairRidge(**FIXED).fit(X, y, sensitive_features=s)
     X, y, s = rows(60, 1)
     group = np.where(np.arange(60) < 5, "few", "many")
-    calibrated = model.conformalize(X, y, sensitive_features=pd.Series(group, name="g"))
+    calibrated = model.conformalize(X, y, sensitive_features={"g": group})
     with pytest.warns(DataWarning, match="g=few.*at least 9"):
-        out = calibrated.predict_interval(X, 0.9, sensitive_features=pd.Series(group, name="g"))
+        out = calibrated.predict_interval(X, 0.9, sensitive_features={"g": group})
     assert np.isinf(out[group == "few"]).all()
     assert np.isfinite(out[group == "many"]).all()
 
@@ -129,8 +129,8 @@ def test_a_group_with_too_few_rows_has_unbounded_intervals():
     [
         ({"sensitive_features": None}, "calibrated with g"),
         ({"coverage": 1.5}, "coverage=1.5"),
-        ({"sensitive_features": pd.Series(["z"] * 50, name="g")}, "No calibration row has g=z"),
-        ({"sensitive_features": pd.Series(["a"] * 50, name="h")}, "calibrated with"),
+        ({"sensitive_features": {"g": ["z"] * 50}}, "No calibration row has g=z"),
+        ({"sensitive_features": {"h": ["a"] * 50}}, "calibrated with"),
     ],
     ids=str,
 )
@@ -138,7 +138,7 @@ def test_wrong_arguments_are_named(change, text):
     X, y, s = rows(300, 0)
     model = FairRidge(**FIXED).fit(X, y, sensitive_features=s)
     X, y, _ = rows(50, 1)
-    group = pd.Series(np.where(np.arange(50) % 2, "a", "b"), name="g")
+    group = {"g": np.where(np.arange(50) % 2, "a", "b")}
     calibrated = model.conformalize(X, y, sensitive_features=group)
     with pytest.raises(ValueError, match=text):
         calibrated.predict_interval(X, **{"coverage": 0.8, "sensitive_features": group, **change})
