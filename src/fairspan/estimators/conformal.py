@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -90,8 +91,9 @@ class _Calibrated(FairKernelEstimator):
         out._state = replace(out._fit_state, conformal=conformal)
         return out
 
+    @abstractmethod
     def _nonconformity(self, X: Any, y: Any) -> Array:
-        raise NotImplementedError
+        """How far each row is from its prediction, (n,)."""
 
     def _radius(self, X: Any, coverage: Any, sensitive_features: Any) -> tuple[Any, Array]:
         """Rows, and the bound of the nonconformity of each."""
