@@ -29,8 +29,8 @@ from fairspan import (
 from fairspan.estimators import FairnessPath, fairness_path
 from fairspan.estimators.dial_predictor import move
 from fairspan.estimators.likelihood_rows import TrainingRows
+from fairspan.method.folds import FoldCounter
 from fairspan.method.laplace import class_curvature, softmax
-from fairspan.method.pilot import FoldCounter
 from tests.laws import raw
 from tests.support.small import FIXED, table
 from tests.support.strategies import make_problem

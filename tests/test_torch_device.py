@@ -27,8 +27,8 @@ from fairspan.method import torch_columns as _device  # noqa: E402
 from fairspan.method.accumulate import MomentsPass  # noqa: E402
 from fairspan.method.codes import Coder  # noqa: E402
 from fairspan.method.features import LandmarkMap, TransformerMap  # noqa: E402
+from fairspan.method.folds import FoldCounter, PositionFolds  # noqa: E402
 from fairspan.method.kernels import Kernel  # noqa: E402
-from fairspan.method.pilot import FoldCounter, PositionFolds  # noqa: E402
 from fairspan.method.problem import Attribute  # noqa: E402
 from fairspan.streaming import sample as _sample  # noqa: E402
 

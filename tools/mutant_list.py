@@ -461,24 +461,52 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "folds of strata not staggered",
-        "method/pilot.py",
+        "method/folds.py",
         "start[s] = self.offset + rank + seen",
         "start[s] = self.offset + seen",
-        _tests("unit/method/test_pilot", "tiny_strata_do_not_share_a_fold"),
+        _tests("unit/method/test_folds", "tiny_strata_do_not_share_a_fold"),
     ),
     Mutant(
         "fold counters begin anew in every block",
-        "method/pilot.py",
+        "method/folds.py",
         "seen = self.counts.get(keys[s], 0)",
         "seen = 0",
-        _tests("unit/method/test_pilot", "blocks_get_the_folds_of_the_batch"),
+        _tests("unit/method/test_folds", "blocks_get_the_folds_of_the_batch"),
     ),
     Mutant(
         "folds by place not rotated",
-        "method/pilot.py",
+        "method/folds.py",
         "rotation = mix(positions // K) % K",
         "rotation = 0 * positions",
-        _tests("unit/method/test_pilot", "data_with_a_period_are_balanced"),
+        _tests("unit/method/test_folds", "data_with_a_period_are_balanced"),
+    ),
+    Mutant(
+        "rows dealt in the order they come",
+        "method/folds.py",
+        "order = np.lexsort((*self.ties, self.keys, self.stratum))",
+        "order = np.lexsort((self.stratum,))",
+        _tests("unit/method/test_folds", "shuffling_rows_changes_neither_folds_nor_samples"),
+    ),
+    Mutant(
+        "strata ordered by their names",
+        "method/folds.py",
+        "stratum=_rank(_sums(keys, inverse))[inverse]",
+        "stratum=inverse",
+        _tests("unit/method/test_folds", "renaming_groups_does_not_change_folds"),
+    ),
+    Mutant(
+        "all copies of a row drawn together",
+        "method/folds.py",
+        "mix(keys ^ mix(copy), salt)",
+        "mix(keys, salt)",
+        _tests("unit/method/test_folds", "a_sample_with_many_copies_is_a_sample_of_rows"),
+    ),
+    Mutant(
+        "standard errors of grouped rows count rows",
+        "method/new_rows.py",
+        "n_effective=kish(weight, weight2) * pilot.cluster_share,",
+        "n_effective=kish(weight, weight2),",
+        _tests("laws/test_row_order", "standard_errors_count_groups"),
     ),
     # ------------------------------------------------------------------ features
     Mutant(
@@ -512,8 +540,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "landmarks not dealt to strata in turn",
         "method/features.py",
-        'chosen = np.argsort(position, kind="stable")[:size]',
-        "chosen = np.arange(size)",
+        'return np.argsort(position, kind="stable")[:size]',
+        "return np.arange(size)",
         _tests("unit/method/test_features", "every_stratum_gets_an_equal_share_of_landmarks"),
     ),
     # ------------------------------------------------------------------ limits
@@ -663,9 +691,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "place counts rows kept, not rows given",
-        "method/accumulate.py",
-        "folds = counter.assign(encoded.strata, data.index, data.given)",
-        "folds = counter.assign(encoded.strata)",
+        "method/pilot.py",
+        "encoded.strata, data.index, data.given, lambda: self.row_keys(data, encoded)",
+        "encoded.strata, None, None, lambda: self.row_keys(data, encoded)",
         _tests("unit/estimators/test_stream_methods", "rows_without_weight_take_up_their_places"),
     ),
     Mutant(

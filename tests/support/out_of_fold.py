@@ -25,7 +25,7 @@ def out_of_fold(est, X, y, S, w):
     fitted, pilot = est._solution.new_rows, est.pilot_
     data = est._read(X, y, S, None, w, reset=False)
     encoded = pilot.encode(data)
-    folds = pilot.counter().assign(encoded.strata)
+    folds = pilot.folds(data, encoded, pilot.counter())
     psi = pilot.features.coordinates(data.X)
     if pilot.target_is_numeric:
         outputs = np.asarray(y, dtype=float)[:, None]

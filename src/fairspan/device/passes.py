@@ -19,9 +19,10 @@ from fairspan._system import track
 from fairspan.exceptions import NumericalError
 from fairspan.method.accumulate import GramLayout, MomentsPass, RowPass
 from fairspan.method.features import NYSTROM_TOL, LandmarkMap
+from fairspan.method.folds import Counter
 from fairspan.method.linalg import Array, is_tensor, take, to_float64, to_home
 from fairspan.method.moments import Moments
-from fairspan.method.pilot import Counter, Encoded, Pilot, fingerprint
+from fairspan.method.pilot import Encoded, Pilot, fingerprint
 from fairspan.method.problem import Codes, Data
 from fairspan.method.torch_columns import (
     add_gram,

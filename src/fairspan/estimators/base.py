@@ -22,10 +22,10 @@ from fairspan.inputs.config import read_config
 from fairspan.inputs.rows import check_rows, read_training_data
 from fairspan.method.accumulate import MomentsPass, accumulate
 from fairspan.method.expected import measure_spread
+from fairspan.method.folds import check_groups, move_to
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, is_tensor
 from fairspan.method.new_rows_space import NewRows, model_space
-from fairspan.method.pilot import move_to
 from fairspan.method.problem import Data
 from fairspan.method.solution import solve
 from fairspan.method.spaces import FairLine, Head, LineHead, Position, Space, locate
@@ -40,8 +40,8 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
 
     # S and control features are requested by default, so Pipeline, GridSearchCV and cross_validate
     # route them without a `set_fit_request` of the user's.
-    __metadata_request__fit = {"sensitive_features": True, "control_features": True}
-    __metadata_request__partial_fit = {"sensitive_features": True, "control_features": True}
+    __metadata_request__fit = {"sensitive_features": True, "control_features": True, "groups": True}
+    __metadata_request__partial_fit = __metadata_request__fit
 
     def __init__(
         self,
@@ -123,6 +123,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         sensitive_features: Any = None,
         control_features: Any = None,
         sample_weight: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Learn the fair subspace and the model space from rows in memory.
 
@@ -143,14 +144,19 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
             Weight k counts as k copies in every moment. The automatic choices (gamma, alpha, eta,
             landmarks, tests) use effective sizes instead, so exact equivalence holds when those are
             fixed.
+        groups : array-like of shape (n_samples,), optional
+            Labels of rows that belong together, such as the visits of a patient. They are never divided
+            between folds, and standard errors count groups instead of rows. Without labels, rows count
+            as independent.
 
         Returns
         -------
         self
         """
         check_search()
+        given = (X, y, sensitive_features, control_features, sample_weight)
         with self._new_fit() as work:
-            data = work._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
+            data = work._read(*given, reset=True, groups=groups)
             sample = pilot_rows(work._config, data) if is_tensor(data.X) else (data,)
             work._prepare(*sample)
             work._absorb(data)
@@ -165,6 +171,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         sensitive_features: Any = None,
         control_features: Any = None,
         sample_weight: Any = None,
+        groups: Any = None,
         folds: Any = "strata",
     ) -> Self:
         """Freeze landmarks, bandwidth, slice edges and category lists on these rows; no moments.
@@ -176,23 +183,30 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         ----------
         X, y, sensitive_features, control_features, sample_weight
             As in :meth:`fit`.
-        folds : {"strata", "position"}, default="strata"
-            How rows are dealt into folds for the choices that cross-validate. "strata": in turn within
-            each combination of y and S, as :meth:`fit` does; workers begin anew, each with its own
+        groups : array-like of shape (n_samples,), optional
+            As in :meth:`fit`, for ``folds="hash"``. Standard errors use the number of groups per row
+            of these rows.
+        folds : {"strata", "position", "hash"}, default="strata"
+            How rows are dealt into folds for cross-fitting and for the choices that cross-validate.
+            "strata": in turn within each combination of y and S; workers begin anew, each with its own
             turns. "position": by the place of a row in all the data, so that workers that pass
-            ``start`` to :meth:`partial_fit` end in the model of one pass.
+            ``start`` to :meth:`partial_fit` end in the model of one pass. "hash": by the content of
+            a row (X and y) or by its group, so that the order of rows and blocks does not matter;
+            copies of a row share a fold.
         """
-        if folds not in ("strata", "position"):
-            msg = f"folds={folds!r} is not allowed; give 'strata' or 'position'."
+        if folds not in ("strata", "position", "hash"):
+            msg = f"folds={folds!r} is not allowed; give 'strata', 'position' or 'hash'."
             raise ValueError(msg)
+        given = (X, y, sensitive_features, control_features, sample_weight)
         with self._new_fit() as work:
-            data = work._read(X, y, sensitive_features, control_features, sample_weight, reset=True)
+            data = work._read(*given, reset=True, groups=groups)
             if self.kernel == "precomputed":
                 msg = (
                     "kernel='precomputed' cannot stream: a block of rows has no kernel columns of its "
                     "own. Use `fit` with the whole matrix, or a kernel that can be evaluated."
                 )
                 raise ValueError(msg)
+            check_groups(data.clusters, folds)
             work._prepare(data, folds)
         return self
 
@@ -204,6 +218,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         sensitive_features: Any = None,
         control_features: Any = None,
         sample_weight: Any = None,
+        groups: Any = None,
         solve: Any = True,
         start: Any = None,
     ) -> Self:
@@ -216,6 +231,8 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         ----------
         X, y, sensitive_features, control_features, sample_weight
             As in :meth:`fit`.
+        groups : array-like of shape (n_samples,), optional
+            As in :meth:`fit`, after ``prepare(..., folds="hash")``.
         solve : bool, default=True
             Solve for the model after adding. In a long loop pass False and call :meth:`solve` once:
             adding costs O(rows D^2), solving O(D^3).
@@ -229,9 +246,9 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
             self._check_unchanged()
             self._need_moments("partial_fit")
         with self._new_fit() if first else self._step() as work:
-            data = work._read(
-                X, y, sensitive_features, control_features, sample_weight, reset=first
-            )
+            given = (X, y, sensitive_features, control_features, sample_weight)
+            data = work._read(*given, reset=first, groups=groups)
+            check_groups(data.clusters, "strata" if first else work._pilot.fold_rule)
             if first:
                 if self.kernel == "precomputed":
                     msg = "kernel='precomputed' cannot stream. Use `fit` with the whole matrix."
@@ -242,7 +259,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
                     f"representative sample to choose them yourself.",
                     DataWarning,
                 )
-                work._prepare(data)
+                work._prepare(data, "strata")
             work._absorb(data, start)
             if solve:
                 work.solve()
@@ -387,14 +404,24 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
             yield work
 
     def _read(
-        self, X: Any, y: Any, sensitive: Any, control: Any, weight: Any, *, reset: bool
+        self,
+        X: Any,
+        y: Any,
+        sensitive: Any,
+        control: Any,
+        weight: Any,
+        *,
+        reset: bool,
+        groups: Any = None,
     ) -> Data:
-        data = read_training_data(self, self._config, X, y, sensitive, control, weight, reset=reset)
+        data = read_training_data(
+            self, self._config, X, y, sensitive, control, weight, reset=reset, groups=groups
+        )
         if reset:
             self._schema = replace(self._schema, sensitive_columns=data.sensitive_columns)
         return data
 
-    def _prepare(self, data: Data, fold_rule: str = "strata") -> None:
+    def _prepare(self, data: Data, fold_rule: str = "keys") -> None:
         """Freeze the pilot on these rows, with no moments yet."""
         config = self._config
         X, data = data.X, data.on_host()

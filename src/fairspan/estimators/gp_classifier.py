@@ -174,7 +174,7 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
 
     # ------------------------------------------------------------------ fitting
 
-    def _prepare(self, data: Data, fold_rule: str = "strata") -> None:
+    def _prepare(self, data: Data, fold_rule: str = "keys") -> None:
         super()._prepare(data, fold_rule)
         state = self._fit_state
         config = state.config

@@ -14,10 +14,11 @@ from fairspan.estimators.state import FittedState
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.fair_prior import squared_lengths
 from fairspan.method.features import LandmarkMap, TransformerMap
+from fairspan.method.folds import Counter
 from fairspan.method.laplace import LEAST_CURVATURE, RowCurvature, ScoreBlock, row_curvature
 from fairspan.method.linalg import Array, is_tensor, to_float64, to_home, to_numpy
 from fairspan.method.moments import Moments
-from fairspan.method.pilot import Counter, Pilot
+from fairspan.method.pilot import Pilot
 from fairspan.method.problem import Codes, Data
 from fairspan.method.solution import Solution, solve
 from fairspan.method.torch_columns import compute_dtype, exact_float32, row_blocks
@@ -130,7 +131,7 @@ class TrainingRows:
         (folds, classes + 2d).
         """
         encoded = pilot.encode(data)
-        folds = to_numpy(counter.assign(encoded.strata, data.index, data.given))
+        folds = to_numpy(pilot.folds(data, encoded, counter))
         parts = [
             _row_scores(solution, pilot, data.X[rows], folds[rows])
             for rows in _slices(data.n, _TENSOR_ROWS if is_tensor(data.X) else _PASS_ROWS)

@@ -20,7 +20,6 @@ from fairspan.estimators.path_selection import (
 from fairspan.inputs.columns import as_frame, named_columns_of
 from fairspan.inputs.rows import read_training_data
 from fairspan.method.linalg import Array
-from fairspan.method.pilot import FoldCounter
 from fairspan.method.problem import Codes, Data
 from fairspan.streaming.rows import take_rows
 
@@ -72,8 +71,8 @@ def split(est: FairKernelEstimator, data: Data, n_rows: int, cv: Any) -> list[tu
         if not 2 <= cv <= data.n:
             msg = f"cv={cv} is not allowed for {data.n} rows; give 2 folds or more, at most one per row."
             raise ValueError(msg)
-        counter = FoldCounter(int(cv), est.pilot_.fold_offset)
-        fold = counter.assign(est.pilot_.encode(data).strata)
+        pilot = est.pilot_
+        fold = pilot.row_keys(data, pilot.encode(data)).folds(int(cv))
         folds = [(positions[fold != k], np.flatnonzero(fold == k)) for k in range(int(cv))]
     else:
         assert data.y is not None

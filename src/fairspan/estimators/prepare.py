@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from fairspan._system import memory_bytes
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.inputs.config import read_seed
+from fairspan.inputs.config import draw_seed
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.codes import (
     MAX_INTEGER_CATEGORIES,
@@ -31,6 +31,7 @@ from fairspan.method.features import (
     pivoted_cholesky_landmarks,
     stratified_landmarks,
 )
+from fairspan.method.folds import RowKeys, hash_rows
 from fairspan.method.gp import evidence_ridge
 from fairspan.method.kernels import (
     GAMMA_KERNELS,
@@ -203,10 +204,12 @@ def _positive_class(config: FitConfig, data: Data, target: Coder) -> int:
 AUTO_COMPONENTS = 1000
 _LANDMARK_POOL = 20_000
 _LANDMARK_SLICES = 4
+# Each sample has an order of the rows of its own.
+_SALTS = {"landmarks": 11, "median": 12, "evidence": 13, "validation": 14, "residual": 15}
 
 
 def build_features(
-    config: FitConfig, data: Data, pilot: Pilot, rng: np.random.Generator
+    config: FitConfig, data: Data, pilot: Pilot, keys: RowKeys
 ) -> tuple[LandmarkMap | TransformerMap, float | None, Codes]:
     """Feature map, bandwidth, and the landmark rows (empty if there are none)."""
     none = np.empty(0, dtype=np.intp)
@@ -229,13 +232,13 @@ def build_features(
         kernel = Kernel.from_callable(config.kernel, params, data.X)
     else:
         if config.kernel in GAMMA_KERNELS:
-            gamma = choose_gamma(config, data, pilot, rng)
+            gamma = choose_gamma(config, data, pilot, keys)
             params["gamma"] = gamma
         kernel = Kernel(str(config.kernel), params)
     if config.mean == "linear":
         kernel = kernel.with_trend(data.X)
     if config.kernel == "precomputed":
-        rows, exact = _landmark_rows(config, data, pilot, kernel, rng)
+        rows, exact = _landmark_rows(config, data, pilot, kernel, keys)
         columns = rows if data.index is None else data.index[rows]  # zero-weight rows are gone
         _check_memory(pilot, config, len(rows), len(rows))
         gram = data.X[np.ix_(rows, columns)]
@@ -265,7 +268,7 @@ def build_features(
         landmarks = np.unique(landmarks, axis=0)
         _check_memory(pilot, config, len(landmarks), len(landmarks))
         return LandmarkMap.build(kernel, landmarks, None, exact=False), gamma, none
-    rows, exact = _landmark_rows(config, data, pilot, kernel, rng)
+    rows, exact = _landmark_rows(config, data, pilot, kernel, keys)
     # Sorted distinct rows: the map does not depend on the order of the data.
     landmarks = np.unique(data.X[rows], axis=0)
     _check_memory(pilot, config, len(landmarks), len(landmarks))
@@ -296,7 +299,7 @@ def _check_memory(pilot: Pilot, config: FitConfig, n_columns: int, n_landmarks: 
 
 
 def _landmark_rows(
-    config: FitConfig, data: Data, pilot: Pilot, kernel: Kernel, rng: np.random.Generator
+    config: FitConfig, data: Data, pilot: Pilot, kernel: Kernel, keys: RowKeys
 ) -> tuple[Codes, bool]:
     """Rows to use as landmarks, and whether they are all distinct rows (the exact method)."""
     n = data.n
@@ -310,12 +313,16 @@ def _landmark_rows(
     if size == n:
         return everything, True
     if config.landmarks == "rpcholesky" and config.kernel != "precomputed":
-        pool = rng.choice(n, size=min(n, _LANDMARK_POOL), replace=False)
+        pool = keys.shuffled(_SALTS["landmarks"])[:_LANDMARK_POOL]
+        rng = np.random.default_rng(pilot.seed)
         return pool[pivoted_cholesky_landmarks(kernel, data.X[pool], size, rng)], False
     if config.landmarks == "rpcholesky":
         msg = "landmarks='rpcholesky' needs a kernel it can evaluate; with 'precomputed' use 'stratified'."
         raise ValueError(msg)
-    return stratified_landmarks(_landmark_strata(pilot, data), size, rng), False
+    order = keys.shuffled(_SALTS["landmarks"])
+    _, first = np.unique(hash_rows(data.X, None, 0)[order], return_index=True)
+    order = order[np.sort(first)]  # copies of a row give one landmark
+    return order[stratified_landmarks(_landmark_strata(pilot, data)[order], size)], False
 
 
 def _landmark_strata(pilot: Pilot, data: Data) -> Codes:
@@ -350,7 +357,7 @@ _EVIDENCE_ROWS = 500
 _EVIDENCE_STARTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-def choose_gamma(config: FitConfig, data: Data, pilot: Pilot, rng: np.random.Generator) -> float:
+def choose_gamma(config: FitConfig, data: Data, pilot: Pilot, keys: RowKeys) -> float:
     """Bandwidth of the kernel by the rule that ``gamma`` names."""
     if not isinstance(config.gamma, str):
         return float(config.gamma)
@@ -358,14 +365,14 @@ def choose_gamma(config: FitConfig, data: Data, pilot: Pilot, rng: np.random.Gen
     scale = 1.0 / (data.X.shape[1] * variance) if variance > 0 else 1.0
     if config.gamma == "scale" or config.kernel not in WIDTH_KERNELS:
         return 1.0 if config.kernel == "chi2" else scale
-    rows = rng.choice(data.n, size=min(data.n, _MEDIAN_ROWS), replace=False)
+    rows = keys.shuffled(_SALTS["median"])[:_MEDIAN_ROWS]
     median = median_distance(data.X[rows], config.kernel)
     if config.gamma == "median" or data.y is None:
         return width_to_gamma(MEDIAN_WIDTH * median, str(config.kernel))
     if config.gamma == "evidence":
-        few = data.take(rng.choice(data.n, size=min(data.n, _EVIDENCE_ROWS), replace=False))
+        few = data.take(keys.shuffled(_SALTS["evidence"])[:_EVIDENCE_ROWS])
         return _by_evidence(config, few, pilot, median)
-    sample = data.take(rng.choice(data.n, size=min(data.n, _CV_ROWS), replace=False))
+    sample = data.take(keys.shuffled(_SALTS["validation"])[:_CV_ROWS])
     candidates = [width_to_gamma(m * median, str(config.kernel)) for m in CV_WIDTHS]
     errors = [_cv_error(config, sample, pilot, gamma) for gamma in candidates]
     return candidates[int(np.argmin(errors))]
@@ -434,9 +441,9 @@ def _target_moments(
     return row_pass.moments().project(features.whitening), small
 
 
-def build_pilot(config: FitConfig, data: Data, fold_rule: str = "strata") -> Pilot:
+def build_pilot(config: FitConfig, data: Data, fold_rule: str = "keys") -> Pilot:
     """Freeze everything that is chosen before the moments are taken, on these rows."""
-    rng = np.random.default_rng(read_seed(config.random_state).randint(2**31 - 1))
+    seed = draw_seed(config.random_state)
     coders = learn_coders(config, data)
     target = learn_target(config, data)
     # Classes are codes; a numeric y needs its slices only for SIR directions.
@@ -453,12 +460,25 @@ def build_pilot(config: FitConfig, data: Data, fold_rule: str = "strata") -> Pil
         code_target=code_target,
         cells=learn_cells(config, data, target),
         n_folds=N_FOLDS if target is not None and config.needs_folds else 1,
-        fold_offset=int(rng.integers(N_FOLDS)),
+        fold_offset=seed % N_FOLDS,
         residual={},
         fold_rule=fold_rule,
+        seed=seed,
+        cluster_share=1.0 if data.clusters is None else len(np.unique(data.clusters)) / data.n,
+        pairwise=config.kernel == "precomputed" and config.feature_map is None,
     )
-    check_levels(pilot, pilot.encode(data), config, data.weights)
-    features, gamma, landmark_rows = build_features(config, data, pilot, rng)
+    encoded = pilot.encode(data)
+    check_levels(pilot, encoded, config, data.weights)
+    keys = pilot.row_keys(data, encoded)
+    distinct = len(np.unique(keys.keys)) if fold_rule == "hash" else data.n
+    if distinct < data.n / 2:
+        warn_user(
+            f"Only {distinct} of {data.n} rows differ in X or y. With folds='hash' copies of a row share a "
+            f"fold, so the model is judged on rows unlike those it was fitted on. Use folds='position'.",
+            DataWarning,
+        )
+    features, gamma, landmark_rows = build_features(config, data, pilot, keys)
     pilot = replace(pilot, features=features, gamma=gamma)
-    pilot = replace(pilot, residual=group_residual(pilot, data, landmark_rows, rng))
+    order = keys.shuffled(_SALTS["residual"])
+    pilot = replace(pilot, residual=group_residual(pilot, data, landmark_rows, order))
     return replace(pilot, fingerprint=fingerprint(pilot, data.X[:16]))

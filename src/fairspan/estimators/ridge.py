@@ -43,6 +43,7 @@ class FairClassifier(FairPredictor):
         sensitive_features: Any = None,
         control_features: Any = None,
         sample_weight: Any = None,
+        groups: Any = None,
         solve: Any = True,
         start: Any = None,
     ) -> Self:
@@ -55,6 +56,8 @@ class FairClassifier(FairPredictor):
         ----------
         X, y, sensitive_features, control_features, sample_weight
             As in :meth:`fit`.
+        groups : array-like of shape (n_samples,), optional
+            As in :meth:`fit`, after ``prepare(..., folds="hash")``.
         classes : array-like, optional
             All labels, as in scikit-learn; an error if they differ from those of the prepared rows.
         solve : bool, default=True
@@ -77,6 +80,7 @@ class FairClassifier(FairPredictor):
             sensitive_features=sensitive_features,
             control_features=control_features,
             sample_weight=sample_weight,
+            groups=groups,
             solve=solve,
             start=start,
         )

@@ -21,10 +21,11 @@ from fairspan.exceptions import FairspanWarning, warn_user
 from fairspan.inputs.config import Configurable, read_config
 from fairspan.inputs.rows import ColumnSchema, read_features
 from fairspan.method.features import LandmarkMap
+from fairspan.method.folds import Counter
 from fairspan.method.linalg import Array, is_tensor, to_numpy
 from fairspan.method.moments import Moments
 from fairspan.method.new_rows_space import NewRowsEnds
-from fairspan.method.pilot import Counter, Pilot
+from fairspan.method.pilot import Pilot
 from fairspan.method.problem import FitConfig, Kind
 from fairspan.method.row_sketch import RowSketch
 from fairspan.method.solution import Solution

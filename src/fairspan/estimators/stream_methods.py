@@ -13,7 +13,8 @@ import numpy as np
 from fairspan.encoding import collect_unseen
 from fairspan.estimators.state import snapshot
 from fairspan.inputs.rows import ColumnSchema, read_features
-from fairspan.method.pilot import Pilot, move_to
+from fairspan.method.folds import move_to
+from fairspan.method.pilot import Pilot
 from fairspan.method.problem import Data
 from fairspan.streaming.fit import StreamPlan, run_stream
 from fairspan.streaming.predict import METHODS, write_predictions

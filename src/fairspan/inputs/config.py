@@ -27,7 +27,14 @@ from fairspan.inputs.checks import (
 )
 from fairspan.method.problem import FitConfig, Kind, canonical_criterion
 
-__all__ = ["PARAMETERS", "Configurable", "document_parameters", "read_config", "read_seed"]
+__all__ = [
+    "PARAMETERS",
+    "Configurable",
+    "document_parameters",
+    "draw_seed",
+    "read_config",
+    "read_seed",
+]
 
 Check = Callable[[str, object], None]
 
@@ -296,7 +303,8 @@ _TABLE = (
     Parameter(
         "random_state",
         "int, RandomState or None",
-        "Seed of the landmarks, the subsample for the bandwidth, and the folds.",
+        "Seed of the landmarks, the subsample for the bandwidth, and the folds. None is 0: the same "
+        "rows give the same model, in any order.",
     ),
     Parameter(
         "verbose",
@@ -387,3 +395,8 @@ def read_seed(random_state: Any) -> np.random.RandomState:
         )
         raise ValueError(msg) from error
     return generator
+
+
+def draw_seed(random_state: Any) -> int:
+    """A whole number from a seed; None gives 0, so the same rows always give the same model."""
+    return 0 if random_state is None else int(read_seed(random_state).randint(2**31 - 1))

@@ -33,7 +33,7 @@ from fairspan.inputs.tensors import (
     read_tensor_attributes,
     read_tensor_target,
 )
-from fairspan.inputs.weights import read_weights
+from fairspan.inputs.weights import read_groups, read_weights
 from fairspan.method.codes import MAX_INTEGER_CATEGORIES
 from fairspan.method.linalg import Array, home_of, is_tensor, to_numpy
 from fairspan.method.problem import Attribute, ClassLabels, Data, FitConfig
@@ -301,6 +301,7 @@ def read_training_data(
     sample_weight: Any,
     *,
     reset: bool,
+    groups: Any = None,
 ) -> Data:
     """Read the arguments of ``fit`` as clean arrays; rows of weight zero are dropped (METHOD 0)."""
     criterion = config.criterion_name
@@ -325,6 +326,7 @@ def read_training_data(
     for raw, role in (
         (sensitive_features, "sensitive_features"),
         (control_features, "control_features"),
+        (groups, "groups"),
     ):
         names = None if raw is None else named_columns_of(frame, raw, role)
         if names is not None:
@@ -338,11 +340,12 @@ def read_training_data(
             msg = f"X has no column left besides {', '.join(map(repr, taken))}; features are needed too."
             raise ValueError(msg)
         X = frame.drop([c for c in frame.columns if c in taken]).to_native()
-    X, y, *parts, sample_weight = align_rows(
+    X, y, *parts, groups, sample_weight = align_rows(
         X=X,
         y=y,
         sensitive_features=parts[0],
         control_features=parts[1],
+        groups=parts[2],
         sample_weight=sample_weight,
     ).values()
     X = read_features(est, X, reset=reset, protected=column_names(parts[0]), config=config)
@@ -385,6 +388,7 @@ def read_training_data(
         sensitive=sensitive,
         control=control,
         weights=sample_weight,
+        clusters=None if groups is None else read_groups(without_tensors(groups), n),
         sensitive_columns=tuple(taken),
     )
     if data.weights is not None and (data.weights == 0).any():

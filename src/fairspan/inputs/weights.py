@@ -1,18 +1,20 @@
-"""Read ``sample_weight``: one number of at least 0 per row, from an array or a tensor."""
+"""Read ``sample_weight`` (one number of at least 0 per row) and ``groups`` (one label per row)."""
 
 from __future__ import annotations
 
+import hashlib
 import numbers
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from fairspan.inputs.columns import refuse_dates, unmasked
+from fairspan.inputs.columns import read_attributes, refuse_dates, unmasked
 from fairspan.inputs.tensors import all_finite
 from fairspan.method.linalg import Array, is_tensor, to_home
 
-__all__ = ["read_weights"]
+__all__ = ["read_groups", "read_weights"]
 
 # Weights multiply squares.
 _WEIGHT_RANGE = 1e100
@@ -66,6 +68,25 @@ def read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Array
         raise ValueError(msg)
     checked: Array = to_home(weights, home)
     return checked
+
+
+def read_groups(groups: Any, n: int) -> NDArray[np.int64]:
+    """Hashes of the labels of groups, one per row: rows of one label belong together."""
+    columns = read_attributes(groups, n, "groups", "group")
+    if len(columns) > 1:
+        msg = f"groups has {len(columns)} columns; give one label per row."
+        raise ValueError(msg)
+    column = next(iter(columns.values()))
+    if column.missing.any():
+        msg = (
+            f"groups is missing in {int(column.missing.sum())} rows. Give every row the label of its "
+            f"group; a row that belongs to no other gets a label of its own."
+        )
+        raise ValueError(msg)
+    labels, inverse = np.unique(column.values, return_inverse=True)
+    digests = [hashlib.blake2b(str(label).encode(), digest_size=8).digest() for label in labels]
+    hashes = np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
+    return np.asarray(hashes[inverse.ravel()])
 
 
 def _read_tensor(sample_weight: Any, n: int, home: Any, *, block: bool) -> Any:

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from fairspan._system import track
+from fairspan.method.folds import Counter
 from fairspan.method.linalg import Array, mirror_upper
 from fairspan.method.moments import Moments, merge_mean
-from fairspan.method.pilot import Counter, Encoded, Pilot
+from fairspan.method.pilot import Encoded, Pilot
 from fairspan.method.problem import Codes, Data
 from fairspan.method.row_sketch import RowSketch
 
@@ -295,7 +296,7 @@ class RowPass(ABC):
             counter.assign(np.empty((0, 1), dtype=np.intp), None, data.given)
         else:
             encoded = self._pilot.encode(data)
-            folds = counter.assign(encoded.strata, data.index, data.given)
+            folds = self._pilot.folds(data, encoded, counter)
             groups = encoded.cells * self._pilot.n_folds + folds
             self._add(data, encoded, groups, first_index, verbose)
             self._row_sketch = self._row_sketch.add(data.X)

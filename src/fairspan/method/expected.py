@@ -10,10 +10,11 @@ import scipy.stats
 
 from fairspan.method.certificates import ExpectedDependence, NewRowsCertificate
 from fairspan.method.fold_codes import Flags
+from fairspan.method.folds import PositionFolds
 from fairspan.method.linalg import Array, psd_eigh, take, to_numpy
 from fairspan.method.new_rows import CrossFit
-from fairspan.method.pilot import Pilot, PositionFolds
-from fairspan.method.problem import Data
+from fairspan.method.pilot import Pilot
+from fairspan.method.problem import Codes, Data
 from fairspan.method.subspaces import supremum
 
 __all__ = ["expect", "measure_spread"]
@@ -22,6 +23,8 @@ __all__ = ["expect", "measure_spread"]
 CONFIDENCE = 0.95
 # Rows from which the joint spread of codes and scores is measured.
 SPREAD_ROWS = 10_000
+# Of the order in which rows are drawn for it.
+_SALT = 17
 # Most entries of one spread.
 _MOST_ENTRIES = 10**6
 
@@ -29,14 +32,17 @@ _MOST_ENTRIES = 10**6
 def measure_spread(fit: CrossFit, pilot: Pilot, data: Data) -> CrossFit:
     """Measure the joint spread of codes and out-of-fold scores on the training rows, or on some of them."""
     chosen: Any = slice(None)
-    if data.n > SPREAD_ROWS:
-        chosen = np.sort(np.random.default_rng(0).choice(data.n, SPREAD_ROWS, replace=False))
     counter = pilot.counter()
-    if isinstance(counter, PositionFolds):
-        # The fold of a row does not depend on the rows before it, so the others need not be encoded.
-        data, chosen = data.take(chosen), slice(None)
+    few = data.n > SPREAD_ROWS and data.clusters is None
+    if few and isinstance(counter, PositionFolds):
+        # The fold of a row does not depend on the other rows, so these need not be encoded.
+        data = data.take(
+            np.sort(np.random.default_rng(0).choice(data.n, SPREAD_ROWS, replace=False))
+        )
     encoded = pilot.encode(data)
-    folds = to_numpy(counter.assign(encoded.strata, data.index, data.given))
+    folds = to_numpy(pilot.folds(data, encoded, counter))
+    if few and len(folds) > SPREAD_ROWS:
+        chosen = np.sort(pilot.row_keys(data, encoded).shuffled(_SALT)[:SPREAD_ROWS])
     folds, X = folds[chosen], take(data.X, chosen)
     K, D, m = fit.fold_bases.shape
     columns = pilot.features.scores(X, fit.fold_bases.transpose(1, 0, 2).reshape(D, K * m))
@@ -55,18 +61,24 @@ def measure_spread(fit: CrossFit, pilot: Pilot, data: Data) -> CrossFit:
                 block.codes.has_code(levels, values, inside),
             )
         )
-    return with_spread(fit, np.asarray(scores, dtype=np.float64), folds, weight[chosen], codes)
+    scores = np.asarray(scores, dtype=np.float64)
+    return with_spread(fit, scores, folds, weight[chosen], codes, data.clusters)
 
 
 def with_spread(
-    fit: CrossFit, scores: Array, folds: Array, weight: Array, codes: list[tuple[Array, Flags]]
+    fit: CrossFit,
+    scores: Array,
+    folds: Array,
+    weight: Array,
+    codes: list[tuple[Array, Flags]],
+    clusters: Codes | None = None,
 ) -> CrossFit:
-    """Add ``E[c c' f f']`` of every block, measured on rows.
+    """Add ``E[c c' f f']`` of every block, measured on rows, or on sums over the rows of each cluster.
 
     Parameters
     ----------
     scores : out-of-fold values of the basis, (n, m).
-    folds, weight : of the rows, (n,).
+    folds, weight, clusters : of the rows, (n,).
     codes : for every block the codes of the rows, (n, r), and which rows have one, (n,).
     """
     centred = _centred(scores, folds, weight)
@@ -77,7 +89,13 @@ def with_spread(
         spread = None
         if c.shape[1] ** 2 * f.shape[1] ** 2 <= _MOST_ENTRIES and w.sum() > 0.0:
             pairs = np.einsum("na,ni->nai", c, f).reshape(len(c), -1)
-            moments = (pairs * (w / w.sum())[:, None]).T @ pairs
+            if clusters is None:
+                moments = (pairs * (w / w.sum())[:, None]).T @ pairs
+            else:
+                _, cluster = np.unique(clusters[known], return_inverse=True)
+                sums = np.zeros((int(cluster.max()) + 1, pairs.shape[1]))
+                np.add.at(sums, cluster, pairs * (w / w.sum())[:, None])
+                moments = block.n_effective * (sums.T @ sums)
             r, m = c.shape[1], f.shape[1]
             spread = moments.reshape(r, m, r, m).transpose(0, 2, 1, 3)
         blocks.append(replace(block, spread=spread))

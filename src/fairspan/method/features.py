@@ -337,22 +337,20 @@ def _filled_up(X: Any) -> Any:
     return X.repeat(-(-_MIN_BLOCK_ROWS // len(X)), 1)
 
 
-def stratified_landmarks(strata: Codes, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw row indices with an equal number per stratum; exhausted strata leave the rest to the others.
+def stratified_landmarks(strata: Codes, size: int) -> NDArray[np.intp]:
+    """First rows of each stratum, an equal number of each; exhausted strata leave the rest to the others.
 
     A model without landmarks in a group cannot be fair to it. For a minority of 0.9 % the held-out
     residual was .82 with uniform landmarks, .51 with randomly pivoted Cholesky and .22 with these.
     """
-    order = rng.permutation(len(strata))
-    _, inverse, counts = np.unique(strata[order], return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(strata, return_inverse=True, return_counts=True)
     # Number the rows within each stratum. Taking the smallest numbers first takes one row of each
     # stratum in turn, as long as it has rows.
-    position = np.empty(len(order), dtype=np.intp)
+    position = np.empty(len(strata), dtype=np.intp)
     by_stratum = np.argsort(inverse, kind="stable")
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    position[by_stratum] = np.arange(len(order)) - np.repeat(starts, counts)
-    chosen = np.argsort(position, kind="stable")[:size]
-    return np.sort(order[chosen])
+    position[by_stratum] = np.arange(len(strata)) - np.repeat(starts, counts)
+    return np.argsort(position, kind="stable")[:size]
 
 
 def pivoted_cholesky_landmarks(

@@ -262,7 +262,7 @@ def cross_fit(
         cross.append(np.sum(products, axis=0) / total.weight)
         code_cov.append(np.sum([fold.test_codes[i][1] for fold in folds], axis=0) / total.weight)
     L = g.shape[2]
-    n = kish(total.weight, total.weight2)
+    n = kish(total.weight, total.weight2) * pilot.cluster_share
     lam, directions, removed, active = find_removal(
         [blocks[i] for i in constrained],
         [cross[i] for i in constrained],
@@ -294,7 +294,7 @@ def cross_fit(
                 codes=codes,
                 cov=cross[i] @ mix * (total.weight / weight),
                 removed=removed.get(id(codes), np.zeros((codes.rank, 0))),
-                n_effective=kish(weight, weight2),
+                n_effective=kish(weight, weight2) * pilot.cluster_share,
                 eta=float(grid[best[i]]),
                 directions=tuple(by_block.get(i, ())),
             )

@@ -1,7 +1,4 @@
-"""The pilot: everything that is fixed before moments are computed, and the folds of rows.
-
-Rows are assigned to folds during the pass, so that cross-validation needs no second pass.
-"""
+"""The pilot: everything that is fixed before moments are computed."""
 
 from __future__ import annotations
 
@@ -11,128 +8,21 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairspan.method.codes import Cells, Coder, CrossedCoder
 from fairspan.method.features import LandmarkMap, TransformerMap, group_means
-from fairspan.method.linalg import Array, home_of, is_tensor, mix, row_numbers, to_home, to_numpy
+from fairspan.method.folds import (
+    Counter,
+    FoldCounter,
+    HashFolds,
+    KeyFolds,
+    PositionFolds,
+    RowKeys,
+    hash_rows,
+)
+from fairspan.method.linalg import Array, home_of, to_home, to_numpy
 from fairspan.method.moments import Moments
 from fairspan.method.problem import Attribute, Codes, Data
-
-# More attributes than MAX_CROSSED are not crossed but hashed into MAX_STRATA strata.
-MAX_CROSSED, MAX_STRATA = 6, 4096
-
-
-class FoldCounter:
-    """Folds that are balanced within strata (the target crossed with the levels of S).
-
-    Strata are numbered in the order in which they occur. The i-th row of stratum s gets the fold
-    ``(offset + s + i) mod K``. The counts continue across blocks, so several blocks get the folds of one
-    batch. The shift by s keeps small strata from all starting in the same fold, and does not depend on
-    the names of levels.
-    """
-
-    def __init__(self, n_folds: int, offset: int) -> None:
-        self.n_folds = n_folds
-        self.offset = offset
-        self.position = 0  # number of rows so far
-        self.counts: dict[str, int] = {}  # rows so far, by stratum
-        self.ranks: dict[str, int] = {}  # number s of each stratum
-
-    def copy(self) -> FoldCounter:
-        """Return an independent copy."""
-        out = FoldCounter(self.n_folds, self.offset)
-        out.position, out.counts, out.ranks = self.position, dict(self.counts), dict(self.ranks)
-        return out
-
-    def assign(
-        self,
-        strata: Codes,
-        index: Codes | None = None,  # noqa: ARG002
-        given: int | None = None,
-    ) -> Codes:
-        """Return the fold of each row, and count the rows; see :meth:`PositionFolds.assign`."""
-        self.position += len(strata) if given is None else given
-        if self.n_folds == 1:
-            return row_numbers(strata) * 0  # type: ignore[no-any-return]
-        if is_tensor(strata):  # streams of tensors use PositionFolds, which needs no copy
-            folds = self._balanced_folds(to_numpy(strata))
-            return to_home(folds, strata.device)  # type: ignore[no-any-return]
-        return self._balanced_folds(strata)
-
-    def _balanced_folds(self, strata: Codes) -> Codes:
-        if strata.shape[1] > MAX_CROSSED:
-            # Crossing many attributes gives strata of one row, so hash them into a bounded number.
-            odd = 2 * np.arange(1, strata.shape[1] + 1) ** 2 + 1
-            strata = ((strata + 1) @ odd % MAX_STRATA)[:, None]
-        _, first, inverse, sizes = np.unique(
-            _single_key(strata), return_index=True, return_inverse=True, return_counts=True
-        )
-        keys = [",".join(map(str, row)) for row in strata[first].tolist()]
-        start = np.empty(len(keys), dtype=np.intp)
-        for s in np.argsort(first):
-            rank = self.ranks.setdefault(keys[s], len(self.ranks))
-            seen = self.counts.get(keys[s], 0)
-            start[s] = self.offset + rank + seen
-            self.counts[keys[s]] = seen + int(sizes[s])
-        order = np.argsort(inverse, kind="stable")
-        position = np.empty(len(strata), dtype=np.intp)
-        position[order] = np.arange(len(strata)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return (start[inverse] + position) % self.n_folds
-
-
-class PositionFolds:
-    """Folds by the index of a row in all the data, for streams.
-
-    The folds do not depend on the division into blocks, files or workers, if the start of each block is
-    known. Of every K consecutive rows (from a multiple of K) each fold gets one, so rows sorted by group
-    are balanced within groups. A hash rotates the folds, so periodic data are balanced too.
-    """
-
-    def __init__(self, n_folds: int, offset: int, position: int = 0) -> None:
-        self.n_folds = n_folds
-        self.offset = offset
-        self.position = position
-
-    def copy(self) -> PositionFolds:
-        """Return an independent copy."""
-        return PositionFolds(self.n_folds, self.offset, self.position)
-
-    def assign(self, strata: Codes, index: Codes | None = None, given: int | None = None) -> Codes:
-        """Return the fold of each row, and advance the position.
-
-        Parameters
-        ----------
-        strata : (n, k) integers
-            Codes of the strata, -1 where missing; here only their number is used.
-        index : (n,) integers, optional
-            Indices of the rows in the user's block, if some of its rows were dropped.
-        given : int, optional
-            Number of rows of the user's block, if some were dropped.
-        """
-        positions = self.position + (row_numbers(strata) if index is None else index)
-        self.position += len(strata) if given is None else given
-        return self.folds(positions)  # type: ignore[no-any-return]
-
-    def folds(self, positions: Any) -> Any:
-        """Return the folds of the rows at these positions, a numpy or torch vector of 64-bit integers."""
-        K = self.n_folds
-        rotation = mix(positions // K) % K
-        return (positions + rotation + self.offset) % K
-
-
-def _single_key(codes: Codes) -> NDArray[np.int64]:
-    """Return one integer per row, equal for equal combinations of codes; -1 counts as a level."""
-    key = np.zeros(len(codes), dtype=np.int64)
-    for column in codes.T:
-        size = int(column.max(initial=-1)) + 2
-        if int(key.max(initial=0)) >= 2**62 // size:  # avoid overflow: renumber the combinations
-            key = np.unique(key, return_inverse=True)[1].astype(np.int64)
-        key = key * size + column + 1
-    return key
-
-
-Counter = FoldCounter | PositionFolds
 
 N_FOLDS = 5
 # Rows that the residual of the landmarks is estimated on, in all and of a group that would have none.
@@ -163,8 +53,11 @@ class Pilot:
     fold_offset: int
     residual: dict[str, dict[str, float]]
     fingerprint: str = ""
-    fold_rule: str = "strata"  # or "position": the same folds for any partition of a stream
+    fold_rule: str = "strata"  # or "keys", "position", "hash": see `fairspan.method.folds`
     precision: str = "float64"  # or "float32": of moments taken on a device that is slow at float64
+    seed: int = 0  # of the keys of rows
+    cluster_share: float = 1.0  # number of clusters of rows that belong together, per row
+    pairwise: bool = False  # columns of X are rows too, so their order has no meaning
 
     @property
     def target_is_numeric(self) -> bool:
@@ -242,8 +135,31 @@ class Pilot:
 
     def counter(self) -> Counter:
         """Fresh fold counters."""
+        if self.fold_rule in ("keys", "hash"):
+            return (KeyFolds if self.fold_rule == "keys" else HashFolds)(self.n_folds)
         rule = PositionFolds if self.fold_rule == "position" else FoldCounter
         return rule(self.n_folds, self.fold_offset)
+
+    def row_keys(self, data: Data, encoded: Encoded) -> RowKeys:
+        """Compute the keys of rows."""
+        y = None
+        if self.target is not None:
+            y = encoded.values[:, -1] if self.target_is_numeric else encoded.strata[:, -1]
+        ties = (to_numpy(encoded.cells), *to_numpy(encoded.values).T)
+        if data.weights is not None:
+            ties = (*ties, to_numpy(data.weights))
+        return RowKeys.of(
+            hash_rows(data.X, y, self.seed, ordered=not self.pairwise),
+            to_numpy(encoded.strata),
+            ties,
+            data.clusters,
+        )
+
+    def folds(self, data: Data, encoded: Encoded, counter: Counter) -> Codes:
+        """Fold of each row; ``counter`` advances."""
+        return counter.assign(
+            encoded.strata, data.index, data.given, lambda: self.row_keys(data, encoded)
+        )
 
 
 def _side_by_side(columns: list[Any], n: int, dtype: type, home: Any) -> Any:
@@ -255,21 +171,6 @@ def _side_by_side(columns: list[Any], n: int, dtype: type, home: Any) -> Any:
     import torch  # there is a tensor, so it is installed
 
     return torch.stack([to_home(column, home) for column in columns], dim=1)
-
-
-def move_to(counter: Counter, start: Any) -> None:
-    """Set the position of the next row among all rows."""
-    is_integer = isinstance(start, int | np.integer) and not isinstance(start, bool)
-    if not is_integer or start < 0:
-        msg = f"start={start!r} is not allowed; give the position of the first row, 0 or more."
-        raise ValueError(msg)
-    if not isinstance(counter, PositionFolds):
-        msg = (
-            "start needs folds that are assigned by position: call `prepare(..., folds='position')` "
-            "before partial_fit, or leave start out."
-        )
-        raise ValueError(msg)
-    counter.position = int(start)
 
 
 def fingerprint(pilot: Pilot, probe: Array | None = None) -> str:
@@ -311,28 +212,26 @@ def fingerprint(pilot: Pilot, probe: Array | None = None) -> str:
 
 
 def group_residual(
-    pilot: Pilot, data: Data, landmark_rows: Codes, rng: np.random.Generator
+    pilot: Pilot, data: Data, landmark_rows: Codes, order: Codes
 ) -> dict[str, dict[str, float]]:
     """Mean share of each group that the landmarks cannot see, on rows that are not landmarks.
 
-    A group too small for the subsample is added to it; one whose rows are all landmarks is seen.
+    ``order`` has all rows in a random order. A group too small for the subsample is added to it; one
+    whose rows are all landmarks is seen.
     """
     features = pilot.features
     if isinstance(features, LandmarkMap) and features.kernel.name == "precomputed":
         return {}
-    others = np.setdiff1d(np.arange(data.n), landmark_rows)
-    if len(others) == 0 or features.exact:
-        others = np.arange(data.n)
-    rows = rng.choice(others, size=min(len(others), _RESIDUAL_ROWS), replace=False)
-    other = np.zeros(data.n, dtype=bool)
-    other[others] = True
+    other = np.ones(data.n, dtype=bool)
+    other[landmark_rows] = features.exact or len(landmark_rows) == data.n
+    rows = order[other[order]][:_RESIDUAL_ROWS]
     for coder in pilot.coders:
         code = coder.codes(data.sensitive)
-        order = np.argsort(code, kind="stable")
-        starts = np.searchsorted(code[order], np.arange(coder.n_levels + 1))
+        by_level = order[np.argsort(code[order], kind="stable")]
+        starts = np.searchsorted(code[by_level], np.arange(coder.n_levels + 1))
         more = [rows]
         for level in np.setdiff1d(np.arange(coder.n_levels), code[rows]):
-            members = order[starts[level] : starts[level + 1]]
+            members = by_level[starts[level] : starts[level + 1]]
             unseen = members[other[members]]
             more.append((unseen if len(unseen) else members)[:_RESIDUAL_GROUP])
         rows = np.concatenate(more)

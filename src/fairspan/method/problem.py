@@ -104,6 +104,7 @@ class Data:
     sensitive: dict[str, Attribute]
     control: dict[str, Attribute]
     weights: Array | None  # (n,)
+    clusters: NDArray[np.int64] | None = None  # (n,): rows of one number belong together
     sensitive_columns: tuple[str, ...] = ()  # columns of X that were S or control features
     index: NDArray[np.intp] | None = None  # of these rows in the user's table; None if all are used
     given: int | None = None  # number of rows of the user's table; None if all are used
@@ -123,6 +124,7 @@ class Data:
             sensitive={k: a.take(rows) for k, a in self.sensitive.items()},
             control={k: a.take(rows) for k, a in self.control.items()},
             weights=None if self.weights is None else take(self.weights, rows),
+            clusters=None if self.clusters is None else self.clusters[to_numpy(rows)],
         )
 
     def on_host(self) -> Data:

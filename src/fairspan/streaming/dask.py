@@ -19,8 +19,9 @@ from fairspan._system import row_progress
 from fairspan.encoding import collect_unseen
 from fairspan.exceptions import CheckpointError
 from fairspan.method.accumulate import MomentsPass
+from fairspan.method.folds import move_to
 from fairspan.method.moments import Moments
-from fairspan.method.pilot import Pilot, move_to
+from fairspan.method.pilot import Pilot
 from fairspan.streaming.checkpoint import SavedPass
 from fairspan.streaming.memory import describe, feature_columns, values_or_numbers
 from fairspan.streaming.rows import Rows, Span, StreamedEstimator, StreamedMoments, naming_rows

@@ -22,10 +22,11 @@ from fairspan.device.passes import for_precision, start_pass
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import as_frame
-from fairspan.inputs.config import read_seed
+from fairspan.inputs.config import draw_seed
 from fairspan.method.accumulate import RowPass
+from fairspan.method.folds import move_to
 from fairspan.method.linalg import is_tensor
-from fairspan.method.pilot import Pilot, move_to
+from fairspan.method.pilot import Pilot
 from fairspan.method.torch_columns import choose_precision
 from fairspan.streaming.arrow import ArrowSource, open_files
 from fairspan.streaming.checkpoint import Checkpoint, SavedPass
@@ -195,7 +196,7 @@ def run_stream(est: StreamedEstimator, plan: StreamPlan) -> None:
     if file is not None:
         order = "waves of parts" if plan.on_workers(source) else "blocks"
         saved = SavedPass(file, est, source, plan.encoder, order)
-    seed = int(read_seed(est.params["random_state"]).randint(2**31 - 1))
+    seed = draw_seed(est.params["random_state"])
     if saved is not None and saved.seed is not None:
         seed = saved.seed
     sample_pass = _take_sample(est, source, seed, plan)

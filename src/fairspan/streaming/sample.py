@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairspan.device.passes import precision_for
 from fairspan.exceptions import RowError
 from fairspan.inputs.columns import as_frame, without_tensors
-from fairspan.inputs.config import read_seed
+from fairspan.inputs.config import draw_seed
 from fairspan.method.linalg import home_of, is_tensor, mix, to_home, to_numpy
 from fairspan.method.problem import Attribute, Data, FitConfig
 from fairspan.streaming.rows import Rows, StreamedEstimator, join, naming_rows
@@ -309,13 +309,13 @@ def pilot_rows(config: FitConfig, data: Data) -> tuple[Data, str]:
     """
     everything = config.n_components == "all" or config.kernel == "precomputed"
     if not is_tensor(data.X) or data.n <= RESIDENT_PILOT or everything:
-        return data, "strata"
+        return data, "keys"
     import torch
 
     home, positions = home_of(data.X), data.index
     if positions is None:
         positions = torch.arange(data.n, device=home)
-    hashes = mix(positions, int(read_seed(config.random_state).randint(2**31 - 1)))
+    hashes = mix(positions, draw_seed(config.random_state))
     wanted = 0 if isinstance(config.n_components, str) else int(config.n_components)
     size = min(data.n, max(SAMPLE_ROWS, wanted))
     rows = hashes.topk(size, largest=False).indices

@@ -258,7 +258,7 @@ def test_a_choice_past_one_predicts_shows_its_dial_and_refuses_to_be_fitted_agai
 def test_out_of_fold_predictions_never_saw_their_row():
     """y of one row moves all predictions but its own fold's."""
     X, y, s = make(n=120)
-    model = FairRidge(**FIXED)
+    model = FairRidge(**FIXED, removal="training_rows")
     cv = KFold(4)
     before = fairness_path(model, X, y, sensitive_features=s, cv=cv, n_points=3)
     moved = y.copy()
@@ -292,7 +292,7 @@ def test_folds_are_balanced_over_y_and_s_and_repeat():
     X, y, s = make("two", n=100)
     order = np.argsort(y, kind="stable")  # sorted classes break plain folds
     X, y, s = X[order], y[order], {name: values[order] for name, values in s.items()}
-    model = FairRidgeClassifier(**FIXED, random_state=0)
+    model = FairRidgeClassifier(**FIXED, removal="training_rows", random_state=0)
     first = fairness_path(model, X, y, sensitive_features=s, cv=5, n_points=3)
     again = fairness_path(model, X, y, sensitive_features=s, cv=5, n_points=3)
     for fold in first._predictions:
@@ -308,7 +308,8 @@ def test_folds_of_frames_names_lists_and_precomputed_kernels_agree():
     X, y, s = make(n=90)
     # A precomputed kernel allows removal on the training rows only.
     model = FairRidge(**FIXED, removal="training_rows")
-    reference = fairness_path(model, X, y, sensitive_features=s["group"], cv=3, n_points=3)
+    cv = KFold(3)  # folds by row keys depend on X, and a precomputed kernel is another X
+    reference = fairness_path(model, X, y, sensitive_features=s["group"], cv=cv, n_points=3)
     frame = pd.DataFrame(X, columns=["a", "b", "c"], index=np.arange(90)[::-1])
     column = pd.Series(s["group"], index=frame.index)
     named = frame.assign(group=column)
@@ -321,7 +322,7 @@ def test_folds_of_frames_names_lists_and_precomputed_kernels_agree():
         (model, X.tolist(), s["group"].tolist()),
         (FairRidge(**fixed, kernel="precomputed"), gram, {"group": s["group"]}),
     ):
-        path = fairness_path(other, rows, y, sensitive_features=sensitive, cv=3, n_points=3)
+        path = fairness_path(other, rows, y, sensitive_features=sensitive, cv=cv, n_points=3)
         np.testing.assert_allclose(path.outputs(1), reference.outputs(1), atol=1e-8)
         np.testing.assert_allclose(path.error, reference.error, atol=1e-8)
 

@@ -110,7 +110,7 @@ def test_a_place_needs_folds_by_place():
     model = ridge().prepare(X, Y, sensitive_features=S)
     with pytest.raises(ValueError, match="folds='position'"):
         model.partial_fit(X, Y, sensitive_features=S, start=0)
-    with pytest.raises(ValueError, match="'strata' or 'position'"):
+    with pytest.raises(ValueError, match="'strata', 'position' or 'hash'"):
         ridge().prepare(X, Y, sensitive_features=S, folds="random")
 
 
