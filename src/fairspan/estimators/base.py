@@ -449,6 +449,8 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         if solution.new_rows is not None and data is not None:
             measured = measure_spread(solution.new_rows, state.pilot, data)
             solution = replace(solution, new_rows=measured)
+        if solution.refits is not None and data is not None:
+            solution = replace(solution, refits=measure_spread(solution.refits, state.pilot, data))
         self._state = self._with_rows(replace(state, solution=solution), data)
         self._locate()
 
