@@ -40,6 +40,8 @@ class RefitBlock:
     cross: Array  # covariance of the codes with the basis of the fit on all rows, (r, m)
     share: Array  # of each fold in the weight of the rows with a code, (K,)
     n_effective: float  # Kish size of the rows with a code
+    # tr(N'R^-1 N), of the refits over that of the fit on all rows: from 1 to 1/(1 - pi_k).
+    growth: float
     # Sum over the rows of each fold of w c c' f f', over all weight, (K, r, r, m, m); None: not known.
     spread: Array | None = None
 
@@ -51,8 +53,7 @@ class BlockFit:
     cov: Array  # covariance of the basis in the cell and the fold, (m, m)
     cross: Array  # covariance of the codes with the basis in the fold, (r, m)
     own_cross: Array  # the same on the rows of the refit
-    # tr(P) of the refit over that of the fit on all rows, P = N'R^-1 N.
-    predicted: float
+    predicted: float  # tr(N'R^-1 N) of the refit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,106 +122,112 @@ def refit_folds(
     basis, metric : of the fit on all rows.
     fit_rows : computes the geometry of a fit.
     """
-    sums, target = CodeSums(by_cell, pilot), Outputs(pilot)
-    every = make_codes([b.report for b in blocks], pilot, sums, config.variant.min_rows)
-    explained = [_explained(metric, block.delta) for block in blocks]
-    known = [(i, codes) for i, codes in enumerate(every) if codes is not None]
-    rows = _CellRows(by_cell, pilot)
-    of_all, weights = [], []
-    for i, codes in known:
-        weight, weight2 = codes.weight(sums.pool(codes.cell))
-        in_fold = [codes.weight(sums.pool(codes.cell, k))[0] for k in range(moments.n_folds)]
-        weights.append(np.array(in_fold))
-        of_all.append(
+    rows = _Rows(by_cell, moments, pilot)
+    codes = make_codes([b.report for b in blocks], pilot, rows.sums, config.variant.min_rows)
+    folds = [_refit(rows, k, codes, fit_rows) for k in range(moments.n_folds)]
+    share = moments.weight / moments.weight.sum()
+    reported, known = (
+        [],
+        [(i, of_block) for i, of_block in enumerate(codes) if of_block is not None],
+    )
+    for j, (i, of_block) in enumerate(known):
+        pooled = rows.sums.pool(of_block.cell)
+        weight, weight2 = of_block.weight(pooled)
+        in_fold = [of_block.weight(rows.sums.pool(of_block.cell, k))[0] for k in range(len(folds))]
+        predicted = share @ [fold.blocks[j].predicted for fold in folds]
+        growth = predicted / max(_predicted(metric, blocks[i].delta), 1e-300)
+        reported.append(
             RefitBlock(
                 index=i,
-                codes=codes,
-                cross=codes.sums(sums.pool(codes.cell))[0].T @ basis / weight,
-                share=weights[-1] / weight,
+                codes=of_block,
+                cross=of_block.sums(pooled)[0].T @ basis / weight,
+                share=np.array(in_fold) / weight,
                 n_effective=kish(weight, weight2),
-            )
-        )
-    folds = []
-    for k in range(moments.n_folds):
-        mask = np.arange(moments.n_folds) == k
-        train, test = moments.pool(folds=~mask), moments.pool(folds=mask)
-        own = {i: codes.sums(sums.pool(codes.cell, k, others=True)) for i, codes in known}
-        deltas, covectors = {}, []
-        for i, codes in known:
-            in_cell = sums.pool(codes.cell, k, others=True).weight
-            deltas[i] = own[i][0] @ inverse_root(own[i][1]) / np.sqrt(max(in_cell, 1e-300))
-            if codes.report.constrained:
-                covectors.append(_covectors(codes, deltas[i], train, rows, ~mask))
-        constrained = [deltas[i] for i, codes in known if codes.report.constrained]
-        own_metric, pair, B = fit_rows(train, covectors, constrained)
-        path = path_moments(B, train.cov, target.outputs(train), np.zeros(len(B)), (), ())
-        path = replace(
-            path,
-            block_cov=tuple(
-                path.cov if codes is None else rows.on(codes.cell, ~mask, B, train)
-                for codes in every
-            ),
-            block_delta=tuple(B.T @ deltas.get(i, B[:, :0]) for i in range(len(every))),
-        )
-        of_blocks = []
-        for (i, codes), in_folds in zip(known, weights, strict=True):
-            cross, _ = codes.sums(sums.pool(codes.cell, k))
-            here, others = float(in_folds[k]), float(in_folds[~mask].sum())
-            of_blocks.append(
-                BlockFit(
-                    cov=rows.on(codes.cell, mask, B, test),
-                    cross=cross.T @ B / max(here, 1e-300),
-                    own_cross=own[i][0].T @ B / max(others, 1e-300),
-                    predicted=_explained(own_metric, deltas[i]) / max(explained[i], 1e-300),
-                )
-            )
-        folds.append(
-            Refit(
-                basis=B,
-                pair=replace(pair, fair=pair.fair[:0], removed=pair.removed[:0]),
-                path=path,
-                cov=B.T @ test.cov @ B,
-                blocks=tuple(of_blocks),
+                growth=float(np.clip(growth, 1.0, len(folds) / (len(folds) - 1.0))),
             )
         )
     return Refits(
         folds=tuple(folds),
-        blocks=tuple(of_all),
-        share=moments.weight / moments.weight.sum(),
-        contrasts=target.contrasts,
+        blocks=tuple(reported),
+        share=share,
+        contrasts=Outputs(pilot).contrasts,
         eta_y=eta_y,
     )
 
 
-def _explained(metric: Metric, delta: Array) -> float:
-    """``tr(N'R^-1 N)``: what X predicts of the codes on the rows of a fit."""
-    return float((metric.covectors(delta) ** 2).sum())
+class _Rows:
+    """Moments of the rows of a fold, or of the others, over all cells and in one cell."""
 
+    def __init__(self, by_cell: Moments, moments: Moments, pilot: Pilot) -> None:
+        self._by_cell, self._moments, self._pending = by_cell, moments, pilot.features.pending
+        self.sums, self.target = CodeSums(by_cell, pilot), Outputs(pilot)
 
-class _CellRows:
-    """Second moments of psi in the rows of a cell and some folds."""
+    def pool(self, fold: int) -> tuple[Pooled, Array]:
+        """The rows of the other folds, and the covariance of psi in this one."""
+        others = self._moments.pool(folds=self._mask(fold, others=True))
+        return others, self._moments.scatter[fold] / self._moments.weight[fold]
 
-    def __init__(self, by_cell: Moments, pilot: Pilot) -> None:
-        self._moments, self._pending = by_cell, pilot.features.pending
-
-    def on(self, cell: int | None, folds: Flags, B: Array | None, every: Pooled) -> Array:
-        """Covariance of the functions B, or of psi; ``every`` are the rows of all cells in the folds."""
-        if cell is None:
-            return every.cov if B is None else np.asarray(B.T @ every.cov @ B)
-        pooled = self._moments.pool(cell=cell, folds=folds)
+    def cell_cov(self, cell: int, fold: int, B: Array | None, *, others: bool = False) -> Array:
+        """Covariance of the functions B, or of psi, in a cell; 0 without rows."""
+        pooled = self._by_cell.pool(cell=cell, folds=self._mask(fold, others=others))
         cov = pooled.scatter / max(pooled.weight, 1e-300)
         if self._pending is not None:
             B = self._pending if B is None else self._pending @ B
         return cov if B is None else np.asarray(B.T @ cov @ B)
 
+    def _mask(self, fold: int, *, others: bool) -> Flags:
+        return np.asarray((np.arange(self._moments.n_folds) == fold) != others)
 
-def _covectors(
-    codes: FoldCodes, delta: Array, train: Pooled, rows: _CellRows, folds: Flags
-) -> Array:
+
+def _refit(rows: _Rows, k: int, codes: list[FoldCodes | None], fit_rows: FitRows) -> Refit:
+    """Fit without fold k; ``codes`` are those of all blocks."""
+    sums, (train, test_cov) = rows.sums, rows.pool(k)
+    known = {i: of_block for i, of_block in enumerate(codes) if of_block is not None}
+    own = {i: c.sums(sums.pool(c.cell, k, others=True)) for i, c in known.items()}
+    deltas, covectors, constrained = {}, [], []
+    for i, c in known.items():
+        weight = sums.pool(c.cell, k, others=True).weight
+        deltas[i] = own[i][0] @ inverse_root(own[i][1]) / np.sqrt(max(weight, 1e-300))
+        if c.report.constrained:
+            covectors.append(_covectors(rows, k, c, deltas[i], train))
+            constrained.append(deltas[i])
+    metric, pair, B = fit_rows(train, covectors, constrained)
+    path = path_moments(B, train.cov, rows.target.outputs(train), np.zeros(len(B)), (), ())
+    cov = B.T @ test_cov @ B
+    own_cov, blocks = [path.cov] * len(codes), []
+    for i, c in known.items():
+        in_fold, others = sums.pool(c.cell, k), sums.pool(c.cell, k, others=True)
+        if c.cell is not None:
+            own_cov[i] = rows.cell_cov(c.cell, k, B, others=True)
+        blocks.append(
+            BlockFit(
+                cov=cov if c.cell is None else rows.cell_cov(c.cell, k, B),
+                cross=c.sums(in_fold)[0].T @ B / max(c.weight(in_fold)[0], 1e-300),
+                own_cross=own[i][0].T @ B / max(c.weight(others)[0], 1e-300),
+                predicted=_predicted(metric, deltas[i]),
+            )
+        )
+    delta = tuple(B.T @ deltas.get(i, B[:, :0]) for i in range(len(codes)))
+    return Refit(
+        basis=B,
+        pair=replace(pair, fair=pair.fair[:0], removed=pair.removed[:0]),
+        path=replace(path, block_cov=tuple(own_cov), block_delta=delta),
+        cov=cov,
+        blocks=tuple(blocks),
+    )
+
+
+def _covectors(rows: _Rows, k: int, codes: FoldCodes, delta: Array, train: Pooled) -> Array:
     """Covariances that the refit makes 0: as many directions of the codes as the fit on all rows."""
     report, cov = codes.report, train.cov
     if report.n_directions < report.rank:
-        cov = rows.on(codes.cell, folds, None, train)
+        if codes.cell is not None:
+            cov = rows.cell_cov(codes.cell, k, None, others=True)
         combinations = canonical_directions(cov, delta, report.eta).codes
         delta = delta @ combinations[:, : report.n_directions]
     return without_rounding(delta, cov)
+
+
+def _predicted(metric: Metric, delta: Array) -> float:
+    """``tr(N'R^-1 N)``: what X predicts of the codes on the rows of a fit."""
+    return float((metric.covectors(delta) ** 2).sum())
