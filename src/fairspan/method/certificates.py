@@ -294,6 +294,8 @@ class Certificate:
             f"Training rows: no function of the model space correlates with a constrained attribute by "
             f"more than {_shown(self.supremum).removeprefix('<')}."
         )
+        if self.no_estimate:
+            lines.append(f"New rows: no estimate, because {self.no_estimate}.")
         if self.n_functions == 0:
             lines[1:] = ["The model space is empty: only the mean of y is left to predict."]
         if others:
@@ -323,7 +325,7 @@ class Certificate:
         """What is expected on new rows, and which directions are not removed."""
         found = self.new_rows
         if found is None:
-            return [f"New rows: not estimated, {self.no_estimate}."] if self.no_estimate else []
+            return []
         lines = [
             f"New rows, estimated out of fold: the score is expected to correlate with a constrained "
             f"attribute by {_shown(found.correlation)}, and by at most {_shown(found.high)} "

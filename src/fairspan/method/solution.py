@@ -313,13 +313,13 @@ def _why_no_estimate(
     """Why the dependence on new rows of removal on the training rows cannot be estimated; "" if it can."""
     for name, value in {"method": "optimal", "subspace": "model"}.items():
         if getattr(config, name) != value:
-            return f"there is no estimate with {name}={getattr(config, name)!r}"
+            return f"{name}={getattr(config, name)!r} has no out-of-fold form"
     if likelihood_metric:  # the metric without a fold would need a pass over the rows
-        return "there is no estimate with curvature='likelihood'"
+        return "curvature='likelihood' has no out-of-fold form"
     if pilot.target is None or not len(pair.angles):
         return "there is no y, or it is constant"
     if moments.n_folds < 2:
-        return "it needs folds, which a fit keeps if it chooses alpha by cross-validation"
+        return "the fit keeps no folds (it does if it chooses alpha by cross-validation)"
     missing = _missing_rows(moments)
     return f"it needs {missing}" if missing else ""
 
