@@ -292,7 +292,8 @@ def _exact_covectors(
         eigenvalues=directions.lam,
         p_values=tuple(p_values),
     )
-    return report, without_rounding(code.delta @ directions.codes[:, :m], cov)
+    covectors = code.delta @ directions.codes[:, :m]
+    return report, without_rounding(covectors, cov)
 
 
 def without_rounding(covectors: Array, cov: Array) -> Array:
