@@ -44,6 +44,7 @@ SOFTMAX = _tests("unit/method/test_laplace", "more_classes_are_softmax_with_one_
 LOOPS = _tests("unit/metrics/test_scores", "decisions_equal_plain_loops")
 SCORE_LOOPS = _tests("unit/metrics/test_scores", "scores_equal_plain_loops")
 RESUMED = _tests("test_streams", "resumed_after_any_block_it_is_the_same_model")
+REFITS = _tests("unit/method/test_refits", "the_estimate_is_that_of_models_refitted_on_rows")
 NEW_ROWS = _tests("laws/test_new_rows", "moments_of_folds_equal_regressions_on_rows")
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -1115,6 +1116,27 @@ MUTANTS: tuple[Mutant, ...] = (
         "cov=cross[i] @ mix * (total.weight / weight),",
         "cov=cross[i] @ mix,",
         NEW_ROWS,
+    ),
+    Mutant(
+        "bias of a refit taken for that of all rows",
+        "method/expected.py",
+        "factor = share * (1.0 - share)",
+        "factor = share",
+        REFITS,
+    ),
+    Mutant(
+        "refits on the left-out rows",
+        "method/refits.py",
+        "own_cross=own[i][0].T @ B / max(c.weight(others)[0], 1e-300),",
+        "own_cross=c.sums(in_fold)[0].T @ B / max(c.weight(in_fold)[0], 1e-300),",
+        _tests("unit/method/test_refits", "refits_from_moments_are_fits_of_the_other_rows"),
+    ),
+    Mutant(
+        "bias of refits without the growth of P",
+        "method/expected.py",
+        "cov += factor * block.growth * ",
+        "cov += factor * ",
+        REFITS,
     ),
     Mutant(
         "conformal bound one row too low",

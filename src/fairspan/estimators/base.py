@@ -21,7 +21,7 @@ from fairspan.inputs.checks import check_confidence, check_new_fit, one_minus
 from fairspan.inputs.config import read_config
 from fairspan.inputs.rows import check_rows, read_training_data
 from fairspan.method.accumulate import MomentsPass, accumulate
-from fairspan.method.expected import measure_spread
+from fairspan.method.expected import REFIT_ROWS, measure_spread
 from fairspan.method.folds import check_groups, move_to
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, is_tensor
@@ -476,6 +476,10 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         if solution.new_rows is not None and data is not None:
             measured = measure_spread(solution.new_rows, state.pilot, data)
             solution = replace(solution, new_rows=measured)
+        if solution.refits is not None and data is not None:
+            solution = replace(
+                solution, refits=measure_spread(solution.refits, state.pilot, data, REFIT_ROWS)
+            )
         self._state = self._with_rows(replace(state, solution=solution), data)
         self._locate()
 

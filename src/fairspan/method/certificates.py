@@ -109,7 +109,8 @@ class ExpectedDependence:
     n_effective : float
         Kish size of the rows with a code.
     directions : tuple of Direction
-        Directions of the codes, strongest first; empty for codes that are only reported.
+        Directions of the codes, strongest first; empty for codes that are only reported, and for removal
+        on the training rows.
     independent_spread : bool
         The standard error takes code and score as independent, because no rows were at hand to
         measure their spread together.
@@ -177,7 +178,8 @@ class Certificate:
     """What is expected of the model on new rows, what holds on the training rows, and the geometry.
 
     ``new_rows`` estimates the correlation of the fitted score with the protected attributes on rows that
-    the model has not seen, with an interval. All other statements are exact for the training rows: no
+    the model has not seen, with an interval; with ``removal="training_rows"``, from fits without each fold.
+    All other statements are exact for the training rows: no
     function of the model space has a larger multiple correlation with the codes than ``supremum``, in any
     constrained cell. A model that has no dependence on its training rows (``removal="training_rows"``)
     keeps some on new rows. Most of it is a bias: what X predicts of S on the training rows is partly noise,
@@ -207,7 +209,9 @@ class Certificate:
         ``fairness`` then expresses the angle of the model to F on the angle scale; the model itself is
         not that of any dial value.
     new_rows : NewRowsCertificate or None
-        What is expected on new rows; None if the fit has kept no folds to estimate it with.
+        What is expected on new rows; None if it cannot be estimated.
+    no_estimate : str
+        Why ``new_rows`` is None.
     """
 
     criterion: str
@@ -221,6 +225,7 @@ class Certificate:
     n_functions: int
     limits: dict[str, float] | None = None
     new_rows: NewRowsCertificate | None = None
+    no_estimate: str = ""
 
     @property
     def supremum(self) -> float:
@@ -289,6 +294,8 @@ class Certificate:
             f"Training rows: no function of the model space correlates with a constrained attribute by "
             f"more than {_shown(self.supremum).removeprefix('<')}."
         )
+        if self.no_estimate:
+            lines.append(f"New rows: no estimate, because {self.no_estimate}.")
         if self.n_functions == 0:
             lines[1:] = ["The model space is empty: only the mean of y is left to predict."]
         if others:
@@ -324,6 +331,11 @@ class Certificate:
             f"attribute by {_shown(found.correlation)}, and by at most {_shown(found.high)} "
             f"({100 * found.confidence:.0f} % confidence)."
         ]
+        if found.removal == "training_rows":
+            lines.append(
+                "This is an estimate for new people. The model removes the dependence that its training "
+                "rows show, which leaves a bias on other rows."
+            )
         if left := found.directions_left():
             more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
             lines.append(f"NOT removed whole: {'; '.join(left[:_NAMED])}{more}.")

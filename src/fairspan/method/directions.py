@@ -9,7 +9,7 @@ from fairspan.method.certificates import Direction
 from fairspan.method.fold_codes import FoldCodes
 from fairspan.method.linalg import Array, orthonormal_columns, psd_eigh
 
-__all__ = ["ROUNDING", "find_removal", "removal_weights"]
+__all__ = ["ROUNDING", "find_removal", "inverse_root", "removal_weights"]
 
 # Eigenvalues below this share of the largest are regarded as 0.
 ROUNDING = 1e-12
@@ -17,7 +17,7 @@ ROUNDING = 1e-12
 _RAMP = 2.0
 
 
-def _inverse_root(matrix: Array) -> Array:
+def inverse_root(matrix: Array) -> Array:
     """``M^-1/2`` on the eigenvectors whose eigenvalue is not rounding."""
     values, vectors = psd_eigh((matrix + matrix.T) / 2.0)
     keep = values > ROUNDING * max(float(values[0]), 1e-300)
@@ -50,8 +50,8 @@ def find_removal(
     for codes, cov_cb, cov_c, start in zip(blocks, cross, code_cov, starts, strict=False):
         part = slice(start, start + codes.rank)
         P = cov_cb[:, L + start : L + start + codes.rank]
-        root_c = _inverse_root(cov_c)
-        root_b = _inverse_root(
+        root_c = inverse_root(cov_c)
+        root_b = inverse_root(
             cov[L + start : L + start + codes.rank, L + start : L + start + codes.rank]
         )
         U, rho, Vt = scipy.linalg.svd(root_c @ P @ root_b)

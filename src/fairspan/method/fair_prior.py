@@ -11,9 +11,16 @@ import scipy.linalg
 from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.linalg import Array, is_tensor, psd_eigh, to_float64
 from fairspan.method.problem import FitConfig
-from fairspan.method.solution import FairGeometry, Solution, path_moments
+from fairspan.method.solution import FairGeometry, Solution
 from fairspan.method.spaces import FairSpace, Model, angle_point, certify, worst_correlation
-from fairspan.method.subspaces import PathMoments, blend, ridge_head, smallest_fairness, supremum
+from fairspan.method.subspaces import (
+    PathMoments,
+    blend,
+    path_moments,
+    ridge_head,
+    smallest_fairness,
+    supremum,
+)
 from fairspan.method.torch_columns import compute_dtype, exact_float32, row_blocks
 
 # Components of the fair subspace that "auto" keeps, as a share of its variance.

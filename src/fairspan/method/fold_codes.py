@@ -151,9 +151,13 @@ class Outputs:
         stats = pooled.levels if self._kind == "levels" else pooled.columns
         return target_covariance(pooled, stats[self._index])
 
+    def outputs(self, pooled: Pooled) -> Array:
+        """Covariance of psi with the outputs, (D, outputs)."""
+        return self._stats(pooled)[0]
+
     def cross(self, pooled: Pooled) -> Array:
         """Covariance of psi with the contrasts, (D, L)."""
-        return self._stats(pooled)[0] @ self.contrasts
+        return self.outputs(pooled) @ self.contrasts
 
     def mean(self, pooled: Pooled) -> Array:
         """Means of the contrasts, (L,)."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -85,6 +86,7 @@ class CrossFit:
     # Mean over out-of-fold rows of (psi - mu)'(Sig + eta_y I)^-1 (psi - mu) / T, of the other folds;
     # only for Gaussian processes.
     leverage: float | None = None
+    spread_by_fold: ClassVar[bool] = False  # one model has the same coefficients in all folds
 
     def coefficients(self, share: float) -> Array:
         """Coefficients on the basis at which this share of the expected dependence is gone, (m, L)."""

@@ -293,10 +293,16 @@ def _exact_covectors(
         p_values=tuple(p_values),
     )
     covectors = code.delta @ directions.codes[:, :m]
-    # If X does not predict an attribute, its covectors are rounding, which is no direction to remove.
-    noise = _ROUNDING * np.sqrt(float(np.trace(cov)))
-    covectors[:, np.linalg.norm(covectors, axis=0) <= noise] = 0.0
-    return report, covectors
+    return report, without_rounding(covectors, cov)
+
+
+def without_rounding(covectors: Array, cov: Array) -> Array:
+    """Set covectors that are rounding to 0; ``cov`` is the covariance of psi.
+
+    If X does not predict an attribute, its covectors are rounding, which is no direction to remove.
+    """
+    rounding = _ROUNDING * np.sqrt(float(np.trace(cov)))
+    return np.asarray(covectors * (np.linalg.norm(covectors, axis=0) > rounding))
 
 
 def refuse_attribute(name: str, cells: Cells, min_rows: int) -> None:

@@ -17,7 +17,8 @@ from fairspan.method.moments import ColumnStats, LevelStats, Moments, Pooled
 from fairspan.method.new_rows import MIN_FOLD_ROWS, MOST_EXTRA, CrossFit, cross_fit
 from fairspan.method.pilot import Pilot
 from fairspan.method.problem import FitConfig
-from fairspan.method.removal import PAPER_ETA, Block, BlockReport, build_blocks
+from fairspan.method.refits import Refits, refit_folds
+from fairspan.method.removal import PAPER_ETA, BlockReport, build_blocks
 from fairspan.method.sdr import (
     canonical_directions,
     kfold_ridge,
@@ -31,6 +32,7 @@ from fairspan.method.subspaces import (
     Metric,
     PathMoments,
     PrincipalPair,
+    path_moments,
     principal_pair,
     removed_basis,
 )
@@ -138,6 +140,8 @@ class Solution:
     outside: Array  # parts of the basis outside F, (q, 2d + extra), in metric coordinates
     new_rows: CrossFit | None = None  # cross-fitted removal, whose functions are then the basis
     factor: Array | None = None  # L of Sig + eta_y I = LL', for Gaussian processes on new rows
+    refits: Refits | None = None  # fits without each fold, for removal on the training rows
+    no_estimate: str = ""  # why nothing is estimated about new rows
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore from a file; version 0.1.0 called ``uses_likelihood_metric`` ``bent``."""
@@ -222,11 +226,30 @@ def solve(
             f"richer kernel, or fewer sensitive directions.",
             NumericalWarning,
         )
-    columns = [pair.fair, pair.removed]
-    if config.correlation_metric and config.subspace == "model" and len(pair.angles) == 1:
-        columns.append(_off_the_line(metric, blocks, pair))
-    u = np.concatenate(columns, axis=1)
+    codes = [block.delta for block in blocks if block.report.constrained]
+    u = _basis_coordinates(config, metric, codes, pair)
     basis = metric.back(u)
+    refits, no_estimate = None, ""
+    if new_rows is None:
+        no_estimate = _why_no_estimate(moments, pilot, config, pair, likelihood_metric)
+    if new_rows is None and not no_estimate:
+
+        def fit_rows(
+            pooled: Pooled, covectors: list[Array], codes: list[Array]
+        ) -> tuple[Metric, PrincipalPair, Array]:
+            """The same fit on other rows, at the same ridge."""
+            metric = Metric.correlation(pooled.cov, eta_y)
+            cross = target_covariance(pooled, _target_stats(pooled, pilot))[0]
+            wanted = config.n_predictive_directions
+            if not isinstance(wanted, str):  # a class may have no rows here
+                present = int((pooled.levels[len(pilot.coders)].rows > 0).sum())
+                wanted = max(min(int(wanted), present - 1), 1)
+            same = replace(config, n_predictive_directions=wanted)
+            G = _predictive(pooled, pilot, same, pooled.cov, cross, eta_y, metric)
+            pair = principal_pair(removed_basis(metric, covectors), metric.functions(G))
+            return metric, pair, metric.back(_basis_coordinates(config, metric, codes, pair))
+
+        refits = refit_folds(groups, moments, pilot, config, blocks, eta_y, basis, metric, fit_rows)
     if new_rows is not None:
         basis, u = new_rows.basis, metric.functions(new_rows.basis)
     block_cov = tuple(block.cov for block in blocks)
@@ -279,20 +302,47 @@ def solve(
         outside=removed.T @ u,
         new_rows=new_rows,
         factor=ridge.factor if new_rows is not None and config.ridge_by_evidence else None,
+        refits=refits,
+        no_estimate=no_estimate,
+    )
+
+
+def _why_no_estimate(
+    moments: Moments, pilot: Pilot, config: FitConfig, pair: PrincipalPair, likelihood_metric: bool
+) -> str:
+    """Why the dependence on new rows of removal on the training rows cannot be estimated; "" if it can."""
+    for name, value in {"method": "optimal", "subspace": "model"}.items():
+        if getattr(config, name) != value:
+            return f"{name}={getattr(config, name)!r} has no out-of-fold form"
+    if likelihood_metric:  # the metric without a fold would need a pass over the rows
+        return "curvature='likelihood' has no out-of-fold form"
+    if pilot.target is None or not len(pair.angles):
+        return "there is no y, or it is constant"
+    if moments.n_folds < 2:
+        return "the fit keeps no folds (it does if it chooses alpha by cross-validation)"
+    missing = _missing_rows(moments)
+    return f"it needs {missing}" if missing else ""
+
+
+def _missing_rows(moments: Moments) -> str:
+    """What out-of-fold estimates need, and what there is; "" if all folds have enough rows."""
+    K, n = moments.n_folds, int(moments.rows.sum())
+    # Folds that are balanced within groups differ by a few rows.
+    least = int(moments.rows.min()) if K > 1 else 0
+    if n >= MIN_FOLD_ROWS * K and 2 * least >= MIN_FOLD_ROWS:
+        return ""
+    return (
+        f"{MIN_FOLD_ROWS} rows in each of {K} folds, and there are {n} rows in all, {least} in the "
+        f"smallest fold"
     )
 
 
 def _has_full_folds(moments: Moments, config: FitConfig) -> bool:
     """Whether every fold has the rows that removal on new rows needs; else raise or warn."""
-    K, n = moments.n_folds, int(moments.rows.sum())
-    # Folds that are balanced within groups differ by a few rows.
-    least = int(moments.rows.min()) if K > 1 else 0
-    if n >= MIN_FOLD_ROWS * K and 2 * least >= MIN_FOLD_ROWS:
+    missing = _missing_rows(moments)
+    if not missing:
         return True
-    text = (
-        f"Removal on new rows needs {MIN_FOLD_ROWS} rows in each of {K} folds, and there are {n} rows in "
-        f"all, {least} in the smallest fold."
-    )
+    text = f"Removal on new rows needs {missing}."
     if config.removal == "new_rows":
         msg = f"{text} Pass removal='training_rows', or more rows."
         raise ValueError(msg)
@@ -304,14 +354,23 @@ def _has_full_folds(moments: Moments, config: FitConfig) -> bool:
     return False
 
 
-def _off_the_line(metric: Metric, blocks: list[Block], pair: PrincipalPair) -> Array:
+def _basis_coordinates(
+    config: FitConfig, metric: Metric, codes: list[Array], pair: PrincipalPair
+) -> Array:
+    """The basis B of the path, in metric coordinates; ``codes`` are those of all constrained blocks."""
+    columns = [pair.fair, pair.removed]
+    if config.correlation_metric and config.subspace == "model" and len(pair.angles) == 1:
+        columns.append(_off_the_line(metric, codes, pair))
+    return np.concatenate(columns, axis=1)
+
+
+def _off_the_line(metric: Metric, codes: list[Array], pair: PrincipalPair) -> Array:
     """Orthonormal directions of ``g - R^-1 N lambda`` (METHOD 6) beyond the line, in metric coordinates.
 
     All codes of the blocks count, not only the directions that are removed, so that any limit can be
     kept.
     """
     line = np.concatenate([pair.fair, pair.removed], axis=1)
-    codes = [block.delta for block in blocks if block.report.constrained]
     if sum(delta.shape[1] for delta in codes) < 2:  # with one code the line contains every solution
         return np.zeros((len(line), 0))
     Q = orthonormal_columns(metric.covectors(np.concatenate(codes, axis=1)))
@@ -321,25 +380,6 @@ def _off_the_line(metric: Metric, blocks: list[Block], pair: PrincipalPair) -> A
     extra = left[:, length > _ON_THE_LINE]
     # A model stores one score per row and direction; with very many codes these would dominate it.
     return np.ascontiguousarray(extra if extra.shape[1] <= MOST_EXTRA else extra[:, :0])
-
-
-def path_moments(
-    basis: Array,
-    cov: Array,
-    cross: Array,
-    first: Array,
-    block_cov: tuple[Array, ...],
-    block_delta: tuple[Array, ...],
-) -> PathMoments:
-    """Moments of the functions in the columns of ``basis``."""
-    return PathMoments(
-        gram=basis.T @ basis,
-        cov=basis.T @ cov @ basis,
-        cov_target=basis.T @ cross,
-        first=basis.T @ first,
-        block_cov=tuple(basis.T @ part @ basis for part in block_cov),
-        block_delta=tuple(basis.T @ part for part in block_delta),
-    )
 
 
 def _target_stats(pooled: Pooled, pilot: Pilot) -> LevelStats | ColumnStats:

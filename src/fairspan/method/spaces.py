@@ -17,14 +17,17 @@ import numpy as np
 
 from fairspan.exceptions import NumericalWarning, warn_user
 from fairspan.method.certificates import BlockCertificate, Certificate, NewRowsCertificate
-from fairspan.method.limits import keep_limits
+from fairspan.method.expected import expect_refitted
+from fairspan.method.limits import Limited, keep_limits
 from fairspan.method.linalg import Array
 from fairspan.method.new_rows import MOST_EXTRA
 from fairspan.method.problem import FitConfig
+from fairspan.method.refits import Functions
 from fairspan.method.removal import BlockReport
 from fairspan.method.solution import Solution
 from fairspan.method.subspaces import (
     PathMoments,
+    PrincipalPair,
     accuracy_gap,
     alive_directions,
     blend,
@@ -138,6 +141,7 @@ def locate(space: Space, config: FitConfig) -> Position:
         n_functions=model.n_functions,
         limits=model.limits,
         new_rows=model.new_rows,
+        no_estimate=space.solution.no_estimate,
     )
     return Position(
         fairness=model.fairness,
@@ -217,6 +221,14 @@ class ModelSpace:
             warn_lost_directions(solution.pair, angles)
         C = on_basis(solution.path, blend(solution.pair, angles))
         C = C * _signs(solution.path, C, exact=self.config.variant.exact)
+        # Refits are at the same angle, or at the same cosine; limits on correlations mean an angle here.
+        point: tuple[float, str] = (fairness, "angle")
+        if self.config.dial == "cosine" and not isinstance(self.config.fairness, Mapping):
+            point = (float(self.config.fairness), "cosine")
+
+        def functions(pair: PrincipalPair, path: PathMoments) -> Array:
+            return on_basis(path, blend(pair, dial_angles(pair, *point)))
+
         kept = angles[alive_directions(solution.pair, angles)]
         return self.on_functions(
             C,
@@ -224,7 +236,15 @@ class ModelSpace:
             angles=kept,
             containment_gap=containment_gap(kept),
             accuracy_gap=accuracy_gap(solution.pair, angles),
+            new_rows=self._expected(functions),
         )
+
+    def _expected(self, functions: Functions) -> NewRowsCertificate | None:
+        """What is expected on new rows; ``functions`` are those of the model in any fit."""
+        solution = self.solution
+        if solution.refits is None:
+            return None
+        return expect_refitted(solution.refits, functions, solution.pair, solution.path)
 
     def on_functions(self, C: Array, **geometry: Any) -> Model:
         """Model with the head on the functions in the columns of C."""
@@ -259,12 +279,7 @@ class SeparateLimits(ModelSpace):
         outside, lost, angle = 0.0, 0.0, 0.0
         if len(pair.angles):  # else y is constant
             g = on_basis(path, blend(pair, pair.angles))[:, 0]
-            nearest = keep_limits(
-                g,
-                [path.block_delta[i] for i in blocks],
-                [path.block_cov[i] for i in blocks],
-                limits,
-            )
+            nearest = _within_limits(pair, path, blocks, limits)
             length, lost = float(np.linalg.norm(nearest.function)), 1.0
             if length:
                 C = nearest.function[:, None] / length
@@ -275,6 +290,12 @@ class SeparateLimits(ModelSpace):
             else:
                 warn_lost_directions(pair, np.zeros(1), left=0)
         theta = float(pair.angles.max(initial=0.0))
+
+        def functions(pair: PrincipalPair, path: PathMoments) -> Array:
+            if not len(pair.angles):
+                return np.zeros((len(path.cov), 0))
+            return _within_limits(pair, path, blocks, limits).function[:, None]
+
         return self.on_functions(
             C,
             fairness=1.0 - angle / theta if theta > 0.0 else 1.0,
@@ -282,7 +303,20 @@ class SeparateLimits(ModelSpace):
             containment_gap=outside,
             accuracy_gap=lost,
             limits={name: 1.0 - float(value) for name, value in given.items()},
+            new_rows=self._expected(functions),
         )
+
+
+def _within_limits(
+    pair: PrincipalPair, path: PathMoments, blocks: list[int], limits: list[float]
+) -> Limited:
+    """The function nearest to g, on the basis, that keeps a limit in each of the blocks."""
+    return keep_limits(
+        on_basis(path, blend(pair, pair.angles))[:, 0],
+        [path.block_delta[i] for i in blocks],
+        [path.block_cov[i] for i in blocks],
+        limits,
+    )
 
 
 @dataclass(frozen=True)

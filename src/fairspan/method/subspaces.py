@@ -35,6 +35,7 @@ __all__ = [
     "line_keep",
     "multiple_correlation",
     "on_basis",
+    "path_moments",
     "principal_pair",
     "removed_basis",
     "ridge_head",
@@ -238,6 +239,25 @@ class PathMoments:
     first: Array  # B'(psi(first row) - mu), (2d,)
     block_cov: tuple[Array, ...]  # covariance of B in the cell
     block_delta: tuple[Array, ...]  # covariance of B with the codes in the cell
+
+
+def path_moments(
+    basis: Array,
+    cov: Array,
+    cross: Array,
+    first: Array,
+    block_cov: tuple[Array, ...],
+    block_delta: tuple[Array, ...],
+) -> PathMoments:
+    """Moments of the functions in the columns of ``basis``."""
+    return PathMoments(
+        gram=basis.T @ basis,
+        cov=basis.T @ cov @ basis,
+        cov_target=basis.T @ cross,
+        first=basis.T @ first,
+        block_cov=tuple(basis.T @ part @ basis for part in block_cov),
+        block_delta=tuple(basis.T @ part for part in block_delta),
+    )
 
 
 def ridge_head(path: PathMoments, C: Array, eta_y: float) -> Array:

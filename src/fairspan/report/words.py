@@ -154,9 +154,10 @@ def certificate_words(
     used = list(dict.fromkeys(b.attribute for b in certificate.blocks if b.constrained))
     who = (_listed(used) or "any protected attribute") + _CELLS[certificate.criterion]
     rows = f"the {context.n_train:,} training rows"
-    expected = certificate.new_rows
-    if expected is not None and certificate.n_functions:
-        out = [_expectation(expected, fairness, rows, raw, who)]
+    expected = certificate.new_rows if certificate.n_functions else None
+    on_training_rows = _removes_on_training_rows(certificate)
+    out = [] if expected is None else [_expectation(expected, fairness, rows, raw, who)]
+    if expected is not None and not on_training_rows:
         if 0.0 < fairness < 1.0:
             share = f"{100 * fairness:.0f} %"
             out.append(
@@ -164,16 +165,18 @@ def certificate_words(
             )
         if left := expected.directions_left():
             out.append(f"Not removed whole, even at fairness 1: {_some(left)}.")
-    else:
-        out = [_promise(certificate, fairness, f"On {rows}", raw, who)]
+    elif expected is None or fairness > 0.0:
+        out.append(_promise(certificate, fairness, f"On {rows}", raw, who))
         if certificate.n_functions and 0.0 < fairness < 1.0:
             out.append(f"Between the two ends the promise is partial: {_rest(context.end)}.")
-    if fairness > 0.0 and certificate.n_functions and expected is None:
+    if fairness > 0.0 and certificate.n_functions and on_training_rows:
         out.append(
             "Among new people some dependence remains. Most of it is systematic: the fit removes the "
-            "dependence that the training rows show, chance included, and too little of it elsewhere. "
-            "It is larger if rows or groups are few, or columns many."
+            "dependence that the training rows show, and too little of it elsewhere. It is larger if "
+            "rows or groups are few, or columns many."
         )
+        if certificate.no_estimate:
+            out.append(f"How large it is was not estimated, because {certificate.no_estimate}.")
     chance = "Numbers about new people also vary by chance"
     if math.isfinite(context.noise):
         chance += (
@@ -193,12 +196,22 @@ def certificate_words(
     return [*out, *_exceptions(certificate, fairness, context)]
 
 
+def _removes_on_training_rows(certificate: Certificate) -> bool:
+    """Whether fairness 1 removes the dependence of the training rows, not that expected on new rows."""
+    return certificate.new_rows is None or certificate.new_rows.removal == "training_rows"
+
+
 def _expectation(
     expected: NewRowsCertificate, fairness: float, rows: str, raw: str, who: str
 ) -> str:
     """What is expected among new people at one dial value."""
     percent = f"{100 * expected.confidence:.0f} %"
     measured = f"This was estimated on {rows}, each by functions that were not fitted on it."
+    if expected.removal == "training_rows":
+        measured = (
+            f"This is an estimate for new people, from models that were refitted without a part of {rows} "
+            f"and compared with that part."
+        )
     bound = f"with {percent} confidence it is at most {_rounded(expected.high)}"
     if fairness <= 0.0:
         return (
@@ -255,7 +268,7 @@ def _exceptions(certificate: Certificate, fairness: float, context: ReportContex
     if free:
         where = sorted(f"{attribute} in {cell}" for cell, attribute in free)
         yield f"Not constrained, for too few rows or no variation: {_some(where)}."
-    if (certificate.new_rows is None and fairness >= 1.0) and any(
+    if (_removes_on_training_rows(certificate) and fairness >= 1.0) and any(
         b.constrained and b.n_removed < b.n_codes for b in certificate.blocks
     ):
         yield "Not all directions of the attributes were removed, so zero is not reached."

@@ -112,6 +112,25 @@ def test_directions_that_are_not_removed_are_named_with_the_reason():
     assert "so zero is not reached" not in text
 
 
+@pytest.mark.parametrize("fairness", [0.0, 0.5, 1.0])
+def test_an_estimate_for_removal_on_the_training_rows(fairness):
+    found = replace(expected(0.17, 0.29), removal="training_rows")
+    text = words(fairness, new_rows=found, end=PROMISE)
+    assert (
+        "expected to correlate with sex by 0.170; with 95 % confidence it is at most 0.290." in text
+    )
+    assert "This is an estimate for new people, from models that were refitted without" in text
+    assert "of the dependence that was expected at fairness 0 is gone" not in text
+    assert ("On the 100 training rows" in text) == (fairness > 0.0)
+    assert ("Most of it is systematic" in text) == (fairness > 0.0)
+    assert text.index("Among new people") < text.find("On the 100 training rows") or not fairness
+
+
+def test_why_nothing_is_estimated_is_said():
+    assert "was not estimated, because of this." in words(no_estimate="of this")
+    assert "was not estimated" not in words()
+
+
 def test_without_an_estimate_the_promise_is_about_the_training_rows():
     assert "On the 100 training rows the mean score is the same" in words()
     assert "some dependence remains. Most of it is systematic" in words()
