@@ -67,6 +67,7 @@ def _dependence(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
 
 def _limits(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
     if not rows:
+        yield at_least("rows of the table of limits", 0, 48)
         return
     planted = [row for row in rows if row["name"].startswith("people(")]
     yield at_least("rows of planted populations in the table of limits", len(planted), 48)
@@ -95,8 +96,6 @@ def _limits(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
 
 
 def _intervals(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
-    if not rows:
-        return
     yield at_least("rows of the table of intervals", len(rows), 34)
     yield from _draws("conformal intervals", [r for r in rows if "conformal" in r["name"]], 200)
     for row in rows:
