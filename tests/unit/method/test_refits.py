@@ -240,13 +240,15 @@ def test_the_estimate_is_shown_saved_and_written(kind, tmp_path):
 def test_without_rows_the_standard_error_takes_code_and_score_as_independent():
     X, y, s = people(300, np.random.default_rng(5))
     whole = FairRidge(**TRAINING).fit(X, y, sensitive_features=s)
+    once = FairRidge(**TRAINING).prepare(X, y, sensitive_features=s)
+    once.partial_fit(X, y, sensitive_features=s)
     parts = FairRidge(**TRAINING).prepare(X, y, sensitive_features=s)
     parts.partial_fit(X[:150], y[:150], sensitive_features=s[:150], solve=False)
     parts.partial_fit(X[150:], y[150:], sensitive_features=s[150:])
-    (one,), (other,) = (m.certificate_.new_rows.blocks for m in (whole, parts))
+    (one,), (same,), (other,) = (m.certificate_.new_rows.blocks for m in (whole, once, parts))
     assert other.independent_spread
     assert not one.independent_spread
-    assert other.correlation == pytest.approx(one.correlation, abs=1e-9)
+    assert other.correlation == pytest.approx(same.correlation, abs=1e-9)
     assert other.standard_error == pytest.approx(one.standard_error, rel=0.3)
 
 
