@@ -215,7 +215,7 @@ class FairnessPath(PathNumbers):
         )
         if not met:
             named = [] if metric == "error" else self.attributes
-            by = attribute or ", ".join(n for n in named if n != "sensitive_feature")
+            by = attribute or ", ".join(n for n in named if not n.startswith("sensitive_feature"))
             text = unmet(selection, by, self._evaluator.n, group)
             if strict:
                 raise ValueError(text)
