@@ -126,7 +126,7 @@ def decisions_along(x, z, fairness):
 
 
 def test_a_start_that_is_searched_keeps_its_promise_with_two_sided_bounds():
-    """Beyond fairness 1 the order begins at the least bound; one-sided bounds break in up to 5.8 %."""
+    """Beyond fairness 1 the order begins at the least bound; the bounds are two-sided there."""
     rng, n, n_draws = np.random.default_rng(0), 400, 400
     fairness = np.linspace(0.0, 1.5, 31)
 
