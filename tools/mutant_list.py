@@ -714,21 +714,21 @@ MUTANTS: tuple[Mutant, ...] = (
     # ------------------------------------------------------------------ paths
     Mutant(
         "selection outside the bound",
-        "estimators/path_selection.py",
+        "method/promises.py",
         "inside = bounded <= (",
         "inside = bounded >= (",
         _tests("unit/estimators/test_path", "a_looser_bound_never_costs_more"),
     ),
     Mutant(
         "accuracy asked for is taken as an error",
-        "estimators/path_selection.py",
+        "method/promises.py",
         "1.0 - bound + 1e-12",
         "bound",
         _tests("unit/estimators/test_path", "a_larger_budget_is_never_less_fair"),
     ),
     Mutant(
         "the dearest place within the bound",
-        "estimators/path_selection.py",
+        "method/promises.py",
         "allowed[np.lexsort((bounded[inside], price[inside]))[0]]",
         "allowed[np.lexsort((bounded[inside], price[inside]))[-1]]",
         _tests("unit/estimators/test_path", "a_looser_bound_never_costs_more"),
@@ -753,6 +753,34 @@ MUTANTS: tuple[Mutant, ...] = (
         "return int(matches[0]) if len(matches) else None",
         "return len(self.classes) - 1 if len(matches) else None",
         _tests("unit/estimators/test_path", "the_positive_of_several_classes_is_the_one_named"),
+    ),
+    Mutant(
+        "a promise behind a broken one",
+        "method/promises.py",
+        "return order[: broken[0]] if len(broken) else order",
+        "return order[upper[order] <= limit]",
+        _tests("unit/method/test_promises", "promised_stops_at_the_first_broken_value"),
+    ),
+    Mutant(
+        "a budget begins where the bound is least",
+        "method/promises.py",
+        "allowed = promised(upper, 0, 1, limit)",
+        "allowed = promised(upper, int(np.argmin(upper)), 1, limit)",
+        _tests("unit/method/test_promises", "a_budget_is_tested_from_fairness_0"),
+    ),
+    Mutant(
+        "one-sided bounds although the start is searched",
+        "estimators/path_numbers.py",
+        "independent and not searched",
+        "independent",
+        _tests("unit/estimators/test_path_selection", "beyond_fairness_1_both_limits_are_joint"),
+    ),
+    Mutant(
+        "rows set aside are fitted on",
+        "estimators/path_rows.py",
+        'np.setdiff1d(np.arange(_num_samples(given["X"])), positions[held])',
+        'np.arange(_num_samples(given["X"]))',
+        _tests("unit/estimators/test_path", "a_share_set_aside_is_never_fitted_on"),
     ),
     # ------------------------------------------------------------------ streams
     Mutant(

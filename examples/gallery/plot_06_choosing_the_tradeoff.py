@@ -54,14 +54,14 @@ for name, model in ((f"|corr| <= {LIMIT}", by_limit), ("accuracy >= 0.9", by_bud
     )
 
 # %%
-# Left: error against parity; right: the extra error along the dial, with 90 % intervals of a paired
-# bootstrap. Dial values whose *measured* |corr| keeps the limit are shaded in green, and the diamond is
-# the cheapest of them. ``select`` took a fairer one, because it leaves room for chance.
+# Left: error against parity, with the interval on new rows; right: the extra error along the dial, with
+# 90 % intervals of a paired bootstrap. Dial values that keep the limit on new rows with 95 % confidence
+# are shaded in green, and the diamond is the cheapest of them: the one that ``select`` took.
 
 _, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained")
-TradeoffDisplay.from_path(path, rows="out-of-fold", ax=axes[0])
+TradeoffDisplay.from_path(path, ax=axes[0])
 axes[0].axvline(LIMIT, color="0.4", lw=0.8, ls=":")
-price = PriceDisplay.from_path(path, at_most=LIMIT, random_state=0, rows="out-of-fold", ax=axes[1])
+price = PriceDisplay.from_path(path, at_most=LIMIT, random_state=0, ax=axes[1])
 
 # %%
 # The rows kept apart give an estimate of their own.

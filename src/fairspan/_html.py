@@ -132,15 +132,26 @@ def path_html(path: Any) -> str:
     n = len(path)
     count = min(n, _PATH_ROWS)
     points = sorted({round(i * (n - 1) / max(count - 1, 1)) for i in range(count)})
-    curves = [path.curve("correlation", name) for name in path.attributes]
+    about = [("error", None), *(("correlation", name) for name in path.attributes)]
     names = [f"correlation with {name}" for name in path.attributes]
     head = ("fairness", path.error_name, *names, "certificate (training rows)")
-    columns = (path.error, *curves, path.certificate)
-    rows = [(f"{path.fairness[i]:.3g}", *(number(column[i]) for column in columns)) for i in points]
+    if path.in_sample:
+        notes = ["These are training rows, on which a model looks better than on new ones."]
+        curves = [path.curve(*each) for each in about]
+        cells = [[number(curve[i]) for i in points] for curve in curves]
+    else:
+        bounds = [path.bounds(*each) for each in about]
+        notes = [f"With intervals on new rows ({path.rows}), {bounds[0].words}."]
+        cells = [
+            [f"{number(b.value[i])} ({number(b.lower[i])} to {number(b.upper[i])})" for i in points]
+            for b in bounds
+        ]
+    dial = [f"{path.fairness[i]:.3g}" for i in points]
+    rows = list(zip(dial, *cells, [number(path.certificate[i]) for i in points], strict=True))
     shown = f"{len(points)} of {n} dial values" if len(points) < n else f"{n} dial values"
     caption = f"FairnessPath of {type(path.estimator).__name__}, {shown}"
-    noise = f"Sampling noise of a correlation on these rows: about {number(path.noise)}."
-    return _box(table(caption, head, rows), _paragraphs([noise]))
+    notes.append(f"Sampling noise of a correlation on these rows: about {number(path.noise)}.")
+    return _box(table(caption, head, rows), _paragraphs(notes))
 
 
 def audit_html(audit: Any, words: Sequence[str]) -> str:

@@ -28,7 +28,18 @@ DPI = 80
 def tradeoff():
     t = np.linspace(0.0, 1.0, 21)
     parity = {"sex": 0.4 * (1 - t) ** 2, "age": 0.2 * np.abs(0.7 - t)}
-    return TradeoffDisplay(t, 0.1 + 0.05 * t**3, parity, noise=0.05).plot()
+    words = "on new rows (out of fold), 95 %"
+    return TradeoffDisplay(
+        t,
+        0.1 + 0.05 * t**3,
+        parity,
+        low={name: np.maximum(v - 0.04, 0.0) for name, v in parity.items()},
+        high={name: v + 0.04 for name, v in parity.items()},
+        noise=0.05,
+        error_name="misclassification on new rows (out of fold)",
+        parity_name=f"correlation {words}",
+        band_name=words,
+    ).plot()
 
 
 def scores():
@@ -96,9 +107,12 @@ def price():
         low=cost - 0.01 * t,
         high=cost + 0.012 * t,
         parity=0.3 * (1 - t),
+        upper=0.3 * (1 - t) + 0.03,
         at_most=0.08,
         error_name="misclassification",
         level=0.9,
+        confidence="95 %",
+        rows="out of fold",
     ).plot()
 
 

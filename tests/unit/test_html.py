@@ -14,7 +14,7 @@ from fairspan import FairRepresentation, audit
 from fairspan._html import escaped, number, table
 from fairspan.auditing import Audit, Finding
 from fairspan.estimators import FairRidge, FairRidgeClassifier
-from fairspan.estimators.path import FairnessPath
+from fairspan.estimators.path import FairnessPath, fairness_path
 from fairspan.exceptions import DataWarning
 
 HOSTILE = (
@@ -180,7 +180,20 @@ def test_a_path_shows_a_few_places(n_points):
         assert row[1] == number(path.error[i])
         assert row[2] == number(path.curve("correlation", "sex")[i])
         assert row[3] == number(path.certificate[i])
-    assert number(path.noise) in found.words[0]
+    assert "training rows" in found.words[0]
+    assert number(path.noise) in found.words[1]
+
+
+def test_a_path_on_new_rows_shows_its_intervals():
+    X, y, s = small_table(300)
+    est = FairRidgeClassifier(**FIXED)
+    path = fairness_path(est, X, y, sensitive_features={"sex": s}, n_points=3, cv=2)
+    found = read(path._repr_html_())
+    for column, bounds in ((1, path.bounds("error")), (2, path.bounds("correlation", "sex"))):
+        values = zip(bounds.value, bounds.lower, bounds.upper, strict=True)
+        expected = [f"{number(v)} ({number(low)} to {number(high)})" for v, low, high in values]
+        assert [row[column] for row in found.rows[1:]] == expected
+    assert found.words[0] == "With intervals on new rows (out of fold), 95 %."
 
 
 def test_an_audit_shows_its_gaps_and_what_stands_out():

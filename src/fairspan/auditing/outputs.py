@@ -253,10 +253,9 @@ def share_of_fitted_rows(model: Any, X: Any, rows: Any) -> float | None:
         if isinstance(part, FairKernelEstimator):
             step, X = part, model[:i].transform(X) if i else X
             break
-    sketch = None if step is None else step._fitted_rows
-    if step is None or sketch is None:
+    if step is None or step._fitted_rows is None:  # without a sketch the rows need not be read
         return None
-    return sketch.share_of(take(step._read_new(X), rows))
+    return step._fitted_share(take(step._read_new(X), rows))
 
 
 # ------------------------------------------------------------------ features

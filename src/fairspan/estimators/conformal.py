@@ -65,9 +65,7 @@ class _Calibrated(FairKernelEstimator):
         """
         self._check_fitted()
         X, y, groups = align_rows(X=X, y=y, sensitive_features=sensitive_features).values()
-        checked = self._read_new(X)
-        known = self._fitted_rows
-        if known is not None and known.share_of(checked) is not None:
+        if self._fitted_share(self._read_new(X)) is not None:
             warn_user(
                 "Some of the calibration rows are training rows, on which errors are too small. Calibrate on "
                 "rows that the model was not fitted on.",

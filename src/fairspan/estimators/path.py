@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,25 +9,34 @@ from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
 from fairspan._html import path_html
-from fairspan._system import track
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.dial_predictor import DialHeads, DialOutputs, DialPredictor, decide, move
-from fairspan.estimators.path_bounds import Bounds, promised, rows_needed, upper_bounds
-from fairspan.estimators.path_rows import out_of_fold, read_grid, read_rows, split
+from fairspan.estimators.dial_predictor import DialHeads, DialPredictor, move
+from fairspan.estimators.path_numbers import IN_SAMPLE, Metric, PathNumbers
+from fairspan.estimators.path_rows import (
+    of_own_folds,
+    out_of_fold,
+    read_grid,
+    read_rows,
+    set_aside,
+    split,
+)
 from fairspan.estimators.path_selection import (
     PathEvaluator,
     Selection,
-    choose,
     one_bound,
     sampling_noise,
     unmet,
 )
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
-from fairspan.inputs.checks import check_confidence
+from fairspan.inputs.checks import check_confidence, is_number
 from fairspan.inputs.columns import align_rows
-from fairspan.inputs.config import read_seed
-from fairspan.method.linalg import Array
-from fairspan.method.new_rows_space import NewRows
+from fairspan.method.pilot import N_FOLDS
+from fairspan.method.promises import (
+    choose,
+    keep_budget,
+    keep_limit,
+    rows_needed,
+)
 from fairspan.plotting import TradeoffDisplay
 
 __all__ = [
@@ -37,20 +45,8 @@ __all__ = [
     "fairness_path",
 ]
 
-# Predictions held at once while the curves are computed: 8 MiB.
-_BLOCK_NUMBERS = 2**20
-# Resamples for the bound of a metric that is a function.
-_BOUND_RESAMPLES = 400
 
-_IN_SAMPLE = (
-    "Some of the rows of this path are training rows, on which a model looks better than on new ones, so the "
-    "bound is no promise. Use held-out rows, fairness_path (out of fold), or confidence=None."
-)
-
-Metric = str | Callable[..., float]
-
-
-class FairnessPath:
+class FairnessPath(PathNumbers):
     """Predictions, error and parity of one fit along the whole dial.
 
     Create one with :meth:`from_estimator` (any rows) or :func:`fairness_path` (out of fold). All dial
@@ -75,41 +71,13 @@ class FairnessPath:
 
     Attributes
     ----------
-    estimator, fairness, certificate, noise
+    estimator, fairness, certificate, noise, in_sample
         As given.
     error : ndarray
         RMSE, or share of wrong classes (``error_name``).
     attributes, cells : list of str
         Protected attributes; cells of the criterion.
     """
-
-    def __init__(
-        self,
-        estimator: FairKernelEstimator,
-        fairness: Array,
-        predictions: list[DialOutputs],
-        evaluator: PathEvaluator,
-        certificate: Array,
-        noise: float,
-        in_sample: bool = False,
-    ) -> None:
-        self.estimator, self.fairness = estimator, fairness
-        self.certificate, self.noise = certificate, noise
-        self._in_sample = in_sample
-        self.attributes, self.cells = evaluator.attributes, evaluator.cell_names
-        self._predictions, self._evaluator = predictions, evaluator
-        self.error_name = "RMSE" if evaluator.classes is None else "misclassification"
-        step = max(1, _BLOCK_NUMBERS // (evaluator.n * predictions[0].heads.coef.shape[2]))
-        weight, names = evaluator.weight[:, None], evaluator.curves
-        blocks = [
-            evaluator.measure(names, self._outputs(slice(i, i + step)), weight)
-            for i in range(0, len(fairness), step)
-        ]
-        self._curves = {  # (points, attributes, cells)
-            name: np.moveaxis(np.concatenate([block[name] for block in blocks], axis=2), 2, 0)
-            for name in names
-        }
-        self.error = self._curves["error"][:, 0, 0]
 
     @classmethod
     def from_estimator(
@@ -145,130 +113,12 @@ class FairnessPath:
         evaluator, heads = PathEvaluator(fitted, data), DialHeads.along(fitted, grid)
         outputs = DialPredictor(fitted, data.X).along(heads, classes=evaluator.classes)
         noise = sampling_noise(fitted, evaluator)
-        known = fitted._fitted_rows
-        in_sample = known is not None and known.share_of(data.X) is not None
+        in_sample = fitted._fitted_share(data.X) is not None
         return cls(fitted, grid, [outputs], evaluator, heads.supremum, noise, in_sample)
 
-    # ------------------------------------------------------------------ numbers
-
-    def outputs(self, i: int) -> Array:
-        """Fitted scores at the i-th dial value: (n, 1), or one column per class."""
-        return self._outputs(slice(i, i + 1))[:, :, 0]
-
-    def predictions(self, i: int) -> np.ndarray:
-        """Predictions at the i-th dial value: numbers, or labels."""
-        outputs, classes = self.outputs(i), self._evaluator.classes
-        return outputs[:, 0] if classes is None else classes[decide(outputs)]
-
-    def curve(self, metric: Metric = "correlation", attribute: str | None = None) -> Array:
-        """A metric at every dial value.
-
-        Parameters
-        ----------
-        metric : str or callable, default="correlation"
-            "correlation" (absolute, in the worst cell of the criterion; "statistical_parity_correlation"
-            over all rows), "correlation_ratio" (likewise by cells), "demographic_parity_difference",
-            "equalized_odds_difference", "error", or ``metric(y_true, predictions, sensitive_features)``:
-            S is one array for one attribute, a dict of arrays for several.
-        attribute : str, optional
-            One protected attribute; the worst of all if not given.
-        """
-        if callable(metric):
-            rows = np.arange(self._evaluator.n)
-            call, points = self._evaluator.call, range(len(self))
-            return np.array([call(metric, attribute, self.predictions(i), rows) for i in points])
-        name = self._evaluator.check_curve(metric)
-        return self._evaluator.worst(name, self._curves[name], attribute)
-
-    def interval(
-        self,
-        metric: Metric = "error",
-        level: float = 0.9,
-        n_boot: int = 200,
-        random_state: Any = None,
-        *,
-        attribute: str | None = None,
-    ) -> tuple[Array, Array]:
-        """Percentile bootstrap over the rows: the sampling of the evaluation, not of the fit.
-
-        Parameters
-        ----------
-        metric, attribute
-            As in :meth:`curve`. An absolute correlation near 0 is biased upwards in resamples.
-        level : float, default=0.9
-            Share of resamples between the two limits.
-        n_boot : int, default=200
-            Resamples, the same for every dial value.
-        random_state : int, RandomState or None
-
-        Returns
-        -------
-        low, high : ndarrays
-            One limit per dial value.
-        """
-        if not 0.0 < level < 1.0 or n_boot < 1:
-            msg = f"level={level!r} must lie between 0 and 1, and n_boot={n_boot!r} be at least 1."
-            raise ValueError(msg)
-        draws = self._resampled(metric, n_boot, random_state, attribute)
-        tail = (1.0 - level) / 2.0
-        low, high = np.nanquantile(draws, (tail, 1.0 - tail), axis=1)
-        return low, high
-
-    def _resampled(
-        self, metric: Metric, n_boot: int, random_state: Any, attribute: str | None = None
-    ) -> Array:
-        """The metric in resamples of the rows, (points, n_boot); all dial values share a resample."""
-        evaluator, points = self._evaluator, range(len(self))
-        name = None if callable(metric) else evaluator.check_curve(metric)
-        draws = np.empty((len(self), n_boot))
-        for batch, rows, W in evaluator.resamples(n_boot, read_seed(random_state)):
-            for i in track(points, len(self), "resamples", verbose=self.estimator.verbose):
-                if name is None:
-                    p = self.predictions(i)
-                    draws[i, batch] = [evaluator.call(metric, attribute, p, r) for r in rows]
-                else:
-                    each = evaluator.measure([name], self._outputs(slice(i, i + 1)), W)[name]
-                    draws[i, batch] = evaluator.worst(name, np.moveaxis(each, 2, 0), attribute)
-        return draws
-
-    def table(self, n: int | None = None) -> Any:
-        """One row per dial value: a pandas DataFrame, or a list of dicts where pandas is absent.
-
-        Parameters
-        ----------
-        n : int, optional
-            Show only n of the dial values, evenly spaced, both ends included.
-        """
-        rows = np.arange(len(self))
-        if n is not None:
-            rows = np.unique(np.linspace(0, len(self) - 1, n).round().astype(np.intp))
-        columns = {"fairness": self.fairness, "error": self.error, "correlation": self.curve()}
-        for metric, values in self._curves.items():
-            repeated = metric.startswith("stat") and self._evaluator.one_cell
-            for j, name in enumerate([] if repeated or metric == "error" else self.attributes):
-                columns[f"{metric}[{name}]"] = self.curve(metric, name)
-                if metric == "correlation" and len(self.cells) > 1:
-                    for c, cell in enumerate(self.cells):
-                        columns[f"{metric}[{name} | {cell}]"] = values[:, j, c]
-        columns |= {"certificate": self.certificate, "noise": np.full(len(self), self.noise)}
-        try:
-            import pandas as pd
-        except ImportError:
-            return [{name: float(v[i]) for name, v in columns.items()} for i in rows]
-        return pd.DataFrame({name: v[rows] for name, v in columns.items()})
-
     def plot(self, ax: Any = None, *, metric: str = "correlation") -> TradeoffDisplay:
-        """Error against a parity metric, one curve per attribute (extra: matplotlib)."""
-        parity = {name: self.curve(metric, name) for name in self.attributes}
-        display = TradeoffDisplay(
-            self.fairness.tolist(),
-            self.error.tolist(),
-            {name: values.tolist() for name, values in parity.items()},
-            noise=self.noise if metric.endswith("correlation") else None,
-            error_name=self.error_name,
-            parity_name=metric.replace("_", " "),
-        )
-        return display.plot(ax)
+        """Error against a parity metric on new rows, one curve per attribute (extra: matplotlib)."""
+        return TradeoffDisplay.from_path(self, metric, ax=ax)
 
     # ------------------------------------------------------------------ choosing
 
@@ -287,9 +137,10 @@ class FairnessPath:
         """Take the most accurate dial value that is fair enough on new rows, or the fairest accurate enough.
 
         A dial value counts as fair enough if the upper confidence bound of the metric keeps the limit, at
-        this value and at all values between it and the fair end. The probability that a limit is promised
-        and broken on new rows is then at most ``1 - confidence`` (out of fold this is approximate, and
-        measured in the documentation; with ``holdout`` it is exact up to the approximation of the bound).
+        this value and at all values between it and the fair end; a budget is tested from fairness 0. The
+        probability that a limit is promised and broken on new rows is then at most ``1 - confidence`` (out
+        of fold this is approximate, and measured in the documentation; with ``holdout`` it is exact up to
+        the approximation of the bound).
 
         Parameters
         ----------
@@ -305,7 +156,8 @@ class FairnessPath:
             themselves with the bound, which new rows then break about half of the time.
         holdout : tuple (X, y, sensitive_features), optional
             Rows that neither the model nor this path has seen, to judge the bound on instead of the rows of
-            the path.
+            the path. To set aside a share of the rows, give it before the fit: ``fairness_path(...,
+            holdout=0.3)``.
         strict : bool, default=False
             Raise ValueError if the bound cannot be kept, instead of a warning and the nearest model.
 
@@ -337,13 +189,26 @@ class FairnessPath:
             i, met = choose(name, value, self.error, on, bound)
         else:
             check_confidence(confidence)
-            if self._in_sample:
-                warn_user(_IN_SAMPLE, DataWarning)
-            bounds = self._upper(metric if on == "metric" else "error", attribute, confidence)
-            value = value if bounds.value is None else bounds.value
-            i, met, found = self._promise(bounds.upper, value, on, bound)
-            found |= {"upper": float(bounds.upper[i]), "confidence": confidence}
-            group = bounds.smallest_group
+            if self.in_sample:
+                warn_user(IN_SAMPLE, DataWarning)
+            limit = 1.0 - bound + 1e-12 if on == "accuracy" else bound
+            if on == "metric":
+                bounds = self._bounds(metric, attribute, confidence)
+                value, group = bounds.value, bounds.group
+                i, promised = keep_limit(self.fairness, self.error, bounds.upper, limit)
+            else:  # the order of a budget begins at fairness 0, also on a path beyond 1
+                bounds = self._bounds("error", None, confidence, searched=False)
+                i, promised = keep_budget(value, bounds.upper, limit)
+            met, upper = len(promised) > 0, float(bounds.upper[i])
+            found = {"upper": upper, "confidence": confidence}
+            if not met:
+                found["rows_needed"] = rows_needed(
+                    self._evaluator.n,
+                    float(bounds.value[i]),
+                    upper,
+                    limit,
+                    may_be_noise=on == "metric",
+                )
         selection = Selection(
             fairness=float(self.fairness[i]),
             error=float(self.error[i]),
@@ -356,16 +221,26 @@ class FairnessPath:
             noise=self.noise,
             **found,
         )
-        if strict and not met:
-            raise ValueError(unmet(selection, group))
         if not met:
-            warn_user(unmet(selection, group), DataWarning)
+            named = [] if metric == "error" else self.attributes
+            by = attribute or ", ".join(n for n in named if not n.startswith("sensitive_feature"))
+            text = unmet(selection, by, self._evaluator.n, group)
+            if strict:
+                raise ValueError(text)
+            warn_user(text, DataWarning)
         out = move(self.estimator, selection.fairness)
         out.selection_ = selection
         return out
 
     def _judged_on(self, holdout: Any) -> FairnessPath:
         """The path of the same model on rows that are given as (X, y, sensitive_features)."""
+        if is_number(holdout):
+            msg = (
+                f"holdout={holdout!r} is a share of rows, but this path was made with all of its rows, so "
+                f"none of them can be set aside now. Use fairness_path(..., holdout={holdout!r}), which "
+                f"sets rows aside before the fit, or give other rows: holdout=(X, y, sensitive_features)."
+            )
+            raise ValueError(msg)
         if not isinstance(holdout, tuple | list) or len(holdout) != 3:
             msg = (
                 "holdout takes rows that neither the model nor the path has seen, as a tuple (X, y, "
@@ -381,69 +256,6 @@ class FairnessPath:
             n_points=len(self),
             max_fairness=float(self.fairness[-1]),
         )
-
-    def _upper(self, metric: Metric, attribute: str | None, confidence: float) -> Bounds:
-        """Upper confidence bounds of a metric on new rows, at every dial value."""
-        evaluator, independent = self._evaluator, len(self._predictions) == 1
-        if callable(metric):
-            draws = self._resampled(metric, _BOUND_RESAMPLES, 0, attribute)
-            tail = 1.0 - (1.0 - confidence) / (1.0 if independent else 2.0)
-            return Bounds(np.nanquantile(draws, tail, axis=1))
-        name = evaluator.check_curve(metric)
-        space = self.estimator._space(self.estimator._current_state)
-        if name == "correlation" and not independent and isinstance(space, NewRows):
-            # The model's own out-of-fold moments say more about it than the models of other folds.
-            pairs = [space.bound(float(share), confidence, attribute) for share in self.fairness]
-            value, upper = np.array(pairs).T
-            return Bounds(upper, value=value)
-        step = max(1, _BLOCK_NUMBERS // evaluator.n)
-        parts = [
-            upper_bounds(
-                evaluator,
-                name,
-                self._outputs(slice(i, i + step)),
-                attribute=attribute,
-                confidence=confidence,
-                independent=independent,
-            )
-            for i in range(0, len(self), step)
-        ]
-        return Bounds.joined(parts)
-
-    def _promise(
-        self, upper: Array, value: Array, on: str, bound: float
-    ) -> tuple[int, bool, dict[str, Any]]:
-        """Index of the dial value, whether its bound is kept, and about how many rows that would take."""
-        limit = 1.0 - bound + 1e-12 if on == "accuracy" else bound
-        if on != "metric":  # a budget: from the most accurate end
-            allowed = promised(upper, int(np.argmin(upper)), 1, limit)
-            if len(allowed):
-                return int(allowed[np.argmin(value[allowed])]), True, {}
-            return int(np.argmin(upper)), False, {}
-        # The fair end: fairness 1, or beyond it where the bound is least.
-        fair = int(np.argmin(np.abs(self.fairness - 1.0)))
-        if self.fairness[-1] > 1.0:
-            fair = int(np.argmin(upper))
-        allowed = promised(upper, fair, -1, limit)
-        if len(allowed):
-            return int(allowed[np.argmin(self.error[allowed])]), True, {}
-        needed = rows_needed(self._evaluator.n, float(value[fair]), float(upper[fair]), limit)
-        return fair, False, {"rows_needed": needed}
-
-    # ------------------------------------------------------------------ inside
-
-    def _outputs(self, points: slice) -> Array:
-        """Fitted scores of all rows at some dial values, (n, outputs, points)."""
-        parts = [fold.at(points) for fold in self._predictions]
-        if len(parts) == 1:
-            return parts[0]
-        out = np.empty((self._evaluator.n, *parts[0].shape[1:]))
-        for fold, part in zip(self._predictions, parts, strict=True):
-            out[fold.rows] = part
-        return out
-
-    def __len__(self) -> int:
-        return len(self.fairness)
 
     def __repr__(self) -> str:
         return (
@@ -463,14 +275,18 @@ def fairness_path(
     sensitive_features: Any,
     control_features: Any = None,
     sample_weight: Any = None,
-    cv: Any = 5,
+    groups: Any = None,
+    cv: Any = "auto",
     n_points: int = 101,
     max_fairness: float = 1.0,
+    holdout: float | None = None,
 ) -> FairnessPath:
-    """Fit and evaluate out of fold along the whole dial, then refit on all rows.
+    """Fit and evaluate out of fold along the whole dial.
 
-    Every row is predicted by a model that was not fitted on it; error and parity are computed on all
-    rows together. The certificate is that of the refit, which :meth:`FairnessPath.select` returns.
+    Every row is predicted by functions that were not fitted on it; error and parity are computed on all
+    rows together. The certificate is that of the model of all rows, which :meth:`FairnessPath.select`
+    returns.
+    With ``holdout`` one model is fitted on a part of the rows, and the others are its new rows.
 
     Parameters
     ----------
@@ -478,14 +294,39 @@ def fairness_path(
         Cloned for each fold and for the refit. ``verbose`` shows progress.
     X, y, sensitive_features, control_features, sample_weight
         As in ``fit``.
-    cv : int, splitter or iterable, default=5
-        Number of folds, balanced over y and S; or splits that test every row once.
+    groups : array-like of shape (n_samples,), optional
+        Labels of rows that belong together, as in ``fit``; they are never divided between folds.
+    cv : "auto", int, splitter or iterable, default="auto"
+        "auto": a model whose removal is cross-fitted has functions for each of its folds that did not
+        see it, and its average is judged by those; other models are fitted anew without each of five folds.
+        Or a number of folds to fit anew, balanced over y and S, or splits that test every row once.
     n_points, max_fairness
         As in :meth:`FairnessPath.from_estimator`.
+    holdout : float in (0, 1), optional
+        Share of the rows that is set aside before anything is fitted: balanced over y and S, chosen by the
+        ``random_state`` of the estimator (None counts as 0). The path is evaluated on them, without folds
+        (``cv`` is not used). Its limits are promised for rows that are independent of the model, which needs
+        no approximation for folds but costs rows: :meth:`FairnessPath.select` returns the model that was
+        fitted on the other rows.
 
     Returns
     -------
     FairnessPath
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairRidge, fairness_path
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.integers(0, 2, 400)
+    >>> X = rng.normal(size=(400, 2)) + s[:, None]
+    >>> y = X.sum(axis=1) + rng.normal(size=400)
+    >>> model = FairRidge(gamma=0.1, random_state=0)
+    >>> path = fairness_path(model, X, y, sensitive_features=s, n_points=11, holdout=0.3)
+    >>> path.rows
+    'held-out'
+    >>> bool(path.select("correlation", at_most=0.4).selection_.met)
+    True
     """
     grid = read_grid(estimator, n_points, max_fairness)
     # Aligned before the folds, which take rows by position.
@@ -495,14 +336,28 @@ def fairness_path(
         sensitive_features=sensitive_features,
         control_features=control_features,
         sample_weight=sample_weight,
+        groups=groups,
     )
+    if holdout is not None:
+        train, held = set_aside(estimator, given, holdout)
+        held.pop("groups")
+        with each_warning_once():
+            fitted = clone(estimator).fit(**train)
+            return FairnessPath.from_estimator(
+                fitted, **held, n_points=n_points, max_fairness=max_fairness
+            )
     with each_warning_once():
         refit = clone(estimator).fit(**given)
         data = read_rows(refit, *given.values())
         evaluator = PathEvaluator(refit, data)
-        folds = split(refit, data, _num_samples(given["X"]), cv)
-        predictions = out_of_fold(estimator, given, data, folds, grid, evaluator)
-        supremum = DialHeads.along(refit, grid).supremum
-    share = float(np.mean([len(train) for train, _ in folds])) / _num_samples(given["X"])
+        heads = DialHeads.along(refit, grid)
+        if isinstance(cv, str) and cv == "auto" and refit._solution.new_rows is not None:
+            predictions = [of_own_folds(refit, data, heads)]
+            share = 1.0 - 1.0 / refit.pilot_.n_folds
+        else:
+            n_rows = _num_samples(given["X"])
+            folds = split(refit, data, n_rows, N_FOLDS if isinstance(cv, str) else cv)
+            predictions = out_of_fold(estimator, given, data, folds, grid, evaluator)
+            share = float(np.mean([len(train) for train, _ in folds])) / n_rows
     noise = sampling_noise(refit, evaluator, share)
-    return FairnessPath(refit, grid, predictions, evaluator, supremum, noise)
+    return FairnessPath(refit, grid, predictions, evaluator, heads.supremum, noise)

@@ -14,14 +14,18 @@ from sklearn.utils.validation import _num_samples
 from fairspan._system import track
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.dial_predictor import DialHeads, DialOutputs, DialPredictor
-from fairspan.estimators.path_selection import (
-    PathEvaluator,
-)
+from fairspan.estimators.path_selection import PathEvaluator
+from fairspan.inputs.checks import is_number, refuse
 from fairspan.inputs.columns import as_frame, named_columns_of
+from fairspan.inputs.config import read_config, read_seed
 from fairspan.inputs.rows import read_training_data
+from fairspan.method.codes import Coder, infer_kind
 from fairspan.method.linalg import Array
-from fairspan.method.problem import Codes, Data
+from fairspan.method.problem import Attribute, Codes, Data, Kind
 from fairspan.streaming.rows import take_rows
+
+# Slices of a number that are balanced between the rows of the fit and those set aside.
+N_STRATA = 4
 
 
 def read_grid(est: object, n_points: Any, max_fairness: Any) -> Array:
@@ -45,7 +49,13 @@ def read_grid(est: object, n_points: Any, max_fairness: Any) -> Array:
 
 
 def read_rows(
-    est: FairKernelEstimator, X: Any, y: Any, sensitive: Any, control: Any, weight: Any
+    est: FairKernelEstimator,
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    control: Any,
+    weight: Any,
+    groups: Any = None,
 ) -> Data:
     """Read the rows to evaluate on, without those of weight zero."""
     if y is None or est.pilot_.target is None:
@@ -54,7 +64,9 @@ def read_rows(
     config = est._config
     if config.kernel == "precomputed":  # only the matrix of the training rows is square
         config = replace(config, kernel="linear")
-    data = read_training_data(est, config, X, y, sensitive, control, weight, reset=False)
+    data = read_training_data(
+        est, config, X, y, sensitive, control, weight, reset=False, groups=groups
+    )
     if data.n == 0:
         msg = "sample_weight is zero for every row; nothing is left to evaluate on."
         raise ValueError(msg)
@@ -78,13 +90,75 @@ def split(est: FairKernelEstimator, data: Data, n_rows: int, cv: Any) -> list[tu
         assert data.y is not None
         labels = np.zeros(n_rows, dtype=data.y.values.dtype)
         labels[positions] = data.y.values
-        given = list(check_cv(cv).split(np.zeros((n_rows, 1)), labels))
+        groups = None
+        if data.clusters is not None:
+            groups = np.zeros(n_rows, dtype=np.int64)
+            groups[positions] = data.clusters
+        given = list(check_cv(cv).split(np.zeros((n_rows, 1)), labels, groups))
         tested = np.sort(np.concatenate([test for _, test in given]))
         if not np.array_equal(tested, np.arange(n_rows)):
             msg = "cv must put every row into exactly one test fold, as KFold does."
             raise ValueError(msg)
         folds = [(train, np.flatnonzero(np.isin(positions, test))) for train, test in given]
     return [(train, test) for train, test in folds if len(test)]
+
+
+def set_aside(
+    estimator: FairKernelEstimator, given: Mapping[str, Any], share: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of ``fit`` for the training rows, and for a share of the rows that is not fitted on.
+
+    Rows are taken at equal distances in a random order within the strata of y and S, so that every stratum
+    has its share up to a row.
+    """
+    if not is_number(share) or not 0.0 < share < 1.0:
+        refuse("holdout", share, "a share of the rows between 0 and 1, e.g. 0.3")
+    reader = clone(estimator)
+    config = read_config(reader)
+    if given.get("groups") is not None:
+        msg = (
+            "holdout draws single rows, which would divide groups. Set whole groups aside yourself."
+        )
+        raise ValueError(msg)
+    roles = [values for role, values in given.items() if role != "groups"]
+    data = read_training_data(reader, config, *roles, reset=True).on_host()
+    if data.y is None:
+        msg = "A path needs y, both when the estimator is fitted and on the rows to evaluate on."
+        raise ValueError(msg)
+    strata = [_strata(data.y, config.target_kind)]
+    strata += [_strata(attribute, None) for attribute in data.sensitive.values()]
+    seed = 0 if config.random_state is None else config.random_state
+    order = np.lexsort([read_seed(seed).permutation(data.n), *reversed(strata)])
+    taken = np.diff(np.floor(np.arange(data.n + 1) * float(share) + 0.5)) > 0.0
+    held = np.sort(order[taken])
+    if not 0 < len(held) < data.n:
+        msg = f"holdout={share!r} of {data.n} rows leaves no rows to fit or to evaluate on."
+        raise ValueError(msg)
+    positions = np.arange(_num_samples(given["X"])) if data.index is None else data.index
+    train = np.setdiff1d(np.arange(_num_samples(given["X"])), positions[held])
+    square = estimator.kernel == "precomputed" and estimator.feature_map is None
+    rest = _take(given, positions[held], square=False)
+    if square:
+        rest["X"] = np.asarray(rest["X"])[:, train]
+    return _take(given, train, square=square), rest
+
+
+def _strata(attribute: Attribute, kind: Kind | None) -> Codes:
+    """Level of each row: a category, or one of four slices of a number."""
+    coder = Coder.learn(attribute, kind or infer_kind(attribute), N_STRATA)
+    return coder.codes({attribute.name: attribute})
+
+
+def of_own_folds(model: FairKernelEstimator, data: Data, heads: DialHeads) -> DialOutputs:
+    """Fitted scores of the training rows of a cross-fitted model, each by the functions without its fold."""
+    fit, pilot = model._solution.new_rows, model.pilot_
+    assert fit is not None
+    folds = pilot.folds(data, pilot.encode(data), pilot.counter())
+    scores = np.empty((data.n, fit.basis.shape[1]))
+    for k, (basis, mean) in enumerate(zip(fit.fold_bases, fit.fold_means, strict=True)):
+        rows = np.flatnonzero(folds == k)
+        scores[rows] = pilot.features.scores(data.X[rows], basis) - basis.T @ mean
+    return DialOutputs(rows=np.arange(data.n), scores=scores, heads=heads)
 
 
 def out_of_fold(
@@ -123,7 +197,7 @@ def _take(given: Mapping[str, Any], rows: Codes, *, square: bool) -> dict[str, A
     """Some rows of the arguments of ``fit``; names of columns of X stay as they are."""
     frame, out = as_frame(given["X"], "X"), {}
     for role, values in given.items():
-        named = role in ("sensitive_features", "control_features") and named_columns_of(
+        named = role in ("sensitive_features", "control_features", "groups") and named_columns_of(
             frame, values, "sensitive_features"
         )
         out[role] = values if named else take_rows(values, rows)

@@ -15,7 +15,7 @@ from fairspan.estimators.dial_predictor import decide
 from fairspan.method.codes import Coder, CrossedCoder, infer_kind
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes, Data
-from fairspan.metrics import correlation_noise
+from fairspan.metrics.groups import correlation_noise, standardize
 
 # Slices of a continuous attribute, as many as in `fairspan.metrics`.
 N_BINS = 10
@@ -36,6 +36,7 @@ class Levels:
     codes: Codes  # (n,), negative where unknown
     n_levels: int
     values: Array | None  # standardised numbers of a continuous attribute
+    labels: tuple[str, ...] = ()  # names of the levels
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class PathEvaluator:
                 out[metric] = np.array([groups.gap(chosen, W) for groups in self._groups[part]])
         if not {"correlation", "correlation_ratio", "statistical_parity_correlation"} & {*wanted}:
             return out
-        standard = [_standardize(column, self.weight) for column in self.scores_of(outputs)]
+        standard = [standardize(column, self.weight) for column in self.scores_of(outputs)]
         out["correlation"], out["correlation_ratio"] = self._dependence("cells", standard, W)
         if self.one_cell:
             out["statistical_parity_correlation"] = out["correlation"]
@@ -273,30 +274,20 @@ def _read_levels(est: FairKernelEstimator, data: Data, weight: Array) -> dict[st
             known = ~attribute.missing
             values = np.zeros(data.n)
             column = attribute.values[known, None].astype(np.float64)
-            values[known] = _standardize(column, weight[known])[:, 0]
-        out[name] = Levels(coder.codes(data.sensitive), coder.n_levels, values)
+            values[known] = standardize(column, weight[known])[:, 0]
+        out[name] = Levels(coder.codes(data.sensitive), coder.n_levels, values, coder.labels)
     if est.intersectional and len(parts) > 1:
         crossed = CrossedCoder.learn(parts, data.sensitive)
-        out[crossed.name] = Levels(crossed.codes(data.sensitive), crossed.n_levels, None)
+        codes = crossed.codes(data.sensitive)
+        out[crossed.name] = Levels(codes, crossed.n_levels, None, crossed.labels)
     return out
-
-
-def _standardize(columns: Array, weight: Array) -> Array:
-    """Scale to weighted mean 0 and variance 1; columns constant to rounding become 0."""
-    low, high = columns.min(axis=0), columns.max(axis=0)
-    constant = high / 2.0 - low / 2.0 <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
-    share = weight / weight.sum()
-    centred = columns - share @ columns
-    norm = np.sqrt(np.einsum("i,ij,ij->j", share, centred, centred))
-    centred *= np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, norm))
-    return np.asarray(centred)
 
 
 @dataclass(frozen=True)
 class Selection:
     """The dial value that :meth:`FairnessPath.select` has chosen, and the numbers behind the choice.
 
-    All numbers are measured on the rows of the path.
+    All numbers are estimates from the rows of the path.
 
     Attributes
     ----------
@@ -325,8 +316,8 @@ class Selection:
     confidence : float or None
         Confidence of ``upper``.
     rows_needed : int or None
-        If the bound cannot be promised: about how many rows would be needed; None if more rows would not
-        help, because the value at the fair end exceeds the bound.
+        If the bound cannot be promised: about how many rows would be needed, with the same share of each
+        group; None if more rows would not be enough, because the value itself exceeds the bound.
     """
 
     fairness: float
@@ -361,28 +352,37 @@ def one_bound(
     return given[0]
 
 
-def choose(metric: str, value: Array, error: Array, on: str, bound: float) -> tuple[int, bool]:
-    """Index of the best dial value within the bound and True; or of the nearest to it and False.
+# Metrics in the words of a sentence.
+_WORDS = {
+    "correlation": "A correlation",
+    "statistical_parity_correlation": "A correlation over all rows",
+    "correlation_ratio": "A correlation ratio",
+    "demographic_parity_difference": "A selection-rate gap (demographic_parity_difference)",
+    "equalized_odds_difference": "An error-rate gap (equalized_odds_difference)",
+    "error": "An error",
+    "accuracy": "An accuracy",
+}
 
-    Under a bound on the metric the smallest error is best, and the other way round. Ties go to the
-    smaller bounded quantity, then to the smaller dial value.
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The smallest group that rates are compared in."""
+
+    name: str
+    n_rows: int
+
+
+def unmet(selection: Selection, by: str, n_rows: int, group: Group | None = None) -> str:
+    """Sentence about a bound that no dial value keeps, with the nearest one.
+
+    Parameters
+    ----------
+    by : names of the protected attributes, for a metric.
+    n_rows : rows of the path.
+    group : the smallest group that rates are compared in.
     """
-    if not np.isfinite(value).all():
-        msg = f"{metric} is not defined on these rows: a group has no rows, or the attribute is constant."
-        raise ValueError(msg)
-    bounded, price = (value, error) if on == "metric" else (error, value)
-    # The tolerance makes an accuracy of 0.9 the same bound as an error of 0.1.
-    inside = bounded <= (1.0 - bound + 1e-12 if on == "accuracy" else bound)
-    if not inside.any():
-        return int(np.lexsort((price, bounded))[0]), False
-    allowed = np.flatnonzero(inside)
-    return int(allowed[np.lexsort((bounded[inside], price[inside]))[0]]), True
-
-
-def unmet(selection: Selection, smallest_group: int | None = None) -> str:
-    """Sentence about a bound that no dial value keeps, with the nearest one."""
     if selection.confidence is not None:
-        return cannot_promise(selection, smallest_group)
+        return cannot_promise(selection, by, n_rows, group)
     on = selection.metric if selection.bound_on == "metric" else selection.bound_on
     sign = ">=" if on == "accuracy" else "<="
     error = selection.error
@@ -393,22 +393,30 @@ def unmet(selection: Selection, smallest_group: int | None = None) -> str:
     )
 
 
-def cannot_promise(selection: Selection, smallest_group: int | None = None) -> str:
+def cannot_promise(selection: Selection, by: str, n_rows: int, group: Group | None = None) -> str:
     """Sentence about a limit that cannot be promised: what can, and how many rows it would take."""
-    on = selection.metric if selection.bound_on == "metric" else selection.bound_on
-    by = f" by {selection.attribute}" if selection.attribute else ""
-    upper, bound = float(selection.upper or 0.0), selection.bound
-    words = f"at most {bound:.4g}", f"at most {upper:.4g}"
-    if on == "accuracy":
-        words = f"at least {bound:.4g}", f"at least {1.0 - upper:.4g}"
-    group = f" (smallest group: {smallest_group} rows)" if smallest_group is not None else ""
-    needed = ""
-    if selection.rows_needed is not None:
-        needed = f" About {selection.rows_needed:,} rows would be needed."
-    percent = 100.0 * float(selection.confidence or 0.0)
+    is_metric, accuracy = selection.bound_on == "metric", selection.bound_on == "accuracy"
+    on = selection.metric if is_metric else selection.bound_on
+    upper = float("nan") if selection.upper is None else selection.upper
+    estimate = selection.value if is_metric else selection.error
+    if accuracy:
+        upper, estimate = 1.0 - upper, 1.0 - estimate
+    rows = f"{n_rows:,} rows" if group is None else f"{group.n_rows:,} rows of {group.name}"
+    least = f"the {'most' if accuracy else 'least'} that can is {upper:.4g}"
+    if not np.isfinite(upper):
+        least = "no limit can"
+    if selection.rows_needed is None:
+        needed = f"The estimate itself is {estimate:.4g}, so more rows alone would not be enough."
+    elif group is None:
+        needed = f"About {selection.rows_needed:,} rows would be needed."
+    else:
+        share = int(np.ceil(selection.rows_needed * group.n_rows / n_rows))
+        needed = f"About {share:,} rows of that group, {selection.rows_needed:,} in all, would be needed."
     return (
-        f"{on}{by} of {words[0]} on new rows cannot be promised with {percent:.0f} % confidence from these "
-        f"rows{group}; {words[1]} can, at fairness {selection.fairness:.4g}.{needed}"
+        f"{_WORDS.get(on, on)} of at {'least' if accuracy else 'most'} {selection.bound:.4g}"
+        f"{f' by {by}' if by and is_metric else ''} on new rows cannot be promised with "
+        f"{100.0 * float(selection.confidence or 0.0):.4g} % confidence with {rows}; {least}, at fairness "
+        f"{selection.fairness:.4g}. {needed}"
     )
 
 

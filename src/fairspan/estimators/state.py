@@ -281,6 +281,10 @@ class FittedEstimator(BaseEstimator):
     def _fitted_rows(self) -> RowSketch | None:
         return None if self._state is None else self._state.fitted_rows
 
+    def _fitted_share(self, X: Any) -> float | None:
+        """Share of clean rows (:meth:`_read_new`) that the model was fitted on; None if unknown or none."""
+        return None if self._fitted_rows is None else self._fitted_rows.share_of(X)
+
     @property
     def _native_dial(self) -> str:
         """The dial on which paths are drawn: that of the removal."""

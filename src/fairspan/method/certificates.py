@@ -157,6 +157,11 @@ class NewRowsCertificate:
         return max((b.correlation for b in self.blocks if b.constrained), default=0.0)
 
     @property
+    def low(self) -> float:
+        """Lower confidence bound on the largest correlation of the constrained blocks."""
+        return max((b.low for b in self.blocks if b.constrained), default=0.0)
+
+    @property
     def high(self) -> float:
         """Upper confidence bound on the correlation in every constrained block."""
         return max((b.high for b in self.blocks if b.constrained), default=0.0)

@@ -94,13 +94,19 @@ class NewRows:
         path = self.solution.path
         return expect(self._fit, C, path.cov, path.block_cov, **options)
 
+    @property
+    def attributes(self) -> set[str]:
+        """Names of the attributes with a constraint."""
+        reports = (block.codes.report for block in self._fit.blocks)
+        return {report.attribute for report in reports if report.constrained}
+
     def bound(
         self, share: float, confidence: float, attribute: str | None = None
-    ) -> tuple[float, float]:
-        """Expected correlation at a share, and its upper confidence bound on new rows."""
+    ) -> tuple[float, float, float]:
+        """Expected correlation at a share, and its upper and lower confidence bounds on new rows."""
         C, _ = self.coefficients(share)
         found = self._expected(C, confidence=confidence, attribute=attribute)
-        return found.correlation, found.high
+        return found.correlation, found.high, found.low
 
     def within(self, limit: float, confidence: float | None = None) -> tuple[float, float]:
         """Smallest share whose expected correlation keeps a limit, and the correlation it reaches.

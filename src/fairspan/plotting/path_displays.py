@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, Self, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 
-from fairspan.exceptions import DataWarning, each_warning_once, warn_user
-from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
+from fairspan.method.promises import choose, keep_limit
+from fairspan.plotting.path_parts import Metric, Path, PathDisplay, name_of, name_of_rows, on_rows
 from fairspan.plotting.style import (
     COLOURS,
     LABEL,
@@ -24,55 +25,8 @@ from fairspan.plotting.style import (
     styled,
 )
 
-Metric = str | Callable[..., float]
-# Correlations of held-out rows are never as small as this.
-_EXACT = 1e-9
 
-
-class Path(Protocol):
-    """The parts of a ``FairnessPath`` that displays read; its package is above this one."""
-
-    fairness: Array
-    error: Array
-    error_name: str
-    attributes: list[str]
-    noise: float
-
-    def curve(self, metric: Metric = ..., attribute: str | None = ...) -> Array:
-        """A metric at every dial value."""
-
-    def _resampled(self, metric: Metric, n_boot: int, random_state: Any) -> Array: ...
-
-
-@runtime_checkable
-class _Predictor(Protocol):
-    def _path(self, X: Any, y: Any, **options: Any) -> Path: ...
-
-
-def _path_of(model: Any, X: Any, y: Any, **options: Any) -> Path:
-    """Error and parity of a fitted model along its dial; ``options`` as in ``FairnessPath``."""
-    if not isinstance(model, _Predictor):
-        raise TypeError(
-            f"{type(model).__name__} is not a fairspan model that predicts. Give one; for a "
-            f"FairRepresentation make a FairnessPath and use `from_path`."
-        )
-    return model._path(X, y, **options)
-
-
-def _warn_if_in_sample(path: Path, rows: str) -> None:
-    """Warn if rows that are called held-out are evidently the rows of the fit."""
-    ends = np.flatnonzero(np.isclose(path.fairness, 1.0))
-    if rows == "in-sample" or len(ends) == 0:
-        return
-    if path.curve("correlation")[ends[0]] < _EXACT < path.curve("correlation")[0]:
-        warn_user(
-            f"The display calls the rows {rows!r}, but no correlation is left at fairness 1, as on the "
-            f"rows a model was fitted on. Give held-out rows, or rows='in-sample'.",
-            DataWarning,
-        )
-
-
-class TradeoffDisplay:
+class TradeoffDisplay(PathDisplay):
     """Error against parity along the dial, one curve per protected attribute.
 
     Parameters
@@ -80,13 +34,17 @@ class TradeoffDisplay:
     fairness : sequence of float
         Dial values, in the order of the points.
     error : sequence of float
-        Held-out error at each.
+        Error on new rows at each.
     parity : mapping of str to sequence of float
-        Held-out parity score (0 is fair) of each attribute.
+        Parity score on new rows (0 is fair) of each attribute.
+    low, high : mapping of str to sequence of float, optional
+        Interval of each parity score; drawn as a band.
     noise : float, optional
         Sampling noise of a parity score; drawn as a band from 0.
     error_name, parity_name : str
         Axis labels.
+    band_name : str
+        Name of the intervals in the legend.
 
     Attributes
     ----------
@@ -99,90 +57,73 @@ class TradeoffDisplay:
         error: Numbers,
         parity: Mapping[str, Numbers],
         *,
+        low: Mapping[str, Numbers] | None = None,
+        high: Mapping[str, Numbers] | None = None,
         noise: float | None = None,
         error_name: str = "held-out error",
         parity_name: str = "held-out correlation with the attribute",
+        band_name: str = "interval on new rows",
     ) -> None:
         self.fairness = np.asarray(fairness, dtype=np.float64)
         self.error = np.asarray(error, dtype=np.float64)
-        self.parity = {name: np.asarray(v, dtype=np.float64) for name, v in parity.items()}
+        self.parity, self.low, self.high = (
+            {name: np.asarray(v, dtype=np.float64) for name, v in (values or {}).items()}
+            for values in (parity, low, high)
+        )
         self.noise = noise
-        self.error_name = error_name
-        self.parity_name = parity_name
+        self.error_name, self.parity_name, self.band_name = error_name, parity_name, band_name
 
     @classmethod
     def from_path(
         cls,
         path: Path,
-        metric: str = "correlation",
+        metric: Metric = "correlation",
         *,
-        rows: str = "held-out",
+        confidence: float | None = 0.95,
+        rows: str | None = None,
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw a path: one curve per attribute.
+        """Draw a path: one curve per attribute, with its interval on new rows.
 
         Parameters
         ----------
         path : FairnessPath
-        metric : str, default="correlation"
+        metric : str or callable, default="correlation"
             As in ``FairnessPath.curve``.
-        rows : str, default="held-out"
-            Name of the rows of the path in the axis labels; "in-sample" for those of the fit.
+        confidence : float in (0.5, 1) or None, default=0.95
+            Of the intervals, whose upper limits ``FairnessPath.select`` compares with a limit. None draws the
+            measured values without intervals. The rows of the fit allow none.
+        rows : str, optional
+            Name of the rows of the path in labels; by default "out of fold" or "held-out". Give "in-sample"
+            for the rows of the fit.
         ax : matplotlib axes, optional
         **kwargs
             Of :meth:`plot`.
         """
-        _warn_if_in_sample(path, rows)
-        display = cls(
-            path.fairness,
-            path.error,
-            {name: path.curve(metric, name) for name in path.attributes},
-            noise=path.noise if metric.endswith("correlation") else None,
-            error_name=f"{rows} {path.error_name}",
-            parity_name=f"{rows} {metric.replace('_', ' ')}",
-        )
-        return display.plot(ax, **kwargs)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any,
-        control_features: Any = None,
-        sample_weight: Any = None,
-        metric: str = "correlation",
-        n_points: int = 21,
-        rows: str = "held-out",
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw a fitted model along its dial: the path of ``FairnessPath.from_estimator``.
-
-        Parameters
-        ----------
-        model : fitted fairspan model that predicts
-        X, y, sensitive_features, control_features, sample_weight
-            Rows to evaluate on, as in ``fit``; held-out ones for honest numbers.
-        metric, rows, ax, **kwargs
-            As in :meth:`from_path`.
-        n_points : int, default=21
-            Number of dial values, equally spaced; all share one pass over the rows.
-        """
-        with each_warning_once():
-            path = _path_of(
-                model,
-                X,
-                y,
-                sensitive_features=sensitive_features,
-                control_features=control_features,
-                sample_weight=sample_weight,
-                n_points=n_points,
-            )
-            return cls.from_path(path, metric, rows=rows, ax=ax, **kwargs)
+        rows = name_of_rows(path, rows)
+        name = name_of(metric)
+        options: dict[str, Any] = {
+            "noise": path.noise if name.endswith("correlation") else None,
+            "error_name": f"{rows} {path.error_name}",
+            "parity_name": f"{rows} {name}",
+        }
+        if confidence is None or rows == "in-sample":
+            parity = {each: path.curve(metric, each) for each in path.attributes}
+        else:
+            found = {
+                each: path.bounds(metric, each, confidence=confidence) for each in path.attributes
+            }
+            parity = {each: bounds.value for each, bounds in found.items()}
+            words = f"on new rows ({rows}), {next(iter(found.values())).words}"
+            options |= {
+                "low": {each: bounds.lower for each, bounds in found.items()},
+                "high": {each: bounds.upper for each, bounds in found.items()},
+                "error_name": f"{path.error_name} on new rows ({rows})",
+                "parity_name": f"{name} {words}",
+                "band_name": words,
+            }
+        return cls(path.fairness, path.error, parity, **options).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, title: str | None = None, **kwargs: Any) -> Self:
         """Draw on ``ax`` (a new figure if None).
@@ -205,6 +146,11 @@ class TradeoffDisplay:
             look = line_look(i) | {"marker": MARKERS[i % len(MARKERS)], "ms": 4, "lw": 1.5}
             look |= {"label": plain_label(name), "markevery": max(1, len(values) // 20)}
             curves += ax.plot(values, self.error, **styled(look, kwargs))
+            if name in self.low and name in self.high:
+                # One entry in the legend for the bands of all attributes.
+                band = {"color": curves[-1].get_color(), "alpha": 0.15, "lw": 0, "zorder": 1}
+                band["label"] = f"_{self.band_name}" if i else self.band_name
+                ax.fill_betweenx(self.error, self.low[name], self.high[name], **band)
         ax.margins(y=0.08)  # room for the dial values at the ends of the curves
         ax.set_xlim(left=0.0)
         for i, curve in enumerate(curves):
@@ -232,7 +178,7 @@ class TradeoffDisplay:
             ax.annotate(name, points[j], xytext=(5, offset), textcoords="offset points", **text)
 
 
-class PriceDisplay:
+class PriceDisplay(PathDisplay):
     """Extra error against fairness 0 along the dial, and the dial values that keep a parity bound.
 
     Parameters
@@ -245,13 +191,18 @@ class PriceDisplay:
         Interval of each price.
     parity : sequence of float, optional
         Parity metric at each dial value.
+    upper : sequence of float, optional
+        Upper confidence bound of the metric on new rows at each dial value.
     at_most : float, optional
         Bound on the parity metric. Dial values that keep it are shaded, and the cheapest of them is
-        marked; if none keeps it, the nearest is marked.
+        marked; if none keeps it, the nearest is marked. With ``upper``, these are the values that keep it on
+        new rows with ``confidence``, as ``FairnessPath.select`` finds them; else the measured values decide.
     error_name, parity_name : str
         Names of the error and of the metric.
     level : float, optional
         Confidence level of the intervals, for the legend.
+    confidence : str, optional
+        Confidence of ``upper`` in words, for the legend.
     rows : str, default="held-out"
         Name of the rows in the axis label.
 
@@ -272,26 +223,37 @@ class PriceDisplay:
         low: Numbers | None = None,
         high: Numbers | None = None,
         parity: Numbers | None = None,
+        upper: Numbers | None = None,
         at_most: float | None = None,
         error_name: str = "error",
         parity_name: str = "correlation",
         level: float | None = None,
+        confidence: str | None = None,
         rows: str = "held-out",
     ) -> None:
         self.fairness = np.asarray(fairness, dtype=np.float64)
         self.price = np.asarray(price, dtype=np.float64)
-        self.low, self.high, self.parity = (
+        self.low, self.high, self.parity, self.upper = (
             None if values is None else np.asarray(values, dtype=np.float64)
-            for values in (low, high, parity)
+            for values in (low, high, parity, upper)
         )
-        self.at_most, self.level, self.rows = at_most, level, rows
+        self.at_most, self.level, self.confidence, self.rows = at_most, level, confidence, rows
         self.error_name, self.parity_name = error_name, parity_name
         self.chosen_: int | None = None
         self.met_: bool | None = None
-        if at_most is not None:
-            if self.parity is None:
-                raise ValueError("at_most is a bound on the parity metric: give `parity` too.")
-            self.chosen_, self.met_ = _cheapest(self.parity, self.price, at_most)
+        self._allowed: Codes = np.zeros(0, dtype=np.intp)
+        if at_most is None:
+            return
+        if self.parity is None:
+            raise ValueError("at_most is a bound on the parity metric: give `parity` too.")
+        if self.upper is None:
+            self.chosen_, self.met_ = choose(
+                parity_name, self.parity, self.price, "metric", at_most
+            )
+            self._allowed = np.flatnonzero(self.parity <= at_most)
+        else:
+            self.chosen_, self._allowed = keep_limit(self.fairness, self.price, self.upper, at_most)
+            self.met_ = len(self._allowed) > 0
 
     @classmethod
     def from_path(
@@ -301,10 +263,11 @@ class PriceDisplay:
         *,
         at_most: float | None = None,
         attribute: str | None = None,
+        confidence: float | None = 0.95,
         level: float = 0.9,
         n_boot: int = 200,
         random_state: Any = None,
-        rows: str = "held-out",
+        rows: str | None = None,
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
@@ -316,8 +279,11 @@ class PriceDisplay:
         metric, attribute
             The bounded metric, as in ``FairnessPath.curve``.
         at_most : float, optional
-            Bound on the metric; the mark is at the dial value that ``path.select(...,
-            confidence=None)`` takes, by the measured values.
+            Bound on the metric; the mark is at the dial value that ``path.select(metric, at_most=at_most,
+            confidence=confidence)`` takes.
+        confidence : float in (0.5, 1) or None, default=0.95
+            Confidence with which the bound is kept on new rows. None, and the rows of the fit, compare the
+            measured values; the legend then says so.
         level : float, default=0.9
             Confidence level of the intervals: percentiles of a paired bootstrap, where both errors of a
             price are computed on the same resampled rows. They show the sampling of these rows, not of
@@ -325,11 +291,8 @@ class PriceDisplay:
         n_boot : int, default=200
             Number of resamples.
         random_state : int, RandomState or None
-        rows : str, default="held-out"
-            Name of the rows of the path in the axis label; "in-sample" for those of the fit.
-        ax : matplotlib axes, optional
-        **kwargs
-            Of :meth:`plot`.
+        rows, ax, **kwargs
+            As in :meth:`TradeoffDisplay.from_path`.
         """
         if not 0.0 < level < 1.0 or n_boot < 1:
             msg = f"level={level!r} must lie between 0 and 1, and n_boot={n_boot!r} be at least 1."
@@ -337,71 +300,29 @@ class PriceDisplay:
         start = int(np.argmin(np.abs(path.fairness)))
         if path.fairness[start] != 0.0:
             raise ValueError("The path has no point at fairness 0 to count prices from.")
-        _warn_if_in_sample(path, rows)
+        rows = name_of_rows(path, rows)
         draws = path._resampled("error", n_boot, random_state)
         tail = (1.0 - level) / 2.0
         low, high = np.quantile(draws - draws[start], (tail, 1.0 - tail), axis=1)
-        name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
+        options: dict[str, Any] = {}
+        if at_most is not None:
+            options = {"parity": path.curve(metric, attribute), "at_most": at_most}
+            if confidence is not None and rows != "in-sample":
+                bounds = path.bounds(metric, attribute, confidence=confidence)
+                words = f"{100.0 * confidence:.4g} %"
+                options |= {"parity": bounds.value, "upper": bounds.upper, "confidence": words}
         display = cls(
             path.fairness,
             path.error - path.error[start],
             low=low,
             high=high,
-            parity=None if at_most is None else path.curve(metric, attribute),
-            at_most=at_most,
             error_name=path.error_name,
-            parity_name=name.replace("_", " "),
+            parity_name=name_of(metric),
             level=level,
             rows=rows,
+            **options,
         )
         return display.plot(ax, **kwargs)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any,
-        control_features: Any = None,
-        sample_weight: Any = None,
-        metric: Metric = "correlation",
-        at_most: float | None = None,
-        attribute: str | None = None,
-        level: float = 0.9,
-        n_boot: int = 200,
-        random_state: Any = None,
-        n_points: int = 21,
-        rows: str = "held-out",
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the price of a fitted model along its dial.
-
-        Parameters
-        ----------
-        model : fitted fairspan model that predicts
-        X, y, sensitive_features, control_features, sample_weight
-            Rows to evaluate on, as in ``fit``; held-out ones for honest numbers.
-        metric, at_most, attribute, level, n_boot, random_state, rows, ax, **kwargs
-            As in :meth:`from_path`.
-        n_points : int, default=21
-            Number of dial values, equally spaced; all share one pass over the rows.
-        """
-        kwargs |= {"at_most": at_most, "attribute": attribute, "level": level, "n_boot": n_boot}
-        kwargs |= {"random_state": random_state, "rows": rows, "ax": ax}
-        with each_warning_once():
-            path = _path_of(
-                model,
-                X,
-                y,
-                sensitive_features=sensitive_features,
-                control_features=control_features,
-                sample_weight=sample_weight,
-                n_points=n_points,
-            )
-            return cls.from_path(path, metric, **kwargs)
 
     def plot(self, ax: Any = None, *, title: str | None = None, **kwargs: Any) -> Self:
         """Draw on ``ax`` (a new figure if None).
@@ -429,7 +350,7 @@ class PriceDisplay:
         first, last = self.fairness.min(), self.fairness.max()
         # Room for the markers at both ends.
         ax.set_xlim(first - 0.02 * (last - first), last + 0.02 * (last - first))
-        extra = f"extra {self.error_name}\nagainst fairness 0 ({self.rows} rows)"
+        extra = f"extra {self.error_name} against\nfairness 0, {on_rows(self.rows)}"
         dress(ax, "fairness (dial: 0 unconstrained, 1 fair)", extra)
         # A frame keeps the words readable on the hatch.
         ax.legend(framealpha=0.85, edgecolor="none", fontsize=NOTE, loc="best")
@@ -440,9 +361,12 @@ class PriceDisplay:
 
     def _shade(self, ax: Any) -> None:
         """Shade the dial values that keep the bound."""
-        if self.at_most is None or self.parity is None or not self.met_:
+        if not self.met_:
             return
-        bound = f"{plain_label(self.parity_name)} \N{LESS-THAN OR EQUAL TO} {self.at_most:g}"
+        on = f"on new rows, {self.confidence or 'with confidence'}"
+        if self.upper is None:
+            on = "as measured"
+        bound = f"{plain_label(self.parity_name)} \N{LESS-THAN OR EQUAL TO} {self.at_most:g} {on}"
         # The hatch tells it from the band of intervals in grey print.
         look = {
             "fc": (COLOURS[2], 0.13),
@@ -453,7 +377,7 @@ class PriceDisplay:
         }
         # From 0 to 1 of the height of the axes, so that prices of any size are shaded alike.
         height = {"step": "mid", "transform": ax.get_xaxis_transform()}
-        allowed = self.parity <= self.at_most
+        allowed = np.isin(np.arange(len(self.fairness)), self._allowed)
         ax.fill_between(self.fairness, 0.0, 1.0, where=allowed, label=bound, **height, **look)
 
     def _mark(self, ax: Any) -> None:
@@ -463,19 +387,10 @@ class PriceDisplay:
         i = self.chosen_
         fairness, price = self.fairness[i], self.price[i]
         why = "cheapest that keeps it" if self.met_ else f"none keeps {self.at_most:g}; nearest"
-        label = (
-            f"{why}: fairness {fairness:.3g},\nprice {number(price)}, "
-            f"{plain_label(self.parity_name)} {number(self.parity[i])}"
-        )
+        value = f"{plain_label(self.parity_name)} {number(self.parity[i])}"
+        if self.upper is not None:
+            why = why if self.met_ else f"{self.at_most:g} cannot be promised; fair end"
+            value += f", at most {number(self.upper[i])}"
+        label = f"{why}: fairness {fairness:.3g},\nprice {number(price)}, {value}"
         look = {"ms": 7, "mfc": "white", "mec": COLOURS[1], "mew": 1.5, "zorder": 4}
         ax.plot([fairness], [price], "D", clip_on=False, label=label, **look)
-
-
-def _cheapest(parity: Array, price: Array, bound: float) -> tuple[int, bool]:
-    """The dial value of ``select(..., confidence=None)``: cheapest within the bound, else nearest to it."""
-    if not np.isfinite(parity).all():
-        raise ValueError("The metric is not defined on these rows at every dial value.")
-    allowed = np.flatnonzero(parity <= bound)
-    if len(allowed) == 0:
-        return int(np.lexsort((price, parity))[0]), False
-    return int(allowed[np.lexsort((parity[allowed], price[allowed]))[0]]), True

@@ -11,6 +11,7 @@ from fairspan import DataWarning, FairRepresentation
 from fairspan.estimators import FairGPRegressor, FairRidge, FairRidgeClassifier
 from fairspan.estimators.dial_predictor import move
 from fairspan.estimators.path import FairnessPath, Selection, fairness_path
+from fairspan.estimators.path_rows import set_aside
 from fairspan.metrics import (
     by_attribute,
     correlation_noise,
@@ -356,6 +357,81 @@ def test_a_fold_without_a_class_gives_it_no_share():
     assert np.all(path.outputs(0)[:n_first, 0] == 0.0)
 
 
+# ------------------------------------------------------------------ rows set aside
+
+
+@pytest.mark.parametrize("target", ["numeric", "two"])
+def test_a_share_set_aside_is_never_fitted_on(target):
+    """The model of the path is the fit on the other rows, and the path is about those set aside."""
+    X, y, s = make(target, n=200)
+    model = FairRidgeClassifier(**FIXED) if target == "two" else FairRidge(**FIXED)
+    path = fairness_path(model, X, y, sensitive_features=s, n_points=3, holdout=0.3)
+    assert (path.rows, path.in_sample) == ("held-out", False)
+    train, held = set_aside(model, {"X": X, "y": y, "sensitive_features": s, **NO_MORE}, 0.3)
+    assert (len(train["y"]), len(held["y"])) == (140, 60)
+    assert len({tuple(row) for part in (train, held) for row in part["X"]}) == 200
+    fitted = clone(model).fit(**train)
+    expected = FairnessPath.from_estimator(fitted, **held, n_points=3)
+    for i in range(3):
+        np.testing.assert_allclose(path.outputs(i), expected.outputs(i), atol=1e-10)
+    np.testing.assert_allclose(path.bounds("error").upper, expected.bounds("error").upper)
+    chosen = path.select(max_error=np.inf)
+    found, wanted = chosen._outputs(X), fitted.at(chosen.fairness)._outputs(X)
+    np.testing.assert_allclose(found, wanted, atol=1e-10)
+
+
+NO_MORE = {"control_features": None, "sample_weight": None}
+
+
+def test_a_share_set_aside_is_balanced_and_repeats():
+    X, y, s = make("two", n=400)
+    given = {"X": X, "y": y, "sensitive_features": s["group"], **NO_MORE}
+    model = FairRidgeClassifier(**FIXED)
+    for share in (0.1, 0.3, 0.5):
+        _, held = set_aside(model, given, share)
+        assert len(held["y"]) == round(400 * share)
+        for label in ("yes", "no"):
+            for group in range(3):
+                n = np.sum((y == label) & (s["group"] == group))
+                found = np.sum((held["y"] == label) & (held["sensitive_features"] == group))
+                assert abs(found - share * n) <= 1.0
+    first, again = (set_aside(model, given, 0.3)[1]["X"] for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    zero, other = (
+        set_aside(clone(model).set_params(random_state=seed), given, 0.3)[1]["X"] for seed in (0, 1)
+    )
+    np.testing.assert_array_equal(first, zero)  # None counts as 0
+    assert not np.array_equal(first, other)
+
+
+def test_rows_are_set_aside_from_frames_weights_and_precomputed_kernels():
+    pd = pytest.importorskip("pandas")
+    X, y, s = make(n=90)
+    weight = np.where(np.arange(90) < 10, 0.0, 1.0)
+    model = FairRidge(**FIXED, removal="training_rows")
+    options = {"n_points": 3, "holdout": 0.4, "sample_weight": weight}
+    reference = fairness_path(model, X, y, sensitive_features=s["group"], **options)
+    assert len(reference.outputs(0)) == 32  # of 80 rows with a weight
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(group=s["group"])
+    gram = np.exp(-0.2 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    fixed = {name: value for name, value in FIXED.items() if name != "gamma"}
+    for other, rows, sensitive in (
+        (model, frame, "group"),
+        (FairRidge(**fixed, kernel="precomputed"), gram, {"group": s["group"]}),
+    ):
+        path = fairness_path(other, rows, y, sensitive_features=sensitive, **options)
+        np.testing.assert_allclose(path.outputs(1), reference.outputs(1), atol=1e-8)
+
+
+@pytest.mark.parametrize("holdout", [0.0, 1.0, 30, "some", True, np.nan])
+def test_a_share_is_a_number_between_0_and_1(holdout):
+    X, y, s = make(n=60)
+    with pytest.raises(ValueError, match=r"holdout=.* is not allowed; give a share of the rows"):
+        fairness_path(FairRidge(**FIXED), X, y, sensitive_features=s, holdout=holdout)
+    with pytest.raises(ValueError, match="leaves no rows"):
+        fairness_path(FairRidge(**FIXED), X, y, sensitive_features=s, holdout=1e-6)
+
+
 def test_progress_is_shown_on_request(capsys):
     X, y, s = make(n=120)
     for verbose in (0, 1):
@@ -508,7 +584,8 @@ def test_the_plot_shows_every_attribute():
     assert [line.get_label() for line in ax.get_lines()] == ["group", "age"]
     np.testing.assert_array_equal(ax.get_lines()[0].get_xdata(), path.curve("correlation", "group"))
     np.testing.assert_array_equal(ax.get_lines()[0].get_ydata(), path.error)
-    assert ax.get_ylabel() == "RMSE"
+    assert ax.get_ylabel() == "RMSE on new rows (held-out)"
+    assert ax.get_xlabel() == "correlation on new rows (held-out), 95 % each side"
     pyplot.close("all")
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from fairspan.estimators.path_bounds import Bounds, promised, rows_needed, upper_bounds, wilson
-from fairspan.estimators.path_selection import Levels
+from fairspan.estimators.path_bounds import Limits, confidence_limits, wilson
+from fairspan.estimators.path_selection import Group, Levels
 
 Z = 1.959963984540054
 DECISIONS = "demographic_parity_difference"
@@ -45,17 +45,22 @@ def numbers(values):
     return np.asarray(values, dtype=float)[:, None, None]
 
 
-def bound(of, metric, outputs, confidence=0.95, *, attribute=None, independent=False):
-    found = upper_bounds(
+def limits(of, metric, outputs, confidence=0.95, *, attribute=None, independent=False):
+    found = confidence_limits(
         of,
         metric,
         outputs,
         attribute=attribute,
         confidence=confidence,
-        independent=independent,
+        one_sided=independent,
     )
-    assert found.upper.shape == (outputs.shape[2],)
-    return float(found.upper[0])
+    assert found.lower.shape == found.upper.shape == (outputs.shape[2],)
+    assert (found.lower <= found.upper).all()
+    return found
+
+
+def bound(*args, **options):
+    return float(limits(*args, **options).upper[0])
 
 
 def two_groups(a, n_a, b, n_b):
@@ -122,10 +127,11 @@ def test_equalized_odds_compare_the_groups_among_each_label():
     chosen, group = np.concatenate([favourable, other]), np.concatenate([group, group_other])
     label = np.repeat([1, 0], [150, 85])
     of = evaluator(label, group=group)
-    found = upper_bounds(
-        of, ODDS, decisions(chosen), attribute=None, confidence=0.95, independent=False
+    found = confidence_limits(
+        of, ODDS, decisions(chosen), attribute=None, confidence=0.95, one_sided=False
     )
-    assert found.smallest_group == 29
+    assert found.group.n_rows == 29
+    assert found.group.name == "group = group 2 with an unfavourable label"
     # Both labels are tested, so each has half of the error probability.
     alone = [
         bound(evaluator(chosen[part], group=group[part]), DECISIONS, decisions(chosen[part]), 0.975)
@@ -137,16 +143,16 @@ def test_equalized_odds_compare_the_groups_among_each_label():
 
 def test_a_group_without_rows_allows_no_promise():
     chosen, group = two_groups(5, 10, 5, 10)
-    found = upper_bounds(
+    found = confidence_limits(
         evaluator(chosen, group=2 * group),
         DECISIONS,
         decisions(chosen),
         attribute=None,
         confidence=0.95,
-        independent=True,
+        one_sided=True,
     )
     assert found.upper.tolist() == [1.0]
-    assert found.smallest_group == 0
+    assert (found.group.name, found.group.n_rows) == ("group = group 2", 0)
 
 
 def test_a_correlation_by_hand():
@@ -214,6 +220,44 @@ def test_equal_weights_are_no_weights_and_others_count_fewer_rows():
         assert bound(evaluator(np.zeros(150), weight=uneven, group=group), metric, outputs) > plain
 
 
+@pytest.mark.parametrize("counts", [(56, 70, 48, 80), (9, 10, 3, 10), (5, 56, 0, 29)])
+def test_the_lower_limit_of_a_gap_is_newcombes(counts):
+    """Of the difference in the direction of the larger rate, and at least 0."""
+    chosen, group = two_groups(*counts)
+    found = limits(evaluator(chosen, group=group), DECISIONS, decisions(chosen))
+    published = {70: 0.0524, 10: 0.1705, 56: -0.0381}[counts[1]]
+    assert found.lower[0] == pytest.approx(max(published, 0.0), abs=6e-5)
+
+
+def test_lower_limits_mirror_the_upper_ones():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 400)
+    f = rng.normal(size=400) + group
+    of = evaluator(f, numbers=True, group=group)
+    r = abs(np.corrcoef(f, group)[0, 1])
+    for metric in CORRELATIONS:
+        found = limits(of, metric, numbers(f))
+        assert found.lower[0] == pytest.approx(2.0 * r - found.upper[0])
+    squares = limits(evaluator(np.zeros(400), numbers=True, group=group), "error", numbers(f))
+    assert squares.lower[0] ** 2 + squares.upper[0] ** 2 == pytest.approx(2.0 * np.mean(f**2))
+    wrong, _ = two_groups(15, 148, 0, 0)
+    rate = limits(evaluator(np.zeros(148), group=np.zeros(148)), "error", decisions(wrong))
+    assert rate.lower[0] == pytest.approx(0.0624, abs=5e-5)
+    flat = limits(of, "correlation", numbers(rng.normal(size=400)))
+    assert flat.lower[0] == 0.0
+
+
+def test_a_scale_of_scores_does_not_matter():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 200)
+    f = rng.normal(size=200) + group
+    of = evaluator(f, numbers=True, group=group)
+    for metric in CORRELATIONS:
+        plain = bound(of, metric, numbers(f))
+        for scale in (1e-15, 1e15):
+            assert bound(of, metric, numbers(scale * f)) == pytest.approx(plain)
+
+
 # ------------------------------------------------------------------ order
 
 
@@ -231,33 +275,13 @@ def test_bounds_grow_with_the_confidence_and_shrink_with_rows_of_their_own(metri
     assert bound(of, metric, outputs, 0.95, independent=True) == pytest.approx(found[1])
 
 
-def test_promised_stops_at_the_first_broken_value():
-    upper = np.array([0.5, 0.1, 0.3, 0.2, 0.1])
-    assert promised(upper, 4, -1, 0.2).tolist() == [4, 3]  # 1 keeps the limit, behind a broken one
-    assert promised(upper, 4, -1, 0.3).tolist() == [4, 3, 2, 1]
-    assert promised(upper, 4, -1, 1.0).tolist() == [4, 3, 2, 1, 0]
-    assert promised(upper, 4, -1, 0.05).tolist() == []
-    assert promised(upper, 1, 1, 0.2).tolist() == [1]
-    assert promised(upper, 3, 1, 0.2).tolist() == [3, 4]
-    assert promised(np.array([0.1, np.nan, 0.1]), 2, -1, 0.2).tolist() == [2]
-
-
-def test_the_rows_that_a_limit_needs_are_more_than_there_are():
-    """A margin shrinks with the root of the rows."""
-    assert rows_needed(800, 0.02, 0.12, 0.05) == 3200  # the value is noise; twice the margin
-    assert rows_needed(800, 0.2, 0.276, 0.25) == int(np.ceil(800 * (0.076 / 0.05) ** 2))
-    assert rows_needed(800, 0.2, 0.25, 0.1) is None  # more rows do not help
-    assert rows_needed(800, 0.1, 0.2, 0.0) is None
-    for value, upper, limit in np.random.default_rng(0).uniform(size=(200, 3)):
-        if upper > max(value, limit):
-            needed = rows_needed(800, value, upper, limit)
-            assert needed is None or needed >= 800
-
-
 def test_bounds_of_consecutive_dial_values_are_joined():
-    joined = Bounds.joined([Bounds(np.array([0.1, 0.2]), 7), Bounds(np.array([0.3]), 7)])
+    group = Group(name="sex = F", n_rows=7)
+    upper = [np.array([0.1, 0.2]), np.array([0.3])]
+    joined = Limits.joined([Limits(part / 2.0, part, group) for part in upper])
     assert joined.upper.tolist() == [0.1, 0.2, 0.3]
-    assert joined.smallest_group == 7
+    assert joined.lower.tolist() == [0.05, 0.1, 0.15]
+    assert joined.group == group
 
 
 # ------------------------------------------------------------------ coverage

@@ -15,8 +15,7 @@ from fairspan import (
     FairRidgeClassifier,
     fairness_path,
 )
-from fairspan.estimators.path_bounds import promised, wilson
-from fairspan.estimators.path_selection import choose
+from fairspan.estimators.path_bounds import resample_limits, wilson
 
 
 def test_a_metric_of_ones_own_gets_s_by_name_or_by_place():
@@ -34,16 +33,6 @@ def test_a_metric_of_ones_own_gets_s_by_name_or_by_place():
     np.testing.assert_array_equal(by_name, by_place)
     for k, fairness in enumerate(path.fairness):
         assert by_name[k] == pytest.approx(gap(y, model.at(fairness).predict(X), s))
-
-
-def test_a_choice_needs_a_number_everywhere():
-    value = np.array([0.1, np.nan, 0.3])
-    with pytest.raises(ValueError, match="ks is not defined on these rows"):
-        choose("ks", value, np.ones(3), "metric", 0.2)
-    assert choose("ks", np.array([0.1, 0.2, 0.3]), np.array([3.0, 2.0, 1.0]), "metric", 0.2) == (
-        1,
-        True,
-    )
 
 
 def test_a_cell_that_no_row_judges_has_no_noise():
@@ -143,7 +132,9 @@ def test_the_confidence_of_a_budget_is_about_the_error(decided):
     one_sided = wilson(decided.error, 800, 1.6448536269514722)[1]
     assert selection.upper == pytest.approx(one_sided[i])
     assert selection.upper <= 0.25
-    allowed = promised(one_sided, int(np.argmin(one_sided)), 1, 0.25)
+    # The order of a budget begins at fairness 0, wherever the error is least.
+    allowed = np.cumprod(one_sided <= 0.25).astype(bool)
+    assert 0 < allowed.sum() < len(decided)
     assert selection.value == decided.curve()[allowed].min()
     accurate = decided.select("correlation", min_accuracy=0.75).selection_
     assert accurate.fairness == selection.fairness
@@ -151,8 +142,36 @@ def test_the_confidence_of_a_budget_is_about_the_error(decided):
     assert bolder.value <= selection.value
     with pytest.warns(DataWarning, match=r"accuracy of at least 0\.999 .* cannot be promised"):
         nothing = decided.select(min_accuracy=0.999).selection_
-    assert not nothing.met
-    assert nothing.upper == pytest.approx(one_sided.min())
+    assert (nothing.met, nothing.fairness, nothing.rows_needed) == (False, 0.0, None)
+    assert nothing.upper == pytest.approx(one_sided[0])
+
+
+def test_a_budget_that_more_rows_would_keep_is_explained(decided):
+    bounds = decided.bounds("error")
+    limit = float(bounds.value[0] + bounds.upper[0]) / 2.0
+    with pytest.warns(DataWarning, match="cannot be promised") as seen:
+        selection = decided.select(max_error=limit).selection_
+    text = str(seen[0].message)
+    assert text.startswith(f"An error of at most {limit:.4g} on new rows cannot be promised")
+    assert f"with 800 rows; the least that can is {selection.upper:.4g}, at fairness 0." in text
+    # Half the margin takes four times the rows.
+    assert selection.rows_needed == pytest.approx(3200, abs=1)
+    assert text.endswith(f"About {selection.rows_needed:,} rows would be needed.")
+    with pytest.raises(ValueError, match=r"An accuracy of at least 0\.99.*more rows alone"):
+        decided.select(min_accuracy=0.99, strict=True)
+
+
+def test_an_error_of_numbers_is_a_budget_too(out_of_fold):
+    """RMSE out of fold: the two-sided bound of the mean square."""
+    assert out_of_fold.rows == "out of fold"
+    X, y, _ = rows(n=600)
+    chosen = out_of_fold.select("correlation", max_error=0.8).selection_
+    i = int(np.flatnonzero(out_of_fold.fairness == chosen.fairness)[0])
+    squares = (out_of_fold.predictions(i) - y) ** 2
+    expected = np.sqrt(squares.mean() + 1.959964 * squares.std() / np.sqrt(len(X)))
+    assert chosen.met
+    assert chosen.upper == pytest.approx(expected)
+    assert chosen.upper <= 0.8 < out_of_fold.bounds("error").upper[i + 1]
 
 
 def test_a_limit_that_cannot_be_promised_is_explained(decided):
@@ -162,13 +181,15 @@ def test_a_limit_that_cannot_be_promised_is_explained(decided):
     text = str(seen[0].message)
     assert not selection.met
     assert selection.fairness == 1.0
-    assert text.startswith(f"{metric} by sex of at most 0.01 on new rows cannot be promised")
-    assert "with 95 % confidence" in text
-    smallest = int(np.bincount(labelled(1, 800)[2]).min())
-    assert f"(smallest group: {smallest} rows)" in text
-    assert f"; at most {selection.upper:.4g} can, at fairness 1." in text
+    counts = np.bincount(labelled(1, 800)[2])
+    smallest, n = int(np.argmin(counts)), int(counts.min())
+    needed = int(np.ceil(selection.rows_needed * n / 800))
     assert selection.rows_needed > 800
-    assert text.endswith(f" About {selection.rows_needed:,} rows would be needed.")
+    assert text == (
+        f"A selection-rate gap ({metric}) of at most 0.01 by sex on new rows cannot be promised with 95 % "
+        f"confidence with {n} rows of sex = {smallest}; the least that can is {selection.upper:.4g}, at "
+        f"fairness 1. About {needed:,} rows of that group, {selection.rows_needed:,} in all, would be needed."
+    )
     # What the sentence offers instead is accepted.
     assert decided.select(metric, at_most=selection.upper, attribute="sex").selection_.met
 
@@ -202,6 +223,13 @@ def test_a_holdout_is_judged_instead_of_the_rows_of_the_path(out_of_fold):
     assert budget.selection_ == own.select(max_error=1.5, confidence=None).selection_
 
 
+def test_a_share_cannot_be_set_aside_after_the_fit(out_of_fold):
+    with pytest.raises(
+        ValueError, match=r"fairness_path\(\.\.\., holdout=0\.3\), which sets rows aside"
+    ):
+        out_of_fold.select(at_most=0.2, holdout=0.3)
+
+
 @pytest.mark.parametrize("holdout", [np.zeros((4, 3)), (1, 2), "rows"])
 def test_a_holdout_is_a_tuple_of_three(out_of_fold, holdout):
     with pytest.raises(ValueError, match=r"holdout takes rows .* as a tuple \(X, y, "):
@@ -226,6 +254,111 @@ def test_a_metric_of_ones_own_is_bounded_by_resamples(decided):
     by_name = decided.select("demographic_parity_difference", at_most=0.25).selection_
     assert selection.upper == pytest.approx(by_name.upper, abs=0.05)
     assert (selection.metric, by_name.metric) == ("gap", "demographic_parity_difference")
+
+
+def test_a_metric_that_resamples_leave_undefined_promises_nothing():
+    draws = np.array([[0.1, 0.2, np.nan, 0.3]])
+    for one_sided in (False, True):
+        limits = resample_limits(draws, 0.95, one_sided=one_sided)
+        assert limits.upper.tolist() == [np.inf]
+        assert limits.lower.tolist() == [-np.inf]
+    whole = resample_limits(np.arange(400.0)[None], 0.95, one_sided=True)
+    assert (whole.lower[0], whole.upper[0]) == (19.0, 380.0)
+
+
+def test_a_bootstrap_bound_of_a_callable_holds_in_about_95_percent_of_draws():
+    """Mean difference of the predictions of a fixed model, whose population value is 0.8 of a slope."""
+    X, y, s = rows(n=600)
+    model = FairRidge(**FEW).fit(X, y, sensitive_features=s)
+
+    def gap(y_true, predictions, groups):
+        return abs(predictions[groups == 1].mean() - predictions[groups == 0].mean())
+
+    X, y, s = rows(10_000, 200_000)
+    truth, held, n_draws = gap(y, model.at(0.0).predict(X), s), 0, 120
+    for seed in range(n_draws):
+        X, y, s = rows(seed + 1, 200)
+        path = FairnessPath.from_estimator(model, X, y, sensitive_features=s, n_points=2)
+        held += path.bounds(gap).upper[0] >= truth
+    # Three standard errors of a share of 95 % in 120 draws are 6 %.
+    assert held / n_draws >= 0.89
+
+
+def test_a_callable_may_be_the_metric_of_a_budget(decided):
+    def gap(y_true, predictions, groups):
+        return abs(predictions[groups == 1].mean() - predictions[groups == 0].mean())
+
+    found = decided.select(gap, max_error=0.25).selection_
+    by_name = decided.select("demographic_parity_difference", max_error=0.25).selection_
+    assert (found.metric, found.bound_on, found.met) == ("gap", "error", True)
+    assert (found.fairness, found.upper) == (by_name.fairness, by_name.upper)
+    assert found.value == pytest.approx(by_name.value)
+
+
+# ------------------------------------------------------------------ intervals on new rows
+
+
+@pytest.mark.parametrize(
+    "metric", ["error", "correlation", "correlation_ratio", "demographic_parity_difference"]
+)
+def test_the_bounds_are_those_that_select_compares(decided, metric):
+    bounds = decided.bounds(metric, None if metric == "error" else "sex")
+    assert (bounds.lower <= bounds.value).all()
+    assert (bounds.value <= bounds.upper).all()
+    assert (bounds.lower >= 0.0).all()
+    assert bounds.one_sided
+    assert bounds.words == "95 % each side"
+    np.testing.assert_array_equal(bounds.value, decided.curve(metric))
+    limit = float(np.median(bounds.upper))
+    given = {"max_error": limit} if metric == "error" else {"metric": metric, "at_most": limit}
+    chosen = decided.select(**given).selection_
+    i = int(np.flatnonzero(decided.fairness == chosen.fairness)[0])
+    assert chosen.met
+    assert chosen.upper == bounds.upper[i]
+
+
+def test_out_of_fold_bounds_are_about_the_refitted_model(out_of_fold):
+    bounds = out_of_fold.bounds()
+    for i in (0, 10, 20):
+        expected = out_of_fold.estimator.at(out_of_fold.fairness[i]).certificate_.new_rows
+        found = [v[i] for v in (bounds.value, bounds.lower, bounds.upper)]
+        assert found == pytest.approx([expected.correlation, expected.low, expected.high], abs=1e-9)
+    assert bounds.words == "95 %"
+    assert not bounds.one_sided
+    pytest.importorskip("pandas")
+    table = out_of_fold.table()
+    np.testing.assert_array_equal(table["correlation[sex] expected"], bounds.value)
+    np.testing.assert_array_equal(table["correlation[sex] low"], bounds.lower)
+    np.testing.assert_array_equal(table["correlation[sex] high"], bounds.upper)
+    np.testing.assert_array_equal(table["error high"], out_of_fold.bounds("error").upper)
+    assert "error expected" not in table
+    assert not [name for name in out_of_fold.table(confidence=None) if name.endswith("high")]
+
+
+def test_an_attribute_without_a_constraint_of_its_own_is_bounded_on_the_rows():
+    """With crossed attributes only the combinations are constrained; the certificate has no other block."""
+    X, y, s = rows(n=300)
+    other = np.random.default_rng(1).integers(0, 2, 300)
+    model = FairRidge(**FEW, intersectional=True)
+    path = fairness_path(model, X, y, sensitive_features={"sex": s, "old": other}, cv=2, n_points=3)
+    for name in ("sex", "old", "sex x old"):
+        assert (path.bounds("correlation", name).upper > 0.05).all()  # not the 0 of no constraint
+    assert path.bounds("correlation", "sex").upper[0] > path.curve("correlation", "sex")[0]
+
+
+def test_beyond_fairness_1_both_limits_are_joint(decided):
+    X, y, s = labelled(1, 800)
+    beyond = FairnessPath.from_estimator(
+        decided.estimator, X, y, sensitive_features={"sex": s}, n_points=31, max_fairness=1.5
+    )
+    metric = "demographic_parity_difference"
+    within, joint = decided.bounds(metric), beyond.bounds(metric)
+    np.testing.assert_allclose(joint.value[:21], within.value)
+    assert (joint.upper[:21] > within.upper).all()
+    assert not joint.one_sided
+    # A budget begins at fairness 0, so its bound stays one-sided.
+    upper = [path.select(max_error=0.25).selection_.upper for path in (decided, beyond)]
+    assert upper[0] == pytest.approx(upper[1])
 
 
 # ------------------------------------------------------------------ at(max_correlation=, confidence=)
@@ -292,3 +425,8 @@ def test_training_rows_promise_nothing():
     with pytest.warns(DataWarning, match="training rows"):
         path.select(at_most=0.5)
     path.select(at_most=0.5, confidence=None)
+    assert path.rows == "in-sample"
+    with pytest.raises(ValueError, match="training rows"):
+        path.bounds()
+    names = [*path.table()[0]] if isinstance(path.table(), list) else [*path.table()]
+    assert not [name for name in names if name.endswith(("low", "high"))]

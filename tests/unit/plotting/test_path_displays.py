@@ -1,5 +1,7 @@
 """The displays of a path draw its numbers, and prices as differences of errors."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from tests.unit.estimators.test_path import FIXED, binary, make, path_of
 
 from fairspan import DataWarning, FairRepresentation
 from fairspan.estimators import FairRidge, FairRidgeClassifier
-from fairspan.estimators.path import FairnessPath
+from fairspan.estimators.path import FairnessPath, fairness_path
 from fairspan.plotting import (
     GroupDistributionDisplay,
     PriceDisplay,
@@ -26,8 +28,38 @@ def test_a_tradeoff_draws_the_paths_numbers():
             x, y = line(ax, name).get_data()
             assert np.array_equal(x, path.curve(metric, name))
             assert np.array_equal(y, path.error)
-        assert ax.get_xlabel() == f"held-out {metric.replace('_', ' ')}"
-        assert ax.get_ylabel() == "held-out RMSE"
+        words = "on new rows (held-out), 95 % each side"
+        assert ax.get_xlabel() == f"{metric.replace('_', ' ')} {words}"
+        assert ax.get_ylabel() == "RMSE on new rows (held-out)"
+        assert words in [text.get_text() for text in ax.get_legend().get_texts()]
+        measured = TradeoffDisplay.from_path(path, metric, confidence=None).ax_
+        assert measured.get_xlabel() == f"held-out {metric.replace('_', ' ')}"
+        assert len(measured.collections) == 0
+
+
+def bands(ax):
+    """Horizontal extent of every band at the largest error, and its label."""
+    return [(one.get_paths()[0].vertices, one.get_label()) for one in ax.collections]
+
+
+def test_bands_are_the_bounds_of_select_and_out_of_fold_says_so():
+    X, y, s = make(n=160)
+    path = fairness_path(FairRidge(**FIXED), X, y, sensitive_features=s, cv=2, n_points=5)
+    ax = TradeoffDisplay.from_path(path).ax_
+    words = "on new rows (out of fold), 95 %"
+    assert ax.get_xlabel() == f"correlation {words}"
+    assert ax.get_ylabel() == "RMSE on new rows (out of fold)"
+    assert [label for _, label in bands(ax)] == [words, f"_{words}"]
+    for name, (vertices, _) in zip(path.attributes, bands(ax), strict=True):
+        bounds = path.bounds("correlation", name)
+        np.testing.assert_array_equal(line(ax, name).get_xdata(), bounds.value)
+        for i, error in enumerate(path.error):
+            drawn = vertices[np.isclose(vertices[:, 1], error), 0]
+            assert drawn.min() == pytest.approx(bounds.lower[i])
+            assert drawn.max() == pytest.approx(bounds.upper[i])
+    wide = TradeoffDisplay.from_path(path, confidence=0.99)
+    assert (wide.high["group"] > path.bounds("correlation", "group").upper).all()
+    assert "99 %" in wide.ax_.get_xlabel()
 
 
 def test_ends_that_meet_have_one_text():
@@ -104,6 +136,17 @@ def test_training_rows_are_not_called_held_out():
             make_display(model, X, y, sensitive_features=s, n_points=3)
         shown = make_display(model, X, y, sensitive_features=s, n_points=3, rows="in-sample")
         assert "in-sample" in shown.ax_.get_ylabel()
+    # No interval on new rows, also where the sketch of the rows says so and not the exact zero.
+    model = FairRidge(**FIXED).fit(X, y, sensitive_features=s)
+    with pytest.warns(DataWarning, match=r"some of them are training rows.*rows='in-sample'"):
+        trade = TradeoffDisplay.from_estimator(model, X, y, sensitive_features=s, n_points=3)
+    assert (trade.low, trade.high) == ({}, {})
+    assert len(trade.ax_.collections) == 0
+    assert "new rows" not in " ".join(texts(trade.figure_))
+    options = {"n_points": 3, "rows": "in-sample", "at_most": 0.5, "n_boot": 2}
+    price = PriceDisplay.from_estimator(model, X, y, sensitive_features=s, **options)
+    assert price.upper is None
+    assert any("as measured" in text for text in texts(price.figure_))
 
 
 def test_what_cannot_be_moved_is_refused():
@@ -193,27 +236,42 @@ def test_a_price_is_a_difference_of_errors_on_the_same_rows(target, weighted):
     assert band.min() == pytest.approx(shown.low.min())
 
 
-@pytest.mark.parametrize("at_most", [0.25, 0.4])
-def test_the_mark_is_at_the_place_that_select_takes(at_most):
-    path, _ = path_of(FairRidgeClassifier(**FIXED), "two", n_points=41)
-    chosen = path.select("correlation", at_most=at_most, confidence=None).selection_
-    shown = PriceDisplay.from_path(path, at_most=at_most, n_boot=2, random_state=0)
-    assert shown.met_
+@pytest.mark.parametrize("max_fairness", [1.0, 1.5])
+@pytest.mark.parametrize("confidence", [None, 0.8, 0.95])
+@pytest.mark.parametrize("metric", ["correlation", "demographic_parity_difference", "error"])
+@pytest.mark.parametrize("at_most", [0.3, 0.45])
+def test_the_mark_is_at_the_place_that_select_takes(at_most, metric, confidence, max_fairness):
+    path, _ = path_of(FairRidgeClassifier(**FIXED), "two", n_points=31, max_fairness=max_fairness)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        chosen = path.select(metric, at_most=at_most, confidence=confidence).selection_
+    shown = PriceDisplay.from_path(
+        path, metric, at_most=at_most, confidence=confidence, n_boot=2, random_state=0
+    )
+    assert shown.met_ == chosen.met
     (mark,) = [one for one in shown.ax_.get_lines() if one.get_marker() == "D"]
     assert mark.get_xdata()[0] == chosen.fairness
     assert mark.get_ydata()[0] == pytest.approx(chosen.error - path.error[0])
     shade = [one for one in shown.ax_.collections if "\u2264" in one.get_label()]
-    assert len(shade) == 1
+    assert len(shade) == chosen.met
+    if confidence is None and chosen.met:
+        assert shade[0].get_label().endswith("as measured")
+    elif chosen.met:
+        assert shade[0].get_label().endswith(f"on new rows, {100 * confidence:.0f} %")
+        assert f"at most {chosen.upper:.3f}" in mark.get_label()
 
 
 def test_a_bound_that_nothing_keeps():
     path, _ = path_of(FairRidgeClassifier(**FIXED), "two")
-    with pytest.warns(DataWarning, match="No dial value"):
-        chosen = path.select("correlation", at_most=1e-6, confidence=None).selection_
-    shown = PriceDisplay.from_path(path, at_most=1e-6, n_boot=2, random_state=0)
-    assert shown.met_ is False
-    assert shown.fairness[shown.chosen_] == chosen.fairness
-    assert any("none keeps 1e-06" in text for text in texts(shown.figure_))
+    for confidence, words in ((None, "none keeps 1e-06"), (0.95, "1e-06 cannot be promised")):
+        with pytest.warns(DataWarning, match=r"No dial value|cannot be promised"):
+            chosen = path.select("correlation", at_most=1e-6, confidence=confidence).selection_
+        shown = PriceDisplay.from_path(
+            path, at_most=1e-6, confidence=confidence, n_boot=2, random_state=0
+        )
+        assert shown.met_ is False
+        assert shown.fairness[shown.chosen_] == chosen.fairness
+        assert any(words in text for text in texts(shown.figure_))
 
 
 def test_a_price_by_another_metric_and_for_one_attribute():
