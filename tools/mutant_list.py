@@ -1153,8 +1153,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a change of the decision one scale late",
         "method/rule_scale.py",
-        "end[falls] = np.ceil(change[falls] - _ROUNDING)",
-        "end[falls] = np.ceil(change[falls]) + 1.0",
+        "number = np.where(after < before, from_it, past_it)",
+        "number = 1 + np.where(after < before, from_it, past_it)",
         _tests(
             "unit/method/test_decision_rule",
             "the_scale_has_the_least_error_of_all_that_keep_the_limit",

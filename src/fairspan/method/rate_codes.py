@@ -15,12 +15,12 @@ import numpy as np
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
-__all__ = ["MIN_ROWS", "Limit", "RateBlock", "RateCriterion", "rate_blocks"]
+__all__ = ["MIN_JUDGED_ROWS", "Limit", "RateBlock", "RateCriterion", "rate_blocks"]
 
 RateCriterion = Literal["statistical_parity", "equal_opportunity", "equalized_odds"]
 
 # Groups with fewer rows in a cell are not judged.
-MIN_ROWS = 30
+MIN_JUDGED_ROWS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ def rate_blocks(
     *,
     criterion: RateCriterion = "statistical_parity",
     positive: int = 1,
-    min_rows: int = MIN_ROWS,
+    min_rows: int = MIN_JUDGED_ROWS,
 ) -> tuple[RateBlock, ...]:
     """Groups to compare, for every attribute and every cell of the criterion.
 

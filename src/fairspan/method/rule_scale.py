@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,10 +15,9 @@ from fairspan.method.rate_codes import Limit, RateBlock
 __all__ = ["SCALES", "Outcomes", "along_scales", "at_every_change"]
 
 # Scales of the multipliers that are tried.
-_STEP = 0.02
 SCALES: Array = np.linspace(0.0, 2.0, 101)
-# A margin that is 0 up to rounding is at this distance, in steps of the scale.
-_ROUNDING = 1e-9
+# Scales that differ by less are equal up to rounding.
+_ROUNDING = 1e-11
 _BINS = 4096
 
 
@@ -73,112 +72,133 @@ class Outcomes:
 
 
 def along_scales(rows: Rows, rule: Multipliers, scales: Array = SCALES) -> Outcomes:
-    """Outcomes of a rule with its multipliers times each of ``scales``, a grid of steps of .02."""
+    """Outcomes of a rule with its multipliers times each of ``scales``, in rising order from 0."""
     move = rows.features @ np.concatenate([rule.code_coef, rule.base_coef])
-    if rows.utility.ndim > 1 or rows.selection_rate is not None:
-        return _one_by_one(rows, move, scales)
-    # A row is selected at the scales m with u - m move > 0: between two points of the grid.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = rows.utility / move / _STEP
-    change = np.clip(np.nan_to_num(change, posinf=1e6, neginf=-1e6), -1e6, 1e6)
-    G, falls, rises = len(scales), move > 0.0, move < 0.0
-    always = ~falls & ~rises & (rows.utility > 0.0)
-    start, end = np.zeros(len(move)), np.full(len(move), float(G))
-    end[falls] = np.ceil(change[falls] - _ROUNDING)
-    start[rises] = np.floor(change[rises] + _ROUNDING) + 1.0
-    start[~(falls | rises | always)] = G
-    first, after = (np.clip(at, 0, G).astype(np.intp) for at in (start, end))
-    return _selected_between(rows, scales, first, np.maximum(first, after))
+    if rows.selection_rate is not None:
+        return _one_by_one(rows, move, scales, rows.selection_rate)
+    return _after_changes(rows, _changes(rows.utility, move, float(scales[-1])), scales)
 
 
 def at_every_change(rows: Rows, rule: Multipliers) -> Outcomes | None:
-    """Outcomes of two-class rules at all scales from 0 to 2 between which a decision changes.
+    """Outcomes at one scale between any two from 0 to 2 at which a decision changes.
 
-    None for selection rates and several classes, whose decisions do not change once at most.
+    None with a selection rate, as the threshold then changes with the scale.
     """
-    if rows.utility.ndim > 1 or rows.selection_rate is not None:
+    if rows.selection_rate is not None:
         return None
     move = rows.features @ np.concatenate([rule.code_coef, rule.base_coef])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = rows.utility / move
-    moves = (move != 0.0) & (change >= 0.0) & (change <= SCALES[-1])
-    points = np.unique(change[moves])
+    changes = _changes(rows.utility, move, float(SCALES[-1]))
+    ends = np.unique(np.concatenate([[0.0], changes.scale, SCALES[-1:]]))
     # Changes that differ by rounding are one.
-    points = points[np.diff(points, prepend=-1.0) > _ROUNDING * _STEP]
-    ends = np.concatenate([[0.0], points, [SCALES[-1]]])
-    scales = np.concatenate([[0.0], (ends[1:] + ends[:-1]) / 2.0])
-    G = len(scales)
-    start, end = np.zeros(len(move), dtype=np.intp), np.full(len(move), G)
-    selected = rows.utility > 0.0
-    # The k-th change is between the scales k and k + 1; the scale 0 comes before all.
-    number = np.searchsorted(points, change[moves] + _ROUNDING * _STEP, side="right")
-    rises = move[moves] < 0.0
-    at = number + 1
-    rows_moving = np.flatnonzero(moves)
-    start[rows_moving[rises]] = at[rises]
-    end[rows_moving[~rises]] = at[~rises]
-    start[~moves & ~selected] = G
-    # A margin of 0 at the scale 0 is no selection.
-    end[moves & (change == 0.0) & (move > 0.0)] = 0
-    return _selected_between(rows, scales, start, np.maximum(start, end))
+    ends = ends[np.diff(ends, prepend=-1.0) > 2.0 * _ROUNDING]
+    return _after_changes(rows, changes, np.concatenate([[0.0], (ends[1:] + ends[:-1]) / 2.0]))
 
 
-def _selected_between(rows: Rows, scales: Array, start: Codes, end: Codes) -> Outcomes:
-    """Outcomes if row i is selected at the scales with numbers from start[i] up to end[i]."""
-    G, w = len(scales), rows.share
+@dataclass(frozen=True, kw_only=True)
+class _Changes:
+    """Decisions at the scale 0, (n,), and every change of one: row, scale, class before and after."""
 
-    def mass(weight: Array, group: Codes, n_groups: int, of: Codes) -> Array:
-        """Sum of weights at each scale and group, (G, groups)."""
-        size = (G + 1) * n_groups
-        enter = np.bincount(start[of] * n_groups + group, weight, size)
-        leave = np.bincount(end[of] * n_groups + group, weight, size)
-        return np.asarray(np.cumsum((enter - leave).reshape(G + 1, n_groups), axis=0)[:G])
+    first: Codes
+    row: Codes
+    scale: Array
+    before: Codes
+    after: Codes
 
-    every, one = np.arange(len(w)), np.zeros(len(w), dtype=np.intp)
-    gain = rows.costs[rows.y, 1] - rows.costs[rows.y, 0]
-    error = float(w @ rows.costs[rows.y, 0]) + mass(w * gain, one, 1, every)[:, 0]
-    selected = mass(w, one, 1, every)[:, 0]
-    rates = []
+
+def _changes(utility: Array, move: Array, last: float) -> _Changes:
+    """Changes of the decision up to a scale, for margins ``utility - scale * move``.
+
+    The largest margin of K classes is convex in the scale, so a row has at most K - 1 changes.
+    """
+    if utility.ndim == 1:
+        selected = utility > 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = utility / move
+        row = np.flatnonzero(np.where(selected, move > 0.0, move < 0.0) & (scale <= last))
+        first, before = selected.astype(np.intp), selected[row].astype(np.intp)
+        return _Changes(first=first, row=row, scale=scale[row], before=before, after=1 - before)
+    first = _first_largest(utility)
+    active, now, at = np.arange(len(first)), first, np.zeros(len(first))
+    found = []
+    for _ in range(utility.shape[1] - 1):
+        u, m, own = utility[active], move[active], now[:, None]
+        faster = np.take_along_axis(m, own, axis=1) - m
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = (np.take_along_axis(u, own, axis=1) - u) / faster
+        scale = np.where(faster > 0.0, np.maximum(scale, at[:, None]), np.inf)
+        soonest = scale.min(axis=1)
+        # Of classes that are reached at the same scale, the one whose margin rises most.
+        after = np.argmin(np.where(scale <= soonest[:, None] + _ROUNDING, m, np.inf), axis=1)
+        changes = soonest <= last
+        active, at, before, now = active[changes], soonest[changes], now[changes], after[changes]
+        found.append((active, at, before, now))
+    row, scale, before, after = (np.concatenate(part) for part in zip(*found, strict=True))
+    return _Changes(first=first, row=row, scale=scale, before=before, after=after)
+
+
+def _after_changes(rows: Rows, changes: _Changes, scales: Array) -> Outcomes:
+    """Outcomes at given scales, from the decisions at the scale 0 and their changes."""
+    G, K, w = len(scales), len(rows.costs), rows.share
+    row, before, after = changes.row, changes.before, changes.after
+    # Of two margins that are equal up to rounding, the first class is chosen.
+    from_it = np.searchsorted(scales, changes.scale - _ROUNDING, side="left")
+    past_it = np.searchsorted(scales, changes.scale + _ROUNDING, side="right")
+    number = np.where(after < before, from_it, past_it)
+
+    def total(value: Callable[[Codes, Codes], Array], group: Codes, n_groups: int) -> Array:
+        """Sum over rows of a value of row and decision, (G, groups); groups of -1 are skipped."""
+        known, use = np.flatnonzero(group >= 0), group[row] >= 0
+        start = np.bincount(group[known], value(known, changes.first[known]), n_groups)
+        step = value(row[use], after[use]) - value(row[use], before[use])
+        at = number[use] * n_groups + group[row[use]]
+        steps = np.bincount(at, step, (G + 1) * n_groups).reshape(G + 1, n_groups)[:G]
+        return np.asarray(start + np.cumsum(steps, axis=0))
+
+    def masses(group: Codes, n_groups: int) -> Array:
+        """Weight of every class, (G, groups, K); of two classes only that of the second."""
+
+        def of_class(k: int) -> Array:
+            return total(lambda of, decided: w[of] * (decided == k), group, n_groups)
+
+        return np.stack([of_class(k) for k in range(K == 2, K)], axis=2)
+
+    every = np.zeros(len(w), dtype=np.intp)
+    decided, rates = masses(every, 1)[:, 0], []
     for block in rows.blocks:
-        known = np.flatnonzero(block.member >= 0)
-        sums = mass(w[known], block.member[known], block.n_groups, known)
-        rates.append((np.clip(sums / block.share, 0.0, 1.0))[:, :, None])
+        of_groups = masses(block.member, block.n_groups) / block.share[:, None]
+        rates.append(np.clip(of_groups, 0.0, 1.0))
     return Outcomes(
         scale=scales,
         threshold=np.zeros(G),
-        error=error,
+        error=total(lambda of, decided: w[of] * rows.costs[rows.y[of], decided], every, 1)[:, 0],
         rates=tuple(rates),
-        alike=np.maximum(selected, 1.0 - selected),
+        alike=np.maximum(decided, 1.0 - decided if K == 2 else 0.0).max(axis=1),
     )
 
 
-def _one_by_one(rows: Rows, move: Array, scales: Array) -> Outcomes:
-    """Outcomes for several classes, or with a threshold for each scale that keeps the selection rate."""
-    K, w = len(rows.costs), rows.share
-    thresholds, errors, alike = np.zeros(len(scales)), np.zeros(len(scales)), np.zeros(len(scales))
-    rates: list[list[Array]] = [[] for _ in rows.blocks]
-    known = [np.flatnonzero(block.member >= 0) for block in rows.blocks]
+def _one_by_one(rows: Rows, move: Array, scales: Array, selection_rate: float) -> Outcomes:
+    """Outcomes of two classes, with a threshold for each scale that keeps the selection rate."""
+    w, G = rows.share, len(scales)
+    thresholds, errors, selected = np.zeros(G), np.zeros(G), np.zeros(G)
+    rates = [np.zeros((G, block.n_groups, 1)) for block in rows.blocks]
+    gain = w * (rows.costs[rows.y, 1] - rows.costs[rows.y, 0])
+    never = float(w @ rows.costs[rows.y, 0])
     for g, scale in enumerate(scales):
         margin = rows.utility - scale * move
-        if rows.selection_rate is None:
-            decided = _first_largest(margin)
-        else:
-            thresholds[g] = threshold_for(margin, w, rows.selection_rate)
-            decided = (margin > thresholds[g]).astype(np.intp)
-        errors[g] = w @ rows.costs[rows.y, decided]
-        alike[g] = np.bincount(decided, w, K).max()
-        for block, inside, of_block in zip(rows.blocks, known, rates, strict=True):
-            both = block.member[inside] * K + decided[inside]
-            sums = np.bincount(both, w[inside], block.n_groups * K).reshape(-1, K)
-            of_block.append(
-                (sums / block.share[:, None])[:, 1:] if K == 2 else sums / block.share[:, None]
-            )
+        thresholds[g] = threshold_for(margin, w, selection_rate)
+        chosen = np.flatnonzero(margin > thresholds[g])
+        errors[g], selected[g] = never + gain[chosen].sum(), w[chosen].sum()
+        for block, of_block in zip(rows.blocks, rates, strict=True):
+            member = block.member[chosen]
+            known = member >= 0
+            sums = np.bincount(member[known], w[chosen[known]], block.n_groups)
+            of_block[g, :, 0] = np.clip(sums / block.share, 0.0, 1.0)
     return Outcomes(
         scale=scales,
         threshold=thresholds,
         error=errors,
-        rates=tuple(np.stack(of_block) for of_block in rates),
-        alike=alike,
+        rates=tuple(rates),
+        alike=np.maximum(selected, 1.0 - selected),
     )
 
 
