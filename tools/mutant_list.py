@@ -1160,4 +1160,14 @@ MUTANTS: tuple[Mutant, ...] = (
             "the_scale_has_the_least_error_of_all_that_keep_the_limit",
         ),
     ),
+    Mutant(
+        "a bound on rates without the bins that are crossed",
+        "method/decision_histogram.py",
+        "mass[crossed].sum(axis=0)",
+        "0.0 * mass[crossed].sum(axis=0)",
+        _tests(
+            "unit/method/test_decision_histogram",
+            "real_rates_are_within_the_bound_of_those_of_the_histogram",
+        ),
+    ),
 )

@@ -284,10 +284,13 @@ class RulePath:
     ----------
     points : one for each limit.
     smallest : the rule at fairness 1, of the smallest gap (or largest ratio) that is reached.
+    constant_error : of the best decision that is the same for all rows, and so keeps every limit. A rule
+        with a larger error is of no use.
     """
 
     points: tuple[RulePoint, ...]
     smallest: RulePoint
+    constant_error: float
 
 
 def gap_limits(problem: DecisionProblem, size: int = 31) -> list[Limit]:
@@ -323,7 +326,12 @@ def rule_path(problem: DecisionProblem, limits: Sequence[Limit]) -> RulePath:
             excess = float(point.limit.excess(_with_classes(best.rates), problem.blocks))
             best = replace(best, limit=point.limit, met=excess <= _ROUNDING)
         chosen.append(best)
-    return RulePath(points=tuple(chosen), smallest=smallest)
+    reached = smallest.gap if smallest.limit.kind == "gap" else smallest.ratio
+    return RulePath(
+        points=tuple(chosen),
+        smallest=replace(smallest, limit=replace(smallest.limit, value=reached), met=True),
+        constant_error=float((problem.share @ problem.costs[problem.y]).min()),
+    )
 
 
 def rule_at(problem: DecisionProblem, limit: Limit) -> RulePoint:

@@ -78,6 +78,7 @@ def rate_blocks(
     criterion: RateCriterion = "statistical_parity",
     positive: int = 1,
     min_rows: int = MIN_JUDGED_ROWS,
+    copies: Array | None = None,
 ) -> tuple[RateBlock, ...]:
     """Groups to compare, for every attribute and every cell of the criterion.
 
@@ -90,6 +91,7 @@ def rate_blocks(
         ``positive``, equalized odds in those of every class.
     positive : class of equal opportunity.
     min_rows : groups with fewer rows of positive weight in a cell are left out.
+    copies : (n,) number of rows that each row stands for; 1 by default.
 
     Returns
     -------
@@ -106,7 +108,8 @@ def rate_blocks(
         for cell in cells:
             inside = weight > 0.0 if cell is None else (y == cell) & (weight > 0.0)
             known = inside & (codes >= 0)
-            rows = np.bincount(codes[known], minlength=len(labels))
+            each = None if copies is None else copies[known]
+            rows = np.bincount(codes[known], each, minlength=len(labels))
             mass = np.bincount(codes[known], weight[known], minlength=len(labels))
             used = np.flatnonzero(rows >= min_rows).tolist()
             if len(used) < 2:

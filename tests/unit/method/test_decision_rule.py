@@ -118,6 +118,10 @@ def test_a_limit_that_is_not_kept_is_reported_and_narrower_ones_help():
     last = path.points[-1]
     assert not last.met
     assert last.gap == path.smallest.gap == min(point.gap for point in path.points)
+    assert path.smallest.met
+    assert path.smallest.limit.value == path.smallest.gap
+    selected = np.average(problem.y, weights=problem.weight)
+    assert path.constant_error == pytest.approx(min(selected, 1.0 - selected))
     assert all(point.met == (point.gap <= point.limit.value + 1e-12) for point in path.points)
 
 
