@@ -1143,8 +1143,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the scale of the most error",
         "method/decision_rule.py",
-        "np.argmax(errors <= errors.min() + _ROUNDING)",
-        "np.argmax(errors >= errors.max() - _ROUNDING)",
+        "errors <= errors[near].min() + _ROUNDING",
+        "errors >= errors[near].max() - _ROUNDING",
         _tests(
             "unit/method/test_decision_rule",
             "the_scale_has_the_least_error_of_all_that_keep_the_limit",

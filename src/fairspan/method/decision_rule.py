@@ -317,16 +317,22 @@ def rule_path(problem: DecisionProblem, limits: Sequence[Limit]) -> RulePath:
             continue
         solution = solve_dual(problem, limit, solution)
         points.append(_scaled(problem, limit, solution.rule))
-    smallest = min(points, key=lambda p: (p.gap if p.limit.kind == "gap" else -p.ratio, p.error))
+    errors = np.array([point.error for point in points])
+    by_gap = points[-1].limit.kind == "gap"
+    distance = np.array([point.gap if by_gap else 1.0 - point.ratio for point in points])
+    smallest = points[_least(distance, errors)]
     chosen = []
     for point in points:
-        best = point
         if not point.met:
-            best = min(points, key=lambda other: _order(other, point.limit, problem.blocks))
-            excess = float(point.limit.excess(_with_classes(best.rates), problem.blocks))
-            best = replace(best, limit=point.limit, met=excess <= _ROUNDING)
-        chosen.append(best)
-    reached = smallest.gap if smallest.limit.kind == "gap" else smallest.ratio
+            rates = [_with_classes(other.rates) for other in points]
+            excess = np.array([float(point.limit.excess(r, problem.blocks)) for r in rates])
+            best = _least(excess, errors)
+            chosen.append(
+                replace(points[best], limit=point.limit, met=bool(excess[best] <= _ROUNDING))
+            )
+        else:
+            chosen.append(point)
+    reached = smallest.gap if by_gap else smallest.ratio
     return RulePath(
         points=tuple(chosen),
         smallest=replace(smallest, limit=replace(smallest.limit, value=reached), met=True),
@@ -356,10 +362,10 @@ def rule_at(problem: DecisionProblem, limit: Limit) -> RulePoint:
     return rule_path(problem, steps).points[0]
 
 
-def _order(point: RulePoint, limit: Limit, blocks: Sequence[RateBlock]) -> tuple[float, float]:
-    """Excess over a limit, 0 if it is kept, and then the error."""
-    excess = float(limit.excess(_with_classes(point.rates), blocks))
-    return (excess if excess > _ROUNDING else 0.0), point.error
+def _least(excess: Array, errors: Array) -> int:
+    """First of the least errors among the rules that keep a limit, or that come nearest to it."""
+    near = excess <= max(float(excess.min()), 0.0) + _ROUNDING
+    return int(np.argmax(near & (errors <= errors[near].min() + _ROUNDING)))
 
 
 def _scaled(problem: DecisionProblem, limit: Limit, rule: DecisionRule) -> RulePoint:
@@ -370,11 +376,8 @@ def _scaled(problem: DecisionProblem, limit: Limit, rule: DecisionRule) -> RuleP
         changes = at_every_change(problem, rule)
         if changes is not None:
             outcomes, excess = changes, changes.excess(limit, problem.blocks)
-    nearest = max(float(excess.min()), 0.0)
-    allowed = np.flatnonzero(excess <= nearest + _ROUNDING)
-    errors = outcomes.error[allowed]
-    best = int(allowed[np.argmax(errors <= errors.min() + _ROUNDING)])
-    return _point(limit, rule, outcomes, best, met=nearest <= _ROUNDING)
+    best = _least(excess, outcomes.error)
+    return _point(limit, rule, outcomes, best, met=bool(excess[best] <= _ROUNDING))
 
 
 def _point(
