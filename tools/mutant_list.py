@@ -1173,4 +1173,79 @@ MUTANTS: tuple[Mutant, ...] = (
         "k = math.ceil(len(scores) * coverage - 1e-9)",
         _tests("unit/estimators/test_conformal", "the_bound_is_the_order_statistic"),
     ),
+    # ------------------------------------------------------------------ decisions
+    Mutant(
+        "rate codes without the rate of all",
+        "method/rate_codes.py",
+        "own - (inside / self.cell_share)[:, None]",
+        "own",
+        _tests(
+            "unit/method/test_rate_codes", "mean_products_with_decisions_are_differences_of_rates"
+        ),
+    ),
+    Mutant(
+        "a box that is left at its boundary",
+        "method/decision_dual.py",
+        "if moved.max() < 1.0 - 1e-6:",
+        "if moved.max() < 2.0:",
+        _tests("unit/method/test_decision_dual", "the_value_is_that_of_a_linear_program"),
+    ),
+    Mutant(
+        "rows outside a box that are never selected",
+        "method/decision_dual.py",
+        "return np.asarray(self._weighted.T @ decisions)",
+        "return np.asarray(0.0 * self._weighted.T @ decisions)",
+        _tests("unit/method/test_decision_dual", "the_value_is_that_of_a_linear_program"),
+    ),
+    Mutant(
+        "the next break of the line",
+        "method/decision_dual.py",
+        "first = int(np.searchsorted(-self.after, -(limit + rounding)))",
+        "first = 1 + int(np.searchsorted(-self.after, -(limit + rounding)))",
+        _tests("unit/method/test_decision_dual", "the_sort_finds_the_optimum_of_any_line"),
+    ),
+    Mutant(
+        "a ratio without its base",
+        "method/decision_rule.py",
+        "= -1.0, rho, rho - 1.0",
+        "= -1.0, rho, 0.0",
+        _tests("unit/method/test_decision_dual", "the_value_is_that_of_a_linear_program"),
+    ),
+    Mutant(
+        "predicted rate codes that are not centred",
+        "method/decision_rule.py",
+        "code_mean=self.share @ self.codes,",
+        "code_mean=0.0 * self.share @ self.codes,",
+        _tests("laws/test_decisions", "names_of_groups_and_constants_of_codes_do_not_matter"),
+    ),
+    Mutant(
+        "the scale of the most error",
+        "method/decision_rule.py",
+        "errors <= errors[near].min() + _ROUNDING",
+        "errors >= errors[near].max() - _ROUNDING",
+        _tests(
+            "unit/method/test_decision_rule",
+            "the_scale_has_the_least_error_of_all_that_keep_the_limit",
+        ),
+    ),
+    Mutant(
+        "a change of the decision one scale late",
+        "method/rule_scale.py",
+        "number = np.where(after < before, from_it, past_it)",
+        "number = 1 + np.where(after < before, from_it, past_it)",
+        _tests(
+            "unit/method/test_decision_rule",
+            "the_scale_has_the_least_error_of_all_that_keep_the_limit",
+        ),
+    ),
+    Mutant(
+        "a bound on rates without the bins that are crossed",
+        "method/decision_histogram.py",
+        "mass[crossed].sum(axis=0)",
+        "0.0 * mass[crossed].sum(axis=0)",
+        _tests(
+            "unit/method/test_decision_histogram",
+            "real_rates_are_within_the_bound_of_those_of_the_histogram",
+        ),
+    ),
 )
