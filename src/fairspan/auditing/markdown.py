@@ -57,7 +57,7 @@ def _number(value: float) -> str:
 
 def _interval(f: Finding) -> str:
     """``value [low, high]``, also where the value is not known and its limits are."""
-    if math.isnan(f.low) or (math.isnan(f.value) and math.isinf(f.high)):
+    if math.isnan(f.low + f.high) or (math.isnan(f.value) and math.isinf(f.high)):
         return _number(f.value)
     low, high = (f"{end}" if math.isinf(end) else _number(end) for end in (f.low, f.high))
     return f"{_number(f.value)} [{low}, {high}]"
@@ -178,7 +178,7 @@ def _coverage_warning(audit: Audit, attribute: str) -> str:
     return (
         f"{attribute}: 90 % intervals contain y too seldom for {', '.join(below)}. Intervals that do not "
         f"use {attribute} cannot give every group its coverage; conformalize(X, y, sensitive_features=) "
-        f"calibrates each group."
+        f"calibrates each group, the better the more rows of the group it has."
     )
 
 
@@ -253,7 +253,7 @@ def markdown(audit: Audit) -> str:
     head = (
         f"{_cell(audit.model)}, audited on {n_rows(audit)}.{positive and f' {_cell(positive)}'} "
         f"Intervals and bounds: {audit.level:.0%}. † marks groups with fewer than "
-        f"{audit.settings.get('min_rows', 30)} effective {unit}: no statement."
+        f"{audit.settings.get('min_rows', 30)} effective {unit}."
     )
     parts = [f"### {title}\n\n{body}" for title, body in sections.items() if body]
     return "\n\n".join(["## Fairness audit", head, *parts]) + "\n"

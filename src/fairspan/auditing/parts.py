@@ -301,7 +301,8 @@ def bounds(case: Case, rng: np.random.Generator) -> None:  # noqa: ARG001 - part
     metric = "largest_correlation_of_any_function"
     for b in case.bounds:
         where = "" if cells is None else b.cell
-        numbers = {"value": b.supremum, "low": 0.0, "high": b.bound, "n_rows": b.n_rows}
+        high = b.bound if np.isfinite(b.bound) else 1.0  # nothing is known
+        numbers = {"value": b.supremum, "low": 0.0, "high": high, "n_rows": b.n_rows}
         case.add("certificate", metric, b.attribute, b.note, where=where, **numbers)
 
 

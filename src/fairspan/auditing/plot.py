@@ -202,7 +202,8 @@ class AuditDisplay:
         if COVERED in metrics:  # the nominal coverage
             ax.axvline(COVERAGE, color="0.6", lw=0.8, ls=":", zorder=0)
         ax.set_xlim(-0.02, 1.02)
-        ax.set_xlabel("rate in the group" + (" († too few rows)" if small else ""), fontsize=LABEL)
+        shown = "rate in the group" if metrics != [COVERED] else "share inside 90 % intervals"
+        ax.set_xlabel(shown + (" († too few rows)" if small else ""), fontsize=LABEL)
         ax.set_ylabel(plain_label(rates[0].attribute), fontsize=LABEL)
         return self._finish((ax,), title, new=new)
 

@@ -105,7 +105,11 @@ def _in_rows(
             # Resamples of few rows vary too little, and their quantiles are not normal.
             tail = (1.0 - level) / 2.0
             reach = max(value - low, high - value)
-            reach = 1.0 if fewest <= 1.0 else reach * student_factor(fewest, tail) / norm.isf(tail)
+            reach = (
+                1.0
+                if fewest <= 1.0
+                else reach * student_factor(fewest, tail) / float(norm.isf(tail))
+            )
             low, high = max(value - reach, 0.0), min(value + reach, 1.0)
         note = "; ".join(filter(None, (left_out, note)))
         return result(value=value, low=low, high=high, small=fewest is not None, note=note)
