@@ -12,7 +12,9 @@ from fairspan import FairRidge, FairRidgeClassifier, audit
 from fairspan.auditing import held_out_bound
 from fairspan.auditing.attackers import deal
 from fairspan.auditing.parts import _thin_by_weight
+from fairspan.auditing.proxy import _halves
 from fairspan.auditing.reading import Protected
+from fairspan.auditing.scores import _some_rows
 from fairspan.metrics.groups import clusters_of
 from tests.support.expected import expected_warnings
 
@@ -256,3 +258,33 @@ def test_bad_groups_have_a_clear_error(groups, message):
     X, y, s, _ = people()
     with pytest.raises(ValueError, match=message):
         audit(X[:, 0], y=y, sensitive_features=s, groups=groups, parts=["scores"])
+
+
+@given(SEEDS)
+def test_halves_of_proxies_do_not_split_clusters(seed):
+    rng = np.random.default_rng(seed)
+    strata, clusters = rng.integers(0, 3, 90), clusters_of(rng.integers(0, 30, 90).tolist())
+    one, other = _halves(strata, clusters, rng)
+    assert sorted([*one, *other]) == list(range(90))
+    assert not set(clusters[one]) & set(clusters[other])
+    assert abs(len(set(clusters[one])) - len(set(clusters[other]))) <= 1
+    for a, b in zip(
+        _halves(strata, np.arange(90), np.random.default_rng(seed)),
+        _halves(strata, None, np.random.default_rng(seed)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("size", "n_clusters"), [(3, 700), (100, 30), (400, 20)])
+def test_distances_are_between_rows_of_whole_clusters(size, n_clusters):
+    """At most 1,000 rows; of clusters too large for that, some rows of at least 20 clusters."""
+    clusters = np.repeat(np.arange(n_clusters), size)
+    rows, drawn = _some_rows(len(clusters), clusters, np.random.default_rng(0))
+    assert len(rows) == len(set(rows.tolist())) <= 1000
+    counts = np.bincount(drawn)
+    if size == 3:
+        assert (counts == 3).all()
+        assert len(counts) == 333
+    else:
+        assert len(counts) == n_clusters
