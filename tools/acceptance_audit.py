@@ -83,6 +83,12 @@ def bound_rows() -> Iterator[Measurement]:
         found = auditing_bounds.coverage(kind, 500)
         name = f"bound, {kind}: covers {found.truth:.3f} (mean {found.bound:.3f})"
         yield at_least(name, found.rate, 0.93)
+    for share in (0.5, 0.2):
+        for features_share in (False, True):
+            found = auditing_bounds.cluster_coverage(share, features_share=features_share)
+            shared = "s, x and y" if features_share else "s and y"
+            name = f"bound, clusters share {shared}, group of {share:.0%}: covers (by rows {found.rows:.2f})"
+            yield at_least(name, found.clusters, 0.93)
     yield at_least(
         "proxy: interval holds a known correlation", auditing_bounds.proxy_coverage(), 0.93
     )

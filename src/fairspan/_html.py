@@ -157,11 +157,15 @@ def path_html(path: Any) -> str:
 def audit_html(audit: Any, words: Sequence[str]) -> str:
     """Return an audit's warnings and its comparisons of groups with intervals."""
     sections = ("performance", "scores", "decisions", "certificate")
-    findings = [f for f in audit.findings if f.section in sections and not f.group]
+    findings = [
+        f
+        for f in audit.findings
+        if f.section in sections and (not f.group or f.metric == "interval_coverage")
+    ]
     rows = [
         (
             f.metric.replace("_", " "),
-            f.attribute or "all rows",
+            f"{f.attribute} = {f.group}" if f.group else f.attribute or "all rows",
             f.where or "all rows",
             number(f.value),
             _interval(f),
@@ -171,7 +175,9 @@ def audit_html(audit: Any, words: Sequence[str]) -> str:
     ]
     head = ("metric", "attribute", "rows looked at", "value", "interval", "rows")
     name = inert(audit.model, 80)
-    caption = f"Audit of {name} on {audit.n_rows:,} rows, {audit.level:.0%} intervals"
+    clusters = "" if audit.n_clusters is None else f" in {audit.n_clusters:,} clusters"
+    rows_read = f"{audit.n_rows:,} rows{clusters}"
+    caption = f"Audit of {name} on {rows_read}, {audit.level:.0%} intervals"
     more = len(audit.findings) - len(rows)
     rest = [f"{more:,} further findings are in table()."] if more else []
     return _box(_paragraphs(words), table(caption, head, rows), _paragraphs(rest))

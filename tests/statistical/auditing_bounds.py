@@ -15,6 +15,7 @@ from fairspan.auditing.reading import Protected
 
 # (Z, attribute, cells, number of cells, weight) of one draw
 Draw = tuple[np.ndarray, Protected, np.ndarray | None, int, np.ndarray]
+CLUSTER_SIZE = 10
 
 
 @dataclass(frozen=True)
@@ -199,3 +200,97 @@ def proxy_coverage(n: int = 400, draws: int = 500, seed: int = 0) -> float:
         found = proxy_component(Z, np.ones(1), groups(s), ["z"], weight=np.ones(n), rng=rng)
         held += found.low <= truth <= found.high
     return held / draws
+
+
+@dataclass(frozen=True)
+class ClusterCoverage:
+    """Share of draws in which a bound or interval held, with independent rows assumed and by clusters."""
+
+    rows: float
+    clusters: float
+
+
+def clustered_people(
+    n: int, share: float, rng: np.random.Generator, features_share: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Rows (X, y, s, cluster) in clusters of ten that share s and half of the variance of the noise.
+
+    ``features_share``: the features of a cluster share half of their variance within groups, too.
+    """
+    clusters = np.repeat(np.arange(n // CLUSTER_SIZE), CLUSTER_SIZE)
+    n_clusters = len(clusters) // CLUSTER_SIZE
+
+    def noise(*shape: int) -> np.ndarray:
+        common = rng.normal(size=(n_clusters, *shape))[clusters]
+        return np.sqrt(0.5) * (common + rng.normal(size=(n, *shape)))
+
+    s = (rng.random(n_clusters) < share).astype(int)[clusters]
+    X = (noise(5) if features_share else rng.normal(size=(n, 5))) + 0.5 * s[:, None]
+    return X, X.sum(axis=1) + X[:, 0] * X[:, 1] + noise(), s, clusters
+
+
+def target_correlation(share: float) -> float:
+    """Correlation of y and s in that population.
+
+    With x = e + s/2, ``y = sum e + e0 e1 + (e0 + e1) s/2 + 11/4 s + noise``. The variance within a group is
+    7 for s = 0, and ``3 + 2 (3/2)^2 + 2 = 9.5`` for s = 1.
+    """
+    difference = 5 * 0.5 + 0.25
+    within = 7.0 + share * (2 * (1.5**2 - 1.0))
+    spread = share * (1.0 - share)
+    return float(difference * np.sqrt(spread) / np.sqrt(within + spread * difference**2))
+
+
+def cluster_coverage(
+    share: float, n: int = 1000, draws: int = 400, seed: int = 0, features_share: bool = False
+) -> ClusterCoverage:
+    """Coverage of the bound on the correlation of y and s, at 95 %."""
+    truth, held = target_correlation(share), np.zeros(2)
+    for i in range(draws):
+        rng = np.random.default_rng([seed, i])
+        _, y, s, clusters = clustered_people(n, share, rng, features_share)
+        for j, together in enumerate((None, clusters)):
+            (found,) = held_out_bound(
+                y[:, None], [groups(s)], weight=np.ones(n), min_rows=5, clusters=together
+            )
+            held[j] += found.bound >= truth
+    return ClusterCoverage(*(held / draws).tolist())
+
+
+def lognormal_coverage(draws: int = 500, n: int = 4000, share: float = 0.01) -> tuple[float, float]:
+    """Coverage with lognormal values in a 1 % group, and the share of draws with a caution."""
+    scale, held, warned, known = np.sqrt((np.e - 1.0) * np.e), 0, 0, 0
+    truth = canonical(np.array([[0.0], [0.5]]), np.array([1.0 - share, share]), np.eye(1))
+    for i in range(draws):
+        rng = np.random.default_rng([1, i])
+        s = (rng.random(n) < share).astype(int)
+        Z = (np.exp(rng.normal(size=n)) - np.exp(0.5)) / scale + 0.5 * s
+        (found,) = held_out_bound(Z[:, None], [groups(s)], weight=np.ones(n))
+        if np.isfinite(found.bound):
+            known += 1
+            held += found.bound >= truth
+            warned += bool(found.caution)
+    return held / known, warned / known
+
+
+def main(draws: int = 400) -> None:
+    """Print the coverage with clusters and with heavy tails."""
+    for features_share in (False, True):
+        for share in (0.5, 0.2):
+            found = cluster_coverage(share, draws=draws, features_share=features_share)
+            what = (
+                "s, and half of the noise of x and y"
+                if features_share
+                else "s, and half of the noise of y"
+            )
+            print(
+                f"clusters of ten share {what}; group of {share:.0%}: covered {found.rows:.3f} by rows, "
+                f"{found.clusters:.3f} by clusters",
+                flush=True,
+            )
+    covered, warned = lognormal_coverage(draws)
+    print(f"lognormal values in a 1 % group: covered {covered:.3f}, caution in {warned:.0%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -24,7 +24,13 @@ from fairspan.auditing.reading import Protected
 from fairspan.method.kernels import median_distance
 from fairspan.method.linalg import Array, psd_eigh
 from fairspan.method.problem import Codes
-from fairspan.metrics.groups import bootstrap_counts
+from fairspan.metrics.groups import (
+    bootstrap_counts,
+    clusters_of,
+    combinations,
+    count_clusters,
+    strata_of_clusters,
+)
 
 ATTACKERS = ("linear", "kernel", "boosted")
 Measure = Literal["auc", "r2"]
@@ -79,6 +85,7 @@ def attack(
     level: float = 0.95,
     n_boot: int = 200,
     rng: np.random.Generator,
+    clusters: Codes | None = None,
 ) -> list[Attack]:
     """Let models recover a protected attribute from the columns of Z, cross-fitted.
 
@@ -101,6 +108,8 @@ def attack(
     level, n_boot : level and resamples of the intervals, a bootstrap over the held-out rows, within
         levels. Attackers are not refitted, so the intervals do not cover their training.
     rng : source of all randomness.
+    clusters : (n,) cluster of each row; None if rows are independent. A fold has whole clusters, and
+        so has a resample.
 
     Returns
     -------
@@ -123,16 +132,20 @@ def attack(
     rows = sample_rows(len(Z), max_rows, rng)
     note = ""
     if protected.values is None:
-        rows, note = _common_levels(rows, protected, 2 * n_folds)
+        rows, note = _common_levels(rows, protected, 2 * n_folds, clusters)
     measure: Measure
     measure, blind = ("auc", 0.5) if protected.values is None else ("r2", 0.0)
     seen = protected.take(rows)
     attacked = partial(Attack, measure=measure, n_rows=len(rows))
-    if reason := _reason_not_to_attack(seen, n_folds):
+    together = renumbered(clusters, rows)
+    task = None
+    if not (reason := _reason_not_to_attack(seen, n_folds, together)):
+        task = _task(Z[rows], seen, weight[rows], n_folds, rng, together)
+        reason = task.reason_not_to_fit()
+    if task is None or reason:
         note = "; ".join(filter(None, (reason, note)))
         return [attacked(attacker=name, note=note) for name in attackers]
-    task = _task(Z[rows], seen, weight[rows], n_folds, rng)
-    counts = bootstrap_counts(len(rows), n_boot, rng, task.levels)
+    counts = bootstrap_counts(len(rows), n_boot, rng, task.levels, together)
     masses = np.vstack([task.weight, task.weight * counts.T])
     out = []
     for name in attackers:
@@ -145,14 +158,18 @@ def attack(
     return out
 
 
-def _common_levels(rows: Codes, protected: Protected, least: int) -> tuple[Codes, str]:
-    """Drop the rows of levels with fewer than ``least`` rows; also return a note that names these."""
-    counts = np.bincount(protected.codes[rows], minlength=len(protected.labels))
+def _common_levels(
+    rows: Codes, protected: Protected, least: int, clusters: Codes | None
+) -> tuple[Codes, str]:
+    """Drop levels with fewer than ``least`` rows, or clusters; also return a note that names these."""
+    some = None if clusters is None else clusters[rows]
+    counts = count_clusters(protected.codes[rows], len(protected.labels), some)
     rare = [h for h in np.unique(protected.codes) if counts[h] < least]
     if not rare:
         return rows, ""
     names = ", ".join(protected.labels[h] for h in rare)
-    note = f"left out, fewer than {least} rows: {names}"
+    unit = "rows" if clusters is None else "clusters"
+    note = f"left out, fewer than {least} {unit}: {names}"
     return rows[~np.isin(protected.codes[rows], rare)], note
 
 
@@ -184,12 +201,12 @@ def _p_value(values: Array, blind: float) -> float:
     return float(scipy.stats.norm.sf(away / error))
 
 
-def _reason_not_to_attack(seen: Protected, n_folds: int) -> str:
+def _reason_not_to_attack(seen: Protected, n_folds: int, clusters: Codes | None) -> str:
     """Reason why there is nothing to recover; "" if there is none."""
     if seen.values is None:
         return "" if len(np.unique(seen.codes)) > 1 else "fewer than two levels with enough rows"
-    if len(seen.values) < 2 * n_folds:
-        return f"{len(seen.values)} rows are too few for {n_folds} folds"
+    if reason := too_few_for_folds(len(seen.values), n_folds, clusters):
+        return reason
     return "" if unit_range(seen.values[:, None]).any() else "the attribute is constant"
 
 
@@ -214,6 +231,15 @@ class _Task:
         Z, levels = self.Z[rows], self.levels[rows]
         return replace(self, Z=Z, levels=levels, numbers=numbers, weight=weight, fold=fold)
 
+    def reason_not_to_fit(self) -> str:
+        """Reason why attackers cannot be fitted; "" if there is none."""
+        if self.numbers is not None:
+            return ""
+        folds = np.unique(self.fold)
+        training = [np.unique(self.levels[self.fold != k]) for k in folds]
+        whole = all(len(levels) == self.n_levels for levels in training)
+        return "" if whole else "the clusters of a level are all in one fold"
+
     def target(self) -> Array:
         """Numbers, or an indicator for each level (for two levels, of the second one)."""
         if self.numbers is not None:
@@ -223,14 +249,19 @@ class _Task:
 
 
 def _task(
-    Z: Array, seen: Protected, weight: Array, n_folds: int, rng: np.random.Generator
+    Z: Array,
+    seen: Protected,
+    weight: Array,
+    n_folds: int,
+    rng: np.random.Generator,
+    clusters: Codes | None,
 ) -> _Task:
     weight = weight / weight.mean()  # their unit must not change the regularisation
     columns = Z.reshape(len(Z), -1).astype(np.float64)
     if columns.shape[1] == 0:  # attackers need at least one column
         columns = np.zeros((len(Z), 1))
     columns = standard(unit_range(columns), weight)
-    fold = deal(seen.codes, n_folds, rng)
+    fold = deal(seen.codes, n_folds, rng, clusters)
     seed = int(rng.integers(2**31))
     if seen.values is None:
         numbers, levels = None, np.unique(seen.codes, return_inverse=True)[1].ravel()
@@ -447,8 +478,28 @@ def standard(columns: Array, weight: Array) -> Array:
     return np.asarray(centred / np.where(scale > 0.0, scale, 1.0))
 
 
-def deal(strata: Codes, n_folds: int, rng: np.random.Generator) -> Codes:
-    """Assign rows to folds at random, balanced within strata and overall."""
+def renumbered(clusters: Codes | None, rows: Codes) -> Codes | None:
+    """Clusters of some of the rows, numbered without gaps in the order of their first row."""
+    return None if clusters is None else clusters_of(clusters[rows].tolist())
+
+
+def too_few_for_folds(n: int, n_folds: int, clusters: Codes | None) -> str:
+    """Reason why n rows cannot be cut into folds; "" if there is none."""
+    unit = "rows" if clusters is None else "clusters"
+    n = n if clusters is None else int(clusters.max()) + 1
+    return f"{n} {unit} are too few for {n_folds} folds" if n < 2 * n_folds else ""
+
+
+def deal(
+    strata: Codes, n_folds: int, rng: np.random.Generator, clusters: Codes | None = None
+) -> Codes:
+    """Assign rows to folds at random, balanced within strata and overall; clusters are not split."""
+    if clusters is not None:
+        # Large clusters are dealt first, so that folds have about equal numbers of rows.
+        size = np.bincount(clusters)
+        by_size = np.unique(-size, return_inverse=True)[1].ravel()
+        joint = combinations([strata_of_clusters(strata, clusters), by_size])[1]
+        return deal(joint, n_folds, rng)[clusters]
     order = rng.permutation(len(strata))
     order = order[np.argsort(strata[order], kind="stable")]
     fold = np.empty(len(strata), dtype=np.intp)

@@ -8,9 +8,16 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-import scipy.stats
 
 from fairspan.auditing.reading import Audited, Protected
+from fairspan.auditing.small_groups import (
+    FEW,
+    exact_interval,
+    largest_difference,
+    mean_interval,
+    n_pairs,
+    smallest_ratio,
+)
 from fairspan.method.codes import code_slices, slice_edges
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
@@ -112,22 +119,20 @@ def summarise(
 
 def unseen_rate(n: float, tail: float) -> float:
     """Upper confidence limit of a rate after none of n rows (exact, one-sided, error ``tail``)."""
-    return float(scipy.stats.beta.ppf(1.0 - tail, 1.0, n)) if n > 0 else 1.0
+    return exact_interval(0.0, n, tail)[1]
 
 
 def rate_interval(rate: float, draws: Array, n: float, level: float) -> tuple[float, float]:
-    """Percentiles of resampled rates; the exact limit for rates 0 and 1, which never vary."""
+    """Percentiles of resampled rates; exact limits in few rows, and for 0 and 1, which never vary."""
     tail = (1.0 - level) / 2.0
-    if rate <= 0.0 or rate >= 1.0:
-        reach = unseen_rate(n, tail)
-        return (0.0, reach) if rate <= 0.0 else (1.0 - reach, 1.0)
     usable = draws[np.isfinite(draws)]
-    if len(usable) == 0:
-        return float("nan"), float("nan")
+    if rate <= 0.0 or rate >= 1.0 or n < FEW or len(usable) == 0:
+        return exact_interval(rate, n, tail)
     low, high = np.quantile(usable, (tail, 1.0 - tail))
     return min(float(low), rate), max(float(high), rate)
 
 
+COVERED = "interval_coverage"  # share of rows whose 90 % interval contains y
 N_BINS = 10  # of a probability, for the calibration error
 
 
@@ -146,7 +151,8 @@ def decision_columns(data: Audited) -> dict[str, Array]:
     if data.classes is not None or data.scores is None or data.scores.shape[1] != 1 or y is None:
         return {}
     f = data.scores[:, 0]
-    return {"f": f, "e": f - y, "ee": (f - y) ** 2}
+    covered = {} if data.covered is None else {"covered": data.covered}
+    return {"f": f, "e": f - y, "ee": (f - y) ** 2, **covered}
 
 
 def performance_findings(data: Audited, sums: GroupSums, level: float) -> Iterator[Finding]:
@@ -156,7 +162,7 @@ def performance_findings(data: Audited, sums: GroupSums, level: float) -> Iterat
     every = replace(sums, factors=factors)
     groups = _Groups(data=data, attribute=everyone, sums=every, level=level, min_rows=0)
     for rates in groups.all_rates():
-        if rates.name in ("accuracy", "root_mean_squared_error", "mean_error"):
+        if rates.name in ("accuracy", "root_mean_squared_error", "mean_error", COVERED):
             yield replace(groups.rate_finding(rates, 0), section="performance", attribute="")
 
 
@@ -171,6 +177,9 @@ def decision_findings(
             yield from groups(sums=some, where=where).findings()
 
 
+_SHARE, _ANY = (0.0, 1.0), (-np.inf, np.inf)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Rates:
     """One rate for every level of an attribute.
@@ -180,7 +189,7 @@ class _Rates:
     values : (levels, 1 + B) rates in the data (column 0) and in resamples; NaN without rows.
     rows, effective : (levels,) rows that the rate is a share or mean of, and their effective number.
     present : (levels,) whether the level has any row at all.
-    bounded : whether the rate is a share, from 0 to 1.
+    limits : least and largest value that is possible; a share is from 0 to 1.
     """
 
     name: str
@@ -188,7 +197,21 @@ class _Rates:
     rows: Codes
     effective: Array
     present: Mask
-    bounded: bool
+    limits: tuple[float, float]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the rate is a share."""
+        return self.limits == _SHARE
+
+    def wide(self, h: int, tail: float) -> tuple[float, float]:
+        """Limits of level h that hold for any number of rows, with the error ``tail`` on each side."""
+        value, n = float(self.values[h, 0]), float(self.effective[h])
+        if not np.isfinite(value):
+            return self.limits
+        if self.bounded:
+            return exact_interval(value, n, tail)
+        return mean_interval(value, self.values[h, 1:], n, tail, self.limits)
 
 
 # Gap, the rates it compares, and whether it is a ratio.
@@ -203,6 +226,7 @@ _GAPS = (
     ("mean_prediction_difference", ("mean_prediction",), False),
     ("mean_error_difference", ("mean_error",), False),
     ("root_mean_squared_error_difference", ("root_mean_squared_error",), False),
+    (f"{COVERED}_difference", (COVERED,), False),
 )
 
 
@@ -266,72 +290,86 @@ class _Groups:
             (k,) = data.positive
             # Sum of the probabilities minus the number of positive rows: above 0 if too high.
             excess = self._by_level(sums, "p") - self._by_level(sums.where(y == k))
-            yield self._rates("calibration_in_the_large", excess, sums, bounded=False)
+            yield self._rates("calibration_in_the_large", excess, sums, (-1.0, 1.0))
         if "e" in sums.columns:
             for name, column in (("mean_prediction", "f"), ("mean_error", "e")):
-                yield self._rates(name, self._by_level(sums, column), sums, bounded=False)
+                yield self._rates(name, self._by_level(sums, column), sums, _ANY)
             squared = self._by_level(sums, "ee")
-            mean = self._rates("root_mean_squared_error", squared, sums, bounded=False)
+            mean = self._rates("root_mean_squared_error", squared, sums, (0.0, np.inf))
             yield replace(mean, values=np.sqrt(np.maximum(mean.values, 0.0)))
+        if "covered" in sums.columns:
+            yield self._rates(COVERED, self._by_level(sums, "covered"), sums, _SHARE)
 
     def _share(self, name: str, chosen: Mask, base: Mask) -> _Rates:
         """``P(chosen | base, group)``; ``chosen`` is a subset of ``base``."""
         total = self._by_level(self.sums.where(chosen))
-        return self._rates(name, total, self.sums.where(base), bounded=True)
+        return self._rates(name, total, self.sums.where(base), _SHARE)
 
-    def _rates(self, name: str, total: Array, base: GroupSums, *, bounded: bool) -> _Rates:
+    def _rates(
+        self, name: str, total: Array, base: GroupSums, limits: tuple[float, float]
+    ) -> _Rates:
         """``total`` over the weight of ``base``, by group."""
         attribute, n_levels = self.attribute.name, len(self.attribute.labels)
         mass = self._by_level(base)
         values = np.divide(total, mass, out=np.full(mass.shape, np.nan), where=mass > 0.0)
         return _Rates(
             name=name,
-            values=np.minimum(values, 1.0) if bounded else values,
+            values=np.minimum(values, 1.0) if limits == _SHARE else values,
             rows=base.count(attribute, n_levels),
             effective=base.effective(attribute, n_levels),
             present=self.sums.count(attribute, n_levels) > 0,
-            bounded=bounded,
+            limits=limits,
         )
 
     def rate_finding(self, rates: _Rates, h: int) -> Finding:
         """The rate of level h with its interval."""
         value, n = float(rates.values[h, 0]), int(rates.rows[h])
         small = bool(rates.effective[h] < self.min_rows)
-        low = high = float("nan")
-        draws = rates.values[h, 1:]
+        tail, draws = (1.0 - self.level) / 2.0, rates.values[h, 1:]
         if n and rates.bounded:
             low, high = rate_interval(value, draws, float(rates.effective[h]), self.level)
-        elif n:
-            tail = (1.0 - self.level) / 2.0
+        elif rates.effective[h] >= FEW:
             low, high = map(float, np.nanquantile(draws, (tail, 1.0 - tail)))
+        else:
+            low, high = rates.wide(h, tail)
         note = self._small_note(small) if n else "no such rows"
         group = self.attribute.labels[h]
         numbers = {"value": value, "low": low, "high": high, "n_rows": n}
         return self._finding(rates.name, group, **numbers, small=small, note=note)
 
     def _small_note(self, small: bool) -> str:
-        return f"fewer than {self.min_rows} effective rows" if small else ""
+        return f"fewer than {self.min_rows} effective {self.data.unit}" if small else ""
 
     # -------------------------------------------------------------- gaps
 
     def _gap_finding(self, name: str, rates: list[_Rates], ratio: bool) -> Finding:
-        """The largest gap among groups that are large enough for a statement."""
+        """The largest gap among groups that are large enough for a statement.
+
+        If no two groups are, all groups are compared, with intervals for few rows.
+        """
         n = int(sum(r.rows.sum() for r in rates))  # classes of y do not overlap
-        usable = [np.isfinite(r.values[:, 0]) & (r.effective >= self.min_rows) for r in rates]
-        if min(u.sum() for u in usable) < 2:
-            note = f"fewer than two groups of {self.min_rows} effective rows"
+        present = rates[0].present
+        if present.sum() < 2:
+            note = f"fewer than two groups of {self.min_rows} effective {self.data.unit}"
             return self._finding(name, n_rows=n, small=True, note=note)
-        small = np.flatnonzero(rates[0].present & ~np.all(usable, axis=0))
-        labels = [self.attribute.labels[h] for h in small]
-        note = f"without {listed(labels)}: too few rows" if labels else ""
-        if ratio:
-            value, low, high = _ratio(rates[0], usable[0], self.level)
-        else:
-            # The gap is the largest of these ranges; each gets its part of the confidence.
-            part = 1.0 - (1.0 - self.level) / len(rates)
-            ranges = [_range(r, u, part) for r, u in zip(rates, usable, strict=True)]
-            value, low, high = map(float, np.array(ranges).max(axis=0))  # NaN if any is NaN
-        return self._finding(name, value=value, low=low, high=high, n_rows=n, note=note)
+        usable = [np.isfinite(r.values[:, 0]) & (r.effective >= self.min_rows) for r in rates]
+        few = [bool(u.sum() < 2) for u in usable]
+        compared = [present if f else u for f, u in zip(few, usable, strict=True)]
+        small = [
+            self.attribute.labels[h] for h in np.flatnonzero(present & ~np.all(usable, axis=0))
+        ]
+        note = f"without {listed(small)}: too few {self.data.unit}" if small else ""
+        if any(few):
+            note = f"few {self.data.unit} in {listed(small)}: wide interval"
+        # The gap is the largest of these ranges; each gets its part of the confidence.
+        part = 1.0 - (1.0 - self.level) / len(rates)
+        of = _ratio if ratio else _range
+        ranges = np.array([of(r, c, part) for r, c in zip(rates, compared, strict=True)])
+        known = ranges[np.isfinite(ranges[:, 0]), 0]
+        value = float(known.max()) if len(known) else float("nan")
+        low, high = map(float, ranges[:, 1:].max(axis=0))
+        numbers: dict[str, Any] = {"value": value, "low": low, "high": high, "n_rows": n}
+        return self._finding(name, **numbers, small=any(few), note=note)
 
     # -------------------------------------------------------------- calibration
 
@@ -351,7 +389,12 @@ class _Groups:
         rows, effective = sums.count(name, n_levels), sums.effective(name, n_levels)
         for h, group in enumerate(self.attribute.labels):
             n, small = int(rows[h]), bool(effective[h] < self.min_rows)
-            numbers: dict[str, Any] = {"small": True, "note": "no such rows"}
+            numbers: dict[str, Any] = {
+                "low": 0.0,
+                "high": 1.0,
+                "small": True,
+                "note": "no such rows",
+            }
             if n:
                 # The variance of resamples of m rows is too small by the factor (m - 1) / m.
                 m = max(float(effective[h]) / N_BINS, 2.0)
@@ -365,11 +408,27 @@ class _Groups:
 
 def _range(rates: _Rates, usable: Mask, level: float) -> tuple[float, float, float]:
     """Largest minus smallest rate, with its interval."""
+    if _is_few(rates, usable):
+        tail = (1.0 - level) / (2.0 * n_pairs(np.isfinite(rates.values[usable, 0])))
+        low, high = _limits(rates, usable, tail)
+        widest = rates.limits[1] - rates.limits[0]
+        return largest_difference(rates.values[usable, 0], low, high, widest)
     values = rates.values[usable]
     if not rates.bounded:
         return summarise(values[:, 0], values[:, 1:], "range", level, np.inf)
     beyond = _beyond(rates, usable, level)
     return summarise(values[:, 0], values[:, 1:], "range", level, 1.0, beyond)
+
+
+def _is_few(rates: _Rates, usable: Mask) -> bool:
+    """Whether a group has so few rows that resamples are not used."""
+    return bool((rates.effective[usable] < FEW).any())
+
+
+def _limits(rates: _Rates, usable: Mask, tail: float) -> tuple[Array, Array]:
+    """Limits of every level, each with the error ``tail`` on each side."""
+    low, high = np.array([rates.wide(int(h), tail) for h in np.flatnonzero(usable)]).T
+    return low, high
 
 
 def _beyond(rates: _Rates, usable: Mask, level: float) -> float:
@@ -382,6 +441,9 @@ def _beyond(rates: _Rates, usable: Mask, level: float) -> float:
 
 def _ratio(rates: _Rates, usable: Mask, level: float) -> tuple[float, float, float]:
     """Smallest over largest rate, with the interval of the range of the logarithms."""
+    if _is_few(rates, usable):
+        tail = (1.0 - level) / (2.0 * usable.sum())
+        return smallest_ratio(rates.values[usable, 0], *_limits(rates, usable, tail))
     values, n = rates.values[usable], rates.effective[usable]
     smallest, largest = float(values[:, 0].min()), float(values[:, 0].max())
     if largest <= 0.0:  # no row selected in any group: parity, with the widest interval

@@ -7,21 +7,26 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from scipy.stats import norm
+
 from fairspan._system import inert
-from fairspan.auditing.findings import SECTIONS, Finding
+from fairspan.auditing.findings import COVERED, SECTIONS, Finding
 from fairspan.auditing.model_space import ASSUMPTIONS as BOUND_ASSUMPTIONS
+from fairspan.auditing.outputs import COVERAGE
 
 if TYPE_CHECKING:
     from fairspan.auditing.results import Audit
 
-__all__ = ["ASSUMPTIONS", "markdown", "summary", "warnings_of"]
+__all__ = ["ASSUMPTIONS", "markdown", "n_rows", "summary", "warnings_of"]
 
 ASSUMPTIONS = (
     "All intervals are about the sampling of the audited rows, not about the fit: the model is taken "
-    "as given. They hold if these rows were not used to fit it, are drawn independently of each other, "
+    "as given. They hold if these rows were not used to fit it, are drawn independently of each other "
+    "(with groups=, clusters of rows are), "
     "and come from the population that it will be used on. Intervals of gaps hold for all comparisons of "
     "groups at once, conservatively except at exact parity; those of single rates are percentiles of "
-    "resamples. Tests that do not reject, and attackers that fail, are no proof of independence. "
+    "resamples. Groups of fewer than 30 effective rows get exact intervals of their rates. "
+    "Tests that do not reject, and attackers that fail, are no proof of independence. "
     "Correlations and gaps compare means of groups and slices; equal means are not equal distributions. "
     + BOUND_ASSUMPTIONS
 )
@@ -34,6 +39,7 @@ _SUMMARY = (
     "demographic_parity_difference",
     "equalized_odds_difference",
     "mean_prediction_difference",
+    f"{COVERED}_difference",
     "largest_correlation_of_any_function",
 )
 NONE = "-"  # shown where there is no number
@@ -50,12 +56,11 @@ def _number(value: float) -> str:
 
 
 def _interval(f: Finding) -> str:
-    """``value [low, high]``."""
-    if not math.isfinite(f.value):
-        return NONE
-    if not math.isfinite(f.low):
+    """``value [low, high]``, also where the value is not known and its limits are."""
+    if math.isnan(f.low + f.high) or (math.isnan(f.value) and math.isinf(f.high)):
         return _number(f.value)
-    return f"{_number(f.value)} [{_number(f.low)}, {_number(f.high)}]"
+    low, high = (f"{end}" if math.isinf(end) else _number(end) for end in (f.low, f.high))
+    return f"{_number(f.value)} [{low}, {high}]"
 
 
 def _p(value: float) -> str:
@@ -123,8 +128,11 @@ def warnings_of(audit: Audit) -> tuple[str, ...]:
         if small:
             names = ", ".join(small) if len(small) <= 3 else f"{len(small)} of its groups"
             out.append(
-                f"{attribute}: too few rows for some or all rates of {names}; left out of those gaps."
+                f"{attribute}: too few rows for some or all rates of {names}; left out of those gaps, or "
+                f"compared with wide intervals if no two groups are left."
             )
+    out += [_coverage_warning(audit, attribute) for attribute in audit.group_sizes]
+    out += [f"{b.attribute}: {b.caution}." for b in audit.bounds if b.caution]
     alpha = 1.0 - audit.level
     for attribute in {f.attribute: None for f in audit.select("attacks")}:
         attacks = audit.select("attacks", attribute=attribute)
@@ -153,7 +161,25 @@ def warnings_of(audit: Audit) -> tuple[str, ...]:
     ]
     if audit.kernel is not None and audit.kernel.misspecified:
         out.append(audit.kernel.message)
-    return tuple(out)
+    return tuple(filter(None, out))
+
+
+def _coverage_warning(audit: Audit, attribute: str) -> str:
+    """Groups of which clearly fewer than 90 % of the rows are inside the model's intervals."""
+    rates = audit.select(metric=COVERED, attribute=attribute, where="")
+    z, joint = (norm.isf((1.0 - audit.level) / (2 * n)) for n in (1, max(len(rates), 1)))
+    below = [
+        f"{f.group} {_interval(f)}"
+        for f in rates
+        if f.group and f.value + (f.high - f.value) * joint / z < COVERAGE
+    ]
+    if not below:
+        return ""
+    return (
+        f"{attribute}: 90 % intervals contain y too seldom for {', '.join(below)}. Intervals that do not "
+        f"use {attribute} cannot give every group its coverage; conformalize(X, y, sensitive_features=) "
+        f"calibrates each group, the better the more rows of the group it has."
+    )
 
 
 def _is_gap(f: Finding) -> bool:
@@ -166,9 +192,15 @@ def _is_gap(f: Finding) -> bool:
 # ------------------------------------------------------------------ summary
 
 
+def n_rows(audit: Audit) -> str:
+    """Number of rows, and of clusters if there are any."""
+    clusters = "" if audit.n_clusters is None else f" in {audit.n_clusters:,} clusters"
+    return f"{audit.n_rows:,} rows{clusters}"
+
+
 def summary(audit: Audit) -> str:
     """Text of ``print(audit)``."""
-    head = f"Audit of {audit.model} on {audit.n_rows:,} rows, intervals of {audit.level:.0%}."
+    head = f"Audit of {audit.model} on {n_rows(audit)}, intervals of {audit.level:.0%}."
     lines = [f"{head}{_positive(audit)}"]
     warnings = [f"  ! {text}" for text in audit.warnings]
     if audit.fitted_share is not None:
@@ -182,6 +214,12 @@ def summary(audit: Audit) -> str:
             for f in comparisons
             if f.metric.startswith(metric) and (f.section == "certificate" or not f.where)
         ]
+        covered = [
+            f for f in audit.select(metric=COVERED, attribute=attribute, where="") if f.group
+        ]
+        if covered:
+            rates = ", ".join(f"{f.group} {_interval(f)}" for f in covered)
+            shown.append(f"    90% intervals contain y: {rates}")
         if shown:
             lines += [f"  {attribute}", *shown]
     lines += warnings
@@ -211,10 +249,11 @@ def markdown(audit: Audit) -> str:
         "Is the kernel good enough?": _findings(audit.select("kernel"), _VALUES),
         "What this rests on": audit.assumptions,
     }
+    unit = "rows" if audit.n_clusters is None else "clusters"
     head = (
-        f"{_cell(audit.model)}, audited on {audit.n_rows:,} rows.{positive and f' {_cell(positive)}'} "
+        f"{_cell(audit.model)}, audited on {n_rows(audit)}.{positive and f' {_cell(positive)}'} "
         f"Intervals and bounds: {audit.level:.0%}. † marks groups with fewer than "
-        f"{audit.settings.get('min_rows', 30)} effective rows: no statement."
+        f"{audit.settings.get('min_rows', 30)} effective {unit}."
     )
     parts = [f"### {title}\n\n{body}" for title, body in sections.items() if body]
     return "\n\n".join(["## Fairness audit", head, *parts]) + "\n"
@@ -240,13 +279,18 @@ def _bullets(texts: Sequence[str]) -> str:
 
 
 def _groups(audit: Audit) -> str:
+    clusters = audit.group_clusters
     rows = [
-        (name, label, f"{n:,}", f"{n / audit.n_rows:.1%}")
+        (
+            *(name, label, f"{n:,}", f"{n / audit.n_rows:.1%}"),
+            *((f"{clusters[name][label]:,}",) if clusters else ()),
+        )
         for name, sizes in audit.group_sizes.items()
         for label, n in sizes.items()
         if n
     ]
-    return _table(("attribute", "group", "rows", "share"), rows)
+    head = ("attribute", "group", "rows", "share", *(("clusters",) if clusters else ()))
+    return _table(head, rows)
 
 
 # Column of a table -> its text for one finding.

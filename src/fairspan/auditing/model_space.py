@@ -35,10 +35,12 @@ from fairspan.auditing.attackers import (
     bins,
     deal,
     r_squared,
+    renumbered,
     ridge,
     sample_rows,
     standard,
     summary,
+    too_few_for_folds,
     trees,
     unit_range,
 )
@@ -46,13 +48,21 @@ from fairspan.auditing.reading import Protected
 from fairspan.method.linalg import Array, psd_eigh
 from fairspan.method.problem import Codes
 from fairspan.method.sdr import MIN_SHARE
-from fairspan.metrics.groups import bootstrap_counts, membership
+from fairspan.metrics.groups import (
+    ALL,
+    bootstrap_counts,
+    clusters_of,
+    count_clusters,
+    group_sums,
+    membership,
+)
 
 ASSUMPTIONS = (
     "The bound holds for every function of the model space at once, with the stated confidence for "
     "all blocks together, if: the rows had no part in the fit, in the choice of the model space or of "
     "its settings; they are drawn from the population the model will be used on, independently of "
-    "each other (weights, if any, make up for unequal chances of being drawn). Slices of numbers are "
+    "each other, or in the clusters that were given (weights, if any, make up for unequal chances of "
+    "being drawn). Slices of numbers are "
     "cut at quantiles of these rows, as if the edges had been set beforehand. It is about means of "
     "groups or slices: functions of the space may still differ in spread or shape between groups. It "
     "is about the levels that are covered, not about those left out for too few rows or too little "
@@ -64,6 +74,7 @@ ASSUMPTIONS = (
 _RANK = 1e-12  # least eigenvalue of the correlation matrix of Z, against the largest
 _TINY = 1e-150  # keeps divisions finite; its square does not underflow
 _N_STARTS = 3  # leading canonical pairs from which the largest limit is searched
+_DOUBTFUL = 0.25  # a caution names levels where skewness could raise the limit by more of its standard errors
 _LOOSE = 0.2  # a note warns if independent rows would show a larger supremum by chance
 
 
@@ -81,6 +92,7 @@ class HeldOutBound:
     n_functions : dimension of the space on these rows, without constants.
     n_codes : number of levels or slices compared.
     note : reason of a missing number, levels left out, or a warning about few rows.
+    caution : why the bound may hold less often than stated: a few rows of a small level determine it.
     """
 
     attribute: str
@@ -92,6 +104,7 @@ class HeldOutBound:
     n_functions: int
     n_codes: int
     note: str = ""
+    caution: str = ""
 
 
 def held_out_bound(
@@ -103,6 +116,7 @@ def held_out_bound(
     weight: Array,
     level: float = 0.95,
     min_rows: int = 30,
+    clusters: Codes | None = None,
 ) -> list[HeldOutBound]:
     """Bounds on the multiple correlation of every function of a space with protected attributes.
 
@@ -122,7 +136,10 @@ def held_out_bound(
     level : float, default=0.95
         Confidence of all bounds together (Bonferroni).
     min_rows : int, default=30
-        Levels of fewer rows are left out.
+        Levels of fewer rows, or clusters, are left out.
+    clusters : ndarray of shape (n,), optional
+        Rows that belong together. The standard error is then that of sums over clusters, with the
+        jackknife's correction for the leverage of a whole cluster. Default: rows are independent.
 
     Returns
     -------
@@ -132,7 +149,14 @@ def held_out_bound(
     """
     cells = np.zeros(len(Z), dtype=np.intp) if cells is None else cells
     blocks = [
-        _Block.of(Z[cells == i], attribute.take(cells == i), weight[cells == i], cell, min_rows)
+        _Block.of(
+            Z[cells == i],
+            attribute.take(cells == i),
+            weight[cells == i],
+            cell,
+            min_rows,
+            None if clusters is None else clusters[cells == i],
+        )
         for attribute in protected
         for i, cell in enumerate(cell_names)
     ]
@@ -153,10 +177,20 @@ class _Block:
     share: Array
     pull: Array  # share / (1 - leverage) of each row, as in a jackknife
     left_out: tuple[str, ...]
+    clusters: Codes | None
+    labels: tuple[str, ...]
 
     @classmethod
-    def of(cls, Z: Array, protected: Protected, weight: Array, cell: str, min_rows: int) -> _Block:
-        count = np.bincount(protected.codes, minlength=len(protected.labels))
+    def of(
+        cls,
+        Z: Array,
+        protected: Protected,
+        weight: Array,
+        cell: str,
+        min_rows: int,
+        clusters: Codes | None = None,
+    ) -> _Block:
+        count = count_clusters(protected.codes, len(protected.labels), clusters)
         mass = np.bincount(protected.codes, weight, minlength=len(protected.labels))
         large = (count >= max(min_rows, 2)) & (mass > MIN_SHARE * weight.sum())
         left_out = tuple(protected.labels[i] for i in np.flatnonzero((count > 0) & ~large))
@@ -166,7 +200,14 @@ class _Block:
         root = np.sqrt(np.bincount(codes, share, minlength=len(levels)))
         others = scipy.linalg.null_space(root[None]) if len(levels) > 1 else np.zeros((0, 0))
         white = _whiten(Z[rows], share)
-        leverage = share * (np.sum(white**2, axis=1) + (root**-2)[codes])
+        if clusters is None:
+            leverage = share * (np.sum(white**2, axis=1) + (root**-2)[codes])
+        else:
+            clusters = clusters_of(clusters[rows].tolist())
+            levels_white = (codes[:, None] == np.arange(len(levels))) / root
+            leverage = _leverage(
+                np.sqrt(share)[:, None] * np.hstack([white, levels_white]), clusters
+            )
         return cls(
             attribute=protected.name,
             cell=cell,
@@ -176,6 +217,8 @@ class _Block:
             share=share,
             pull=share / (1.0 - np.minimum(leverage, 0.9)),
             left_out=left_out,
+            clusters=clusters,
+            labels=tuple(protected.labels[i] for i in levels),
         )
 
     @property
@@ -188,6 +231,7 @@ class _Block:
         (n, d), n_codes = self.Z.shape, len(self.contrasts)
         notes = []
         supremum = bound = np.nan
+        caution = ""
         if self.left_out:
             notes.append(
                 f"levels left out, too few rows or too little weight: {', '.join(self.left_out)}"
@@ -201,7 +245,15 @@ class _Block:
             left, singular, right = scipy.linalg.svd(M, full_matrices=False)
             supremum = min(float(singular[0]), 1.0)
             bound = self._limit(M, left, right, factor) if supremum < 1.0 - 1e-9 else 1.0
-            chance = (np.sqrt(d) + np.sqrt(n_codes - 1)) * float(np.linalg.norm(self.share))
+            if doubtful := self._doubtful_levels(left[:, 0], factor):
+                caution = (
+                    f"heavy tails in few {self.unit} of {', '.join(doubtful)}: the bound may hold less "
+                    f"often than stated"
+                )
+                notes.append(caution)
+            chance = (np.sqrt(d) + np.sqrt(n_codes - 1)) * float(
+                np.linalg.norm(self._totals(self.share))
+            )
             if chance > _LOOSE:
                 notes.append(
                     f"few rows for {d} functions and {n_codes} levels: independence itself would "
@@ -217,7 +269,31 @@ class _Block:
             n_functions=d,
             n_codes=n_codes,
             note="; ".join(notes),
+            caution=caution,
         )
+
+    @property
+    def unit(self) -> str:
+        """What is drawn independently of each other."""
+        return "rows" if self.clusters is None else "clusters"
+
+    def _doubtful_levels(self, u: Array, factor: float) -> list[str]:
+        """Levels with too few rows for the skewness of the function along u.
+
+        A few rows often lack the tail, so their own skewness is too small. That of all rows about the
+        means of their levels shows how far Edgeworth's term could raise the limit.
+        """
+        h = self.Z @ u
+        mass = np.bincount(self.codes, self.share)
+        centred = h - (np.bincount(self.codes, self.share * h) / mass)[self.codes]
+        spread = float(self.share @ centred**2)
+        if spread <= 0.0:
+            return []
+        skewness = abs(float(self.share @ centred**3)) / spread**1.5
+        factors = {ALL: self.codes}
+        n = group_sums(factors, {}, self.share, clusters=self.clusters).effective(ALL, len(mass))
+        raised = skewness * (2.0 * factor**2 + 1.0) / (6.0 * np.sqrt(n))
+        return [self.labels[i] for i in np.flatnonzero(raised > _DOUBTFUL * factor)]
 
     def _correlations(self) -> Array:
         """(d, levels - 1) correlations of the whitened functions with the whitened codes."""
@@ -245,13 +321,19 @@ class _Block:
         rows determine.
         """
         h, a, r = self._pair(x, M)
-        by_row = self.pull * (h * a - r * (h**2 + a**2) / 2.0)
-        root = float(np.linalg.norm(by_row)) + _TINY
-        skewness = max(float(np.sum((by_row / root) ** 3)), 0.0)
-        freedom = 2.0 / float(np.sum((by_row / root) ** 4))
+        totals = self._totals(self.pull * (h * a - r * (h**2 + a**2) / 2.0))
+        root = float(np.linalg.norm(totals)) + _TINY
+        skewness = max(float(np.sum((totals / root) ** 3)), 0.0)
+        freedom = 2.0 / float(np.sum((totals / root) ** 4))
         factor = float(scipy.stats.t.isf(scipy.stats.norm.sf(factor), freedom))
         steps = factor + skewness * (2.0 * factor**2 + 1.0) / 6.0
         return float(np.arctanh(r)) + steps * root / (1.0 - r**2)
+
+    def _totals(self, by_row: Array) -> Array:
+        """Sums over the clusters; without clusters, the rows themselves."""
+        if self.clusters is None:
+            return by_row
+        return np.bincount(self.clusters, by_row).astype(np.float64)
 
     def _pair(self, x: Array, M: Array) -> tuple[Array, Array, float]:
         """The function of the space and the function of the levels along x; their correlation."""
@@ -269,6 +351,10 @@ class _Block:
         half = (h**2 + a**2) / 2.0
         influence = h * a - r * half
         by_row = self.pull**2 * influence
+        if (
+            self.clusters is not None
+        ):  # the sum over the row's cluster in place of the row's own term
+            by_row = self.pull * self._totals(self.pull * influence)[self.clusters]
         root = float(np.sqrt(by_row @ influence)) + _TINY
         error = root / rest
         # d error = d root / rest + 2 r error / rest * dr, and the influence depends on r as well
@@ -279,6 +365,17 @@ class _Block:
         by_v = by_r * (M.T @ u) + scale * (self.contrasts.T @ to_levels)
         by_u, by_v = (by_u - u * (u @ by_u)) / norms[0], (by_v - v * (v @ by_v)) / norms[1]
         return -(float(np.arctanh(r)) + factor * error), -np.concatenate([by_u, by_v])
+
+
+def _leverage(columns: Array, clusters: Codes) -> Array:
+    """Largest eigenvalue of the hat matrix of each row's cluster, for columns with orthonormal parts."""
+    order = np.argsort(clusters, kind="stable")
+    size = np.bincount(clusters)
+    out = np.empty(len(clusters))
+    for m in np.unique(size):  # clusters of one size at once
+        rows = order[size[clusters[order]] == m].reshape(-1, m)
+        out[rows] = np.linalg.norm(columns[rows], 2, axis=(1, 2))[:, None] ** 2
+    return out
 
 
 def _whiten(Z: Array, share: Array) -> Array:
@@ -359,6 +456,7 @@ def kernel_check(
     level: float = 0.95,
     n_boot: int = 200,
     rng: np.random.Generator,
+    clusters: Codes | None = None,
 ) -> KernelCheck:
     """Cross-fitted R^2 of the kernel space, of a linear model and of boosted trees.
 
@@ -373,11 +471,13 @@ def kernel_check(
     level, n_boot : level and resamples of the intervals, a bootstrap over the held-out rows. Models
         are not refitted, so the intervals do not cover the randomness of the training rows.
     rng : source of all randomness.
+    clusters : (n,) cluster of each row; None if rows are independent. Folds and resamples have whole
+        clusters.
 
     Returns
     -------
     KernelCheck
-        NaN with a note if y is constant or there are fewer than ``2 * n_folds`` rows.
+        NaN with a note if y is constant or there are fewer than ``2 * n_folds`` rows, or clusters.
 
     Notes
     -----
@@ -391,17 +491,17 @@ def kernel_check(
     psi, X, weight = psi[rows], unit_range(X[rows]), weight[rows] / weight[rows].mean()
     n = len(rows)
     target = _indicators(y[rows]) if classes else unit_range(y[rows][:, None].astype(np.float64))
-    reason = ""
-    if n < 2 * n_folds:
-        reason = f"{n} rows are too few for {n_folds} folds"
-    elif not target.any():
+    together = renumbered(clusters, rows)
+    strata = target.argmax(axis=1) if classes and target.any() else np.zeros(n, dtype=np.intp)
+    reason = too_few_for_folds(n, n_folds, together)
+    if not reason and not target.any():
         reason = "y is constant"
-    elif classes and np.sort(target.sum(axis=0))[-2] < n_folds:
-        reason = f"fewer than two classes have {n_folds} rows"
+    if not reason and classes and np.sort(count_clusters(strata, 2, together))[-2] < n_folds:
+        unit = "rows" if clusters is None else "clusters"
+        reason = f"fewer than two classes have {n_folds} {unit}"
     if reason:
         return KernelCheck(n_rows=n, note=reason)
-    strata = target.argmax(axis=1) if classes else np.zeros(n, dtype=np.intp)
-    fold = deal(strata, n_folds, rng)
+    fold = deal(strata, n_folds, rng, together)
     seed = int(rng.integers(2**31))
     boosted = partial(_boosted, classes=classes, seed=seed)
     learners: dict[str, tuple[Array, Callable[[Array, Array, Array, Array], Array]]] = {
@@ -419,7 +519,7 @@ def kernel_check(
             predicted = _probabilities(predicted, strata, weight, fold)
         errors[name] = ((target - predicted) ** 2).sum(axis=1)
     # The first row is the sample itself, the others are resamples.
-    masses = np.vstack([weight, weight * bootstrap_counts(n, n_boot, rng).T])
+    masses = np.vstack([weight, weight * bootstrap_counts(n, n_boot, rng, clusters=together).T])
     r2 = {name: r_squared(error, target, masses) for name, error in errors.items()}
     best = max(("linear", "boosted"), key=lambda name: r2[name][0])
     gap = summary(r2[best] - r2["kernel"], level)

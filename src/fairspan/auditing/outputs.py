@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.stats
 from sklearn.base import is_classifier, is_regressor
 from sklearn.impute import SimpleImputer
 
 from fairspan.encoding import table_encoder
 from fairspan.estimators.base import FairKernelEstimator
+from fairspan.estimators.conformal import ConformalIntervals
+from fairspan.estimators.gp_regressor import FairGPRegressor
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.inputs.columns import as_frame, is_temporal
+from fairspan.inputs.columns import as_frame, is_temporal, read_attributes
 from fairspan.method.linalg import Array, take
 from fairspan.method.problem import Codes
 from fairspan.metrics.inputs import Labels, read_labels, read_scores
@@ -134,6 +137,45 @@ def codes_of(labels: Labels, classes: Labels, argument: str) -> Codes:
     return np.asarray(codes, dtype=np.intp)
 
 
+# ------------------------------------------------------------------ intervals
+
+# Nominal coverage of the intervals that are audited.
+COVERAGE = 0.9
+
+
+def prediction_intervals(model: Any, X: Any, sensitive_features: Any) -> Array | None:
+    """90 % prediction intervals of a fairspan regressor, (n, 2); None if it has none.
+
+    Intervals are those of ``conformalize`` if the model was calibrated, with the groups it was calibrated
+    by, and otherwise those of a Gaussian process.
+    """
+    last = last_step(model)
+    if not isinstance(last, ConformalIntervals):
+        return None
+    X = _before_last_step(model, X)
+    conformal = last._fit_state.conformal
+    if conformal is None:
+        if not isinstance(last, FairGPRegressor):
+            return None
+        mean, std = last.predict(X, return_std=True)
+        half = scipy.stats.norm.ppf((1.0 + COVERAGE) / 2.0) * std
+        return np.stack([mean - half, mean + half], axis=1)
+    if not conformal.attributes:
+        return last.predict_interval(X, COVERAGE)
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    given = read_attributes(sensitive_features, n, "sensitive_features", "sensitive_feature")
+    absent = [name for name in conformal.attributes if name not in given]
+    if absent:
+        warn_user(
+            f"The coverage of intervals is not audited: the model was calibrated by {absent[0]!r}, which is "
+            f"not among sensitive_features.",
+            DataWarning,
+        )
+        return None
+    by = {name: given[name].values for name in conformal.attributes}
+    return last.predict_interval(X, COVERAGE, sensitive_features=by)
+
+
 # ------------------------------------------------------------------ coordinates
 
 
@@ -189,6 +231,12 @@ def last_step(model: Any) -> Any:
     return model[-1] if hasattr(model, "steps") else model
 
 
+def _before_last_step(model: Any, X: Any) -> Any:
+    """X as the last step of a pipeline reads it."""
+    model = getattr(model, "best_estimator_", model)  # of a search
+    return model[:-1].transform(X) if hasattr(model, "steps") and len(model) > 1 else X
+
+
 def find_representation(model: Any, X: Any, given: Any) -> Representation | None:
     """The representation that the user gave, or that of the model; None if there is neither."""
     if given is not None:
@@ -196,10 +244,7 @@ def find_representation(model: Any, X: Any, given: Any) -> Representation | None
         return Representation(Z=Z, names=_names(Z), is_given=True)
     if model is None:
         return None
-    model = getattr(model, "best_estimator_", model)  # of a search
-    if hasattr(model, "steps") and len(model) > 1:
-        X = model[:-1].transform(X)
-    last = last_step(model)
+    last, X = last_step(model), _before_last_step(model, X)
     if isinstance(last, FairKernelEstimator):
         read = last._read_new(X)
         Z = last._scores(read)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.attackers import ATTACKERS, attack
+from fairspan.auditing.attackers import ATTACKERS, attack, renumbered
 from fairspan.auditing.findings import (
     SECTIONS,
     Finding,
@@ -111,7 +111,8 @@ class Case:
     def options(self, rng: np.random.Generator) -> dict[str, Any]:
         """Keyword arguments of everything that has its own bootstrap: weights, level, resamples."""
         n_boot, level = min(self.settings.n_boot, _FEW_DRAWS), self.settings.level
-        return {"weight": self.data.weight, "level": level, "n_boot": n_boot, "rng": rng}
+        common = {"weight": self.data.weight, "clusters": self.data.clusters}
+        return {**common, "level": level, "n_boot": n_boot, "rng": rng}
 
 
 # ------------------------------------------------------------------ scores and decisions
@@ -146,9 +147,9 @@ def sums(
         counts = None
     for i, (some, cells) in enumerate(sets):
         if counts is None:
-            joint = resample(cells, columns, data.weight, settings.n_boot, rng)
+            joint = resample(cells, columns, data.weight, settings.n_boot, rng, data.clusters)
         else:
-            joint = group_sums(cells, columns, data.weight, [counts])
+            joint = group_sums(cells, columns, data.weight, [counts], data.clusters)
         names_used = [attribute.name for attribute in some]
         # Scores and decisions use some of the factors and columns each; the rest is summed over once.
         if with_scores:
@@ -180,9 +181,8 @@ def _distances(case: Case, attribute: Protected, rng: np.random.Generator) -> No
     data, settings = case.data, case.settings
     assert data.scores is not None
     assert attribute.values is not None
-    n, value, low, high = distance_interval(
-        data.scores, attribute.values, data.weight, settings.level, settings.n_boot, rng
-    )
+    options = settings.level, settings.n_boot, rng, data.clusters
+    n, value, low, high = distance_interval(data.scores, attribute.values, data.weight, *options)
     metric = "distance_correlation"
     case.add("scores", metric, attribute.name, value=value, low=low, high=high, n_rows=n)
 
@@ -198,8 +198,8 @@ def _tests(
     some = Z[rows]
     n_permutations, weight = case.settings.n_permutations, np.ones(len(some))
     test = partial(independence_test, weight=weight, n_permutations=n_permutations, rng=rng)
-    drawn = f"{len(some):,} of {data.n:,} rows, drawn by their weights"
-    drawn = drawn if len(some) < data.n else ""
+    rule = "drawn by their weights" if data.clusters is None else "at most one of each cluster"
+    drawn = f"{len(some):,} of {data.n:,} rows, {rule}" if len(some) < data.n else ""
     for where, f, s, given, how in _conditions(data.target, rows, some, attribute.take(rows)):
         for statistic in ("hsic", "dcor"):
             result = test(f, s, statistic=statistic, given=given)
@@ -296,11 +296,13 @@ def bounds(case: Case, rng: np.random.Generator) -> None:  # noqa: ARG001 - part
         weight=data.weight,
         level=settings.level,
         min_rows=settings.min_rows,
+        clusters=data.clusters,
     )
     metric = "largest_correlation_of_any_function"
     for b in case.bounds:
         where = "" if cells is None else b.cell
-        numbers = {"value": b.supremum, "low": 0.0, "high": b.bound, "n_rows": b.n_rows}
+        high = b.bound if np.isfinite(b.bound) else 1.0  # nothing is known
+        numbers = {"value": b.supremum, "low": 0.0, "high": high, "n_rows": b.n_rows}
         case.add("certificate", metric, b.attribute, b.note, where=where, **numbers)
 
 
@@ -335,6 +337,7 @@ def _kernel(case: Case, rng: np.random.Generator) -> None:
         n_folds=settings.n_folds,
         level=settings.level,
         rng=rng,
+        clusters=renumbered(data.clusters, rows),
     )
     case.kernel = check
     r2s = {"kernel": check.kernel_r2, "linear": check.linear_r2, "boosted": check.boosted_r2}
@@ -356,7 +359,8 @@ def gather(data: Audited, settings: Settings, rng: np.random.Generator) -> tuple
     # With this many permutations, a test can reject after the correction for all tests.
     least = ceil(2.0 * n_tests / (1.0 - settings.level))
     settings = replace(settings, n_permutations=max(settings.n_permutations, least))
-    case = Case(data=data, settings=settings, tested=_thin_by_weight(data.weight, rng))
+    tested = _thin_by_weight(data.weight, rng, data.clusters)
+    case = Case(data=data, settings=settings, tested=tested)
     unavailable = unavailable_parts(data)
     steps: list[Step] = []
 
@@ -380,14 +384,24 @@ def gather(data: Audited, settings: Settings, rng: np.random.Generator) -> tuple
     return case, steps
 
 
-def _thin_by_weight(weight: Array, rng: np.random.Generator) -> Any:
-    """Draw a sample of the weighted population that needs no weights.
+def _thin_by_weight(weight: Array, rng: np.random.Generator, clusters: Codes | None = None) -> Any:
+    """Draw a sample of the weighted population that needs no weights, of independent rows.
 
-    Each row is kept with probability weight / largest weight; equal weights keep all rows.
+    Each row is kept with probability weight / largest weight; equal weights keep all rows. Clusters are
+    kept in the same way by their total weight, and then one row of each, by the weights of its rows.
     """
-    share = weight / weight.max()
-    drawn = rng.random(len(weight)) < share
-    return slice(None) if (share == 1.0).all() else np.flatnonzero(drawn)
+    total = weight if clusters is None else np.bincount(clusters, weight)
+    share = total / total.max()
+    uniform = rng.random(len(total))
+    if clusters is None or len(total) == len(weight):
+        return slice(None) if (share == 1.0).all() else np.flatnonzero(uniform < share)
+    order = np.argsort(clusters, kind="stable")
+    before = np.concatenate([[0.0], np.cumsum(total)])
+    kept = np.flatnonzero(uniform < share)
+    # Given that a cluster is kept, uniform / share is uniform again: it chooses the row.
+    at = before[kept] + np.minimum(uniform[kept] / share[kept], 1.0 - 1e-9) * total[kept]
+    chosen = np.searchsorted(np.cumsum(weight[order]), at, side="right")
+    return np.sort(order[np.minimum(chosen, len(order) - 1)])
 
 
 def resample_source(weight: Array, seed: int) -> np.random.Generator:

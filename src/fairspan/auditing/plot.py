@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Self
 
-from fairspan.auditing.findings import Finding
+from fairspan.auditing.findings import COVERED, Finding
+from fairspan.auditing.outputs import COVERAGE
 from fairspan.plotting import COLOURS, MARKERS, plain_label, require_pyplot
 from fairspan.plotting.style import LABEL, NOTE, PAGE, TICK, styled
 
@@ -36,6 +37,7 @@ _RATES = (
     "false_positive_rate",
     "accuracy",
     "positive_predictive_value",
+    COVERED,
 )
 _KINDS = ("gaps", "rates")
 # Characters on a line of a legend.
@@ -163,7 +165,9 @@ class AuditDisplay:
         if new:
             if title is None:
                 audit = self.audit
-                rows, level = f"{audit.n_rows:,} audited rows", f"{audit.level:.0%} intervals"
+                clusters = "" if audit.n_clusters is None else f" in {audit.n_clusters:,} clusters"
+                rows = f"{audit.n_rows:,} audited rows{clusters}"
+                level = f"{audit.level:.0%} intervals"
                 title = f"{plain_label(audit.model)}, {rows}, {level}"
             self.figure_.suptitle(title, x=0.01, ha="left", fontsize=LABEL)
         elif title:
@@ -179,7 +183,10 @@ class AuditDisplay:
             if f.metric in _RATES and f.group and f.attribute in names
         ]
         if not rates:
-            msg = "The audit has no rates of decisions of two classes to draw; see its table()."
+            msg = (
+                "The audit has no rates of decisions of two classes, and no coverage of intervals, to "
+                "draw; see its table()."
+            )
             raise ValueError(msg)
         rates = [f for f in rates if f.attribute == rates[0].attribute]
         groups = list({f.group: None for f in rates})
@@ -192,8 +199,11 @@ class AuditDisplay:
         lines = [plain_label(g) + (" †" if g in small else "") for g in groups]
         points = [(groups.index(f.group), f.metric, f) for f in rates if math.isfinite(f.value)]
         self._draw(ax, points, {m: m.replace("_", " ") for m in metrics}, lines, kwargs)
+        if COVERED in metrics:  # the nominal coverage
+            ax.axvline(COVERAGE, color="0.6", lw=0.8, ls=":", zorder=0)
         ax.set_xlim(-0.02, 1.02)
-        ax.set_xlabel("rate in the group" + (" († too few rows)" if small else ""), fontsize=LABEL)
+        shown = "rate in the group" if metrics != [COVERED] else "share inside 90 % intervals"
+        ax.set_xlabel(shown + (" († too few rows)" if small else ""), fontsize=LABEL)
         ax.set_ylabel(plain_label(rates[0].attribute), fontsize=LABEL)
         return self._finish((ax,), title, new=new)
 

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from fairspan.auditing.reading import Protected
 from fairspan.method.linalg import Array
-from fairspan.metrics.groups import ALL, resample
+from fairspan.method.problem import Codes
+from fairspan.metrics.groups import ALL, clusters_of, resample, strata_of_clusters
 
 __all__ = ["Proxy", "proxy_component"]
 
@@ -27,7 +28,7 @@ _CONSTANT = 1e-12  # range of a column against its size
 _ABSENT = 1e-8  # standard deviation in the rows searched against that in all rows
 _NOTHING = 1e-100  # contribution of a coordinate against the largest
 _BLOCK = 1000  # rows of a block; a block that stays in cache halves the time
-_FEW = 10  # least rows of one half for a held-out correlation
+_FEW = 10  # least rows, or clusters, of one half for a held-out correlation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +81,7 @@ def proxy_component(
     level: float = 0.95,
     n_boot: int = 200,
     rng: np.random.Generator,
+    clusters: Codes | None = None,
 ) -> Proxy:
     """Find the component ``sum_i c_i beta_i Z_i``, c in [0, 1]^d, most correlated with S (exactly).
 
@@ -113,6 +115,8 @@ def proxy_component(
         Number of resamples.
     rng : Generator
         Source of the halves of the rows and of the resamples.
+    clusters : ndarray of shape (n,), optional
+        Rows that belong together; halves and resamples have whole clusters. Default: independent rows.
 
     Returns
     -------
@@ -127,9 +131,10 @@ def proxy_component(
     columns, spread = _standardize(Z, weight)
     sizes = np.abs(beta) * spread[:, None]
     signs = np.sign(beta)
-    score = _Score(columns=columns, targets=targets, weight=weight, signs=signs, sizes=sizes)
-    shuffled = np.lexsort((rng.random(len(Z)), protected.codes))
-    halves = [shuffled[::2], shuffled[1::2]]  # random, and balanced over the levels or slices
+    score = _Score(
+        columns=columns, targets=targets, weight=weight, signs=signs, sizes=sizes, clusters=clusters
+    )
+    halves = _halves(protected.codes, clusters, rng)
     triangles = [score.triangle(half) for half in halves]
     whole = _triangle(np.vstack(triangles))
 
@@ -191,6 +196,7 @@ class _Score:
     weight: Array
     signs: Array
     sizes: Array
+    clusters: Codes | None
 
     def triangle(self, rows: NDArray[np.intp]) -> Array:
         """R factor of the rows, a column of ones first: its rows below the first are centred."""
@@ -251,12 +257,14 @@ class _Score:
         """Correlation, on the other half, of the component found on one half; and its interval."""
         mean, draws = 0.0, np.zeros(n_boot)
         for triangle, rows in zip(triangles, reversed(halves), strict=True):
-            best = self.search(triangle, least)[0] if len(rows) >= _FEW else None
+            together = None if self.clusters is None else clusters_of(self.clusters[rows].tolist())
+            n_drawn = len(rows) if together is None else len(np.unique(together))
+            best = self.search(triangle, least)[0] if n_drawn >= _FEW else None
             if best is None:
                 return nan, nan, nan
             g = self.columns[rows] @ (self.signs[:, best.output] * best.u)
             s = best.side * self.targets[rows, best.target]
-            both = _resampled_correlations(g, s, self.weight[rows], n_boot, rng) / 2.0
+            both = _resampled_correlations(g, s, self.weight[rows], n_boot, rng, together) / 2.0
             mean += float(both[0])
             draws += both[1:]
         low, high = np.quantile(draws, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
@@ -352,15 +360,38 @@ def _targets(protected: Protected) -> tuple[tuple[str, ...], Array]:
     return tuple(protected.labels[code] for code in seen), columns
 
 
+def _halves(
+    strata: Codes, clusters: Codes | None, rng: np.random.Generator
+) -> list[NDArray[np.intp]]:
+    """Two random halves, balanced over the levels or slices; clusters are not split."""
+    if clusters is None:
+        shuffled = np.lexsort((rng.random(len(strata)), strata))
+        return [shuffled[::2], shuffled[1::2]]
+    parts = _halves(strata_of_clusters(strata, clusters), None, rng)
+    place = np.empty(int(clusters.max()) + 1, dtype=np.intp)
+    out = []
+    for part in parts:
+        place[:] = -1
+        place[part] = np.arange(len(part))
+        rows = np.flatnonzero(place[clusters] >= 0)
+        out.append(rows[np.argsort(place[clusters[rows]], kind="stable")])
+    return out
+
+
 def _resampled_correlations(
-    g: Array, s: Array, weight: Array, n_boot: int, rng: np.random.Generator
+    g: Array,
+    s: Array,
+    weight: Array,
+    n_boot: int,
+    rng: np.random.Generator,
+    clusters: Codes | None,
 ) -> Array:
     """Correlation of two columns in the rows and in resamples, (1 + B,)."""
     share = weight / weight.sum()
     g, s = g - share @ g, s - share @ s
     columns = {"g": g, "s": s, "gg": g**2, "ss": s**2, "gs": g * s}
     everyone = {ALL: np.zeros(len(g), dtype=np.intp)}
-    sums = resample(everyone, columns, share, n_boot, rng).columns
+    sums = resample(everyone, columns, share, n_boot, rng, clusters).columns
     total, sum_g, sum_s, gg, ss, gs = (sums[name][0] for name in ("", *columns))
     variances = np.maximum(gg - sum_g**2 / total, 0.0) * np.maximum(ss - sum_s**2 / total, 0.0)
     return _divide(gs - sum_g * sum_s / total, np.sqrt(variances)).clip(-1.0, 1.0)

@@ -17,6 +17,7 @@ from fairspan.auditing.outputs import (
     looks_like,
     model_outputs,
     plain_outputs,
+    prediction_intervals,
     read_numbers,
     share_of_fitted_rows,
 )
@@ -32,7 +33,7 @@ from fairspan.method.codes import (
 )
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes, Kind
-from fairspan.metrics.groups import STRATA, GroupSums, combinations
+from fairspan.metrics.groups import STRATA, GroupSums, clusters_of, combinations
 from fairspan.metrics.inputs import (
     Labels,
     Rows,
@@ -113,6 +114,8 @@ class Audited:
     features : (n, p) features of the model as numbers, without protected columns.
     representation : coordinates that the functions of the model are linear in.
     fitted_share : share of the rows that the model was fitted on, if any were recognised.
+    clusters : (n,) rows that belong together, numbered by their first row; None if rows are independent.
+    covered : (n,) 1 where the model's 90 % interval contains y, 0 elsewhere; None without intervals.
     """
 
     name: str
@@ -129,11 +132,18 @@ class Audited:
     features: Array | None
     representation: Representation | None
     fitted_share: float | None = None
+    clusters: Codes | None = None
+    covered: Array | None = None
 
     @property
     def n(self) -> int:
         """Number of rows."""
         return len(self.weight)
+
+    @property
+    def unit(self) -> str:
+        """What is drawn independently of each other: "rows" or "clusters"."""
+        return "rows" if self.clusters is None else "clusters"
 
     @property
     def groupings(self) -> tuple[Protected, ...]:
@@ -163,10 +173,13 @@ def read_audit(
     n_bins: int = 10,
     intersectional: bool = True,
     with_features: bool = False,
+    groups: Any = None,
+    with_intervals: bool = False,
 ) -> Audited:
     """Read and check the arguments of :func:`fairspan.audit`; rows of weight zero are dropped.
 
-    ``with_features``: read X as numbers, for attackers and the kernel check.
+    ``with_features``: read X as numbers, for attackers and the kernel check. ``with_intervals``: predict
+    the model's intervals, for their coverage.
     """
     _check_arguments(given, X, sensitive_features)
     check_bins(n_bins)
@@ -174,6 +187,7 @@ def read_audit(
     named: list[str] = []  # columns of X that hold protected attributes or control features
     sensitive_features = _columns_of(frame, sensitive_features, "sensitive_features", named)
     control_features = _columns_of(frame, control_features, "control_features", named)
+    groups = _columns_of(frame, groups, "groups", named)
     model = given if _is_model(given) else None
     if pos_label is None:  # the class that the model was fitted to favour
         pos_label = getattr(last_step(model), "pos_label", None)
@@ -186,6 +200,7 @@ def read_audit(
         sensitive_features=sensitive_features,
         control_features=control_features,
         sample_weight=sample_weight,
+        groups=groups,
     )
     model_X = None if model is None else _model_rows(model, X, frame, named)
     outputs = plain_outputs(aligned["scores"]) if model is None else model_outputs(model, model_X)
@@ -193,11 +208,15 @@ def read_audit(
     if aligned["decisions"] is not None:
         outputs = replace(outputs, decisions=read_labels(aligned["decisions"], "decisions"))
     labels = None if aligned["y"] is None else read_labels(aligned["y"], "y")
+    sizes, clusters = _sizes(outputs, labels, X, space), None
+    if aligned["groups"] is not None:
+        clusters = read_labels(aligned["groups"], "groups")
+        sizes["groups"] = len(clusters)
     rows = read_rows(
         aligned["sensitive_features"],
         sensitive_kind,
         aligned["sample_weight"],
-        _sizes(outputs, labels, X, space),
+        sizes,
         getattr(last_step(model), "sensitive_kinds_", {}),
     )
     keep = rows.weight > 0.0
@@ -214,6 +233,7 @@ def read_audit(
     decided = None
     if outputs.decisions is not None and classes is not None:
         decided = codes_of(outputs.decisions, classes, "decisions")
+    target = None if labels is None else _target(labels, classes, n_bins, rows.weight)
     features = None
     # The representation of a linear model may be the features themselves: they are compared.
     is_input = space is not None and not space.is_model_space and not space.is_given
@@ -226,7 +246,7 @@ def read_audit(
         attributes=attributes,
         crossed=_crossed(rows, n_bins) if intersectional and len(attributes) > 1 else None,
         strata=_strata(aligned["control_features"], keep, rows.weight),
-        target=None if labels is None else _target(labels, classes, n_bins, rows.weight),
+        target=target,
         classes=classes,
         positive=positive,
         scores=outputs.oriented(classes, positive),
@@ -235,6 +255,10 @@ def read_audit(
         features=features,
         representation=None if space is None else space.take(keep),
         fitted_share=None if model is None else share_of_fitted_rows(model, model_X, keep),
+        clusters=None if clusters is None else _clusters(clusters[keep]),
+        covered=_covered(model, model_X, target, aligned["sensitive_features"], keep)
+        if with_intervals and model is not None
+        else None,
     )
 
 
@@ -295,6 +319,31 @@ def _sizes(
         return int(array.shape[0]) if hasattr(array, "shape") else len(array)  # X may be sparse
 
     return {name: n_rows(array) for name, array in arrays.items() if array is not None}
+
+
+def _clusters(labels: Labels) -> Codes:
+    """Number the clusters; raise if there is only one."""
+    clusters = clusters_of(labels.tolist())
+    if clusters.max() == 0:
+        msg = (
+            f"groups is {labels[0]!r} in every row: one cluster has no sampling error to estimate. Give "
+            f"the label of each cluster of rows that belong together, or leave groups out."
+        )
+        raise ValueError(msg)
+    return clusters
+
+
+def _covered(
+    model: Any, X: Any, target: Protected | None, sensitive_features: Any, keep: Any
+) -> Array | None:
+    """Whether y is in the model's interval, for a regressor that predicts intervals."""
+    if target is None or target.values is None:
+        return None
+    limits = prediction_intervals(model, X, sensitive_features)
+    if limits is None:
+        return None
+    low, high = limits[keep].T
+    return np.asarray((low <= target.values) & (target.values <= high), dtype=np.float64)
 
 
 # ------------------------------------------------------------------ labels

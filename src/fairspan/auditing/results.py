@@ -25,6 +25,8 @@ from fairspan.auditing.proxy import Proxy
 from fairspan.auditing.reading import Audited, read_audit
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.config import read_seed
+from fairspan.method.problem import Codes
+from fairspan.metrics.groups import count_clusters
 from fairspan.metrics.inputs import SensitiveKind
 
 __all__ = ["Audit", "audit", "write_text"]
@@ -61,6 +63,10 @@ class Audit:
     fitted_share : float or None
         Share of the audited rows that the model was fitted on; None if no such row was recognised.
         With a share, the numbers hold for these rows, not for new people.
+    n_clusters : int or None
+        Number of clusters of rows that belong together (``groups``); None if rows are independent.
+    group_clusters : dict
+        Attribute -> group -> its number of clusters; empty if rows are independent.
     """
 
     model: str
@@ -74,6 +80,8 @@ class Audit:
     settings: dict[str, Any] = field(default_factory=dict)
     rows: Audited | None = None
     fitted_share: float | None = None
+    n_clusters: int | None = None
+    group_clusters: dict[str, dict[str, int]] = field(default_factory=dict)
 
     # ------------------------------------------------------------------ numbers
 
@@ -154,9 +162,9 @@ class Audit:
         """Plain numbers, strings, lists and dicts; None for NaN and missing parts."""
         from fairspan import __version__
 
-        names = "model", "n_rows", "fitted_share", "level", "settings"
+        names = "model", "n_rows", "n_clusters", "fitted_share", "level", "settings"
         out: dict[str, Any] = {"fairspan": __version__, **{n: getattr(self, n) for n in names}}
-        out["groups"] = self.group_sizes
+        out |= {"groups": self.group_sizes, "group_clusters": self.group_clusters}
         out["findings"] = [asdict(finding) for finding in self.findings]
         out["proxies"] = [asdict(proxy) for proxy in self.proxies]
         out["bounds"] = [asdict(bound) for bound in self.bounds]
@@ -267,6 +275,7 @@ def audit(
     n_folds: int = 5,
     random_state: Any = 0,
     verbose: int = 0,
+    groups: Any = None,
 ) -> Audit:
     """Audit a model, or plain scores and decisions, on rows it was not fitted on.
 
@@ -311,7 +320,8 @@ def audit(
     n_boot, n_permutations : int, default=500, 499
         Resamples of the rows, and permutations of a test on few rows.
     min_rows : int, default=30
-        Groups with fewer (effective) rows are marked as small and left out of gaps.
+        Groups with fewer (effective) rows are marked as small and left out of gaps. If no two groups
+        are larger, all are compared, with wide intervals.
     max_attack_rows : int, default=10_000
         Largest number of rows that attackers use; more rows are sampled.
     n_folds : int, default=5
@@ -320,6 +330,11 @@ def audit(
         Seed of resamples, permutations and attackers. None: a different seed in each call.
     verbose : int, default=0
         1 shows a progress bar.
+    groups : array-like of shape (n_samples,), or a column name of X, optional
+        Clusters of rows that belong together, such as the rows of a patient or a household
+        (scikit-learn's word; protected groups are ``sensitive_features``). Resamples, standard errors
+        and folds then have whole clusters, tests use one row of each, and ``min_rows`` counts
+        clusters. Default: rows are independent.
 
     Returns
     -------
@@ -365,6 +380,8 @@ def audit(
             n_bins=n_bins,
             intersectional=intersectional,
             with_features=bool({"attacks", "kernel"} & set(settings.parts)),
+            groups=groups,
+            with_intervals="decisions" in settings.parts,
         )
     unavailable = {k: why for k, why in unavailable_parts(data).items() if k in settings.parts}
     if len(unavailable) == len(settings.parts):
@@ -387,6 +404,8 @@ def audit(
         settings=_settings_dict(settings, data, unavailable),
         rows=data,
         fitted_share=data.fitted_share,
+        n_clusters=None if data.clusters is None else int(data.clusters.max()) + 1,
+        group_clusters={} if data.clusters is None else _group_sizes(data, data.clusters),
     )
     if data.fitted_share is not None:
         warn_user(out.warnings[0], DataWarning)
@@ -395,14 +414,14 @@ def audit(
     return out
 
 
-def _group_sizes(data: Audited) -> dict[str, dict[str, int]]:
-    """Number of rows of each group of each attribute, and of each stratum."""
+def _group_sizes(data: Audited, clusters: Codes | None = None) -> dict[str, dict[str, int]]:
+    """Number of rows, or clusters, of each group of each attribute, and of each stratum."""
     attributes = {attribute.name: attribute for attribute in data.groupings}
     if data.strata is not None:  # a control feature may be a protected attribute, too
         attributes[f"strata of {data.strata.name}"] = data.strata
     out = {}
     for name, attribute in attributes.items():
-        counts = np.bincount(attribute.codes, minlength=len(attribute.labels))
+        counts = count_clusters(attribute.codes, len(attribute.labels), clusters)
         out[name] = dict(zip(attribute.labels, counts.tolist(), strict=True))
     return out
 

@@ -13,11 +13,21 @@ from math import nan, sqrt
 
 import numpy as np
 from scipy.spatial.distance import cdist
+from scipy.stats import norm
 
 from fairspan.auditing.findings import Finding, Size, listed, summarise
 from fairspan.auditing.reading import Audited, Protected
+from fairspan.auditing.small_groups import student_factor
 from fairspan.method.linalg import Array
-from fairspan.metrics.groups import STRATA, TARGET, GroupSums, bootstrap_counts, standardize
+from fairspan.method.problem import Codes
+from fairspan.metrics.groups import (
+    STRATA,
+    TARGET,
+    GroupSums,
+    bootstrap_counts,
+    clusters_of,
+    standardize,
+)
 
 # Variances are differences of sums of standardised squares; smaller ones are rounding.
 _FLAT = 1e-12
@@ -47,24 +57,37 @@ def score_findings(
     for attribute in groupings:
         joint = sums.over(attribute.name, TARGET, STRATA)
         for where, some in data.in_strata(joint):
-            large, note = _without_small(some, attribute, min_rows)
-            yield from _in_rows(data, large, note, attribute, where, level)
+            large, note, fewest = _without_small(some, attribute, min_rows, data.unit)
+            yield from _in_rows(data, large, note, attribute, where, level, fewest)
 
 
-def _without_small(sums: GroupSums, attribute: Protected, min_rows: int) -> tuple[GroupSums, str]:
-    """Drop levels that are too small for a statement, with a note; numbers need no levels."""
+def _without_small(
+    sums: GroupSums, attribute: Protected, min_rows: int, unit: str
+) -> tuple[GroupSums, str, float | None]:
+    """Drop levels that are too small for a statement, with a note; numbers need no levels.
+
+    If fewer than two levels would be left, all stay, and the third value is the size of the smallest.
+    """
     if attribute.values is not None:
-        return sums, ""
+        return sums, "", None
     n = sums.effective(attribute.name, len(attribute.labels))
-    small = [attribute.labels[h] for h in np.flatnonzero((n > 0.0) & (n < min_rows))]
+    small = listed([attribute.labels[h] for h in np.flatnonzero((n > 0.0) & (n < min_rows))])
     if not small:
-        return sums, ""
+        return sums, "", None
+    if (n >= min_rows).sum() < 2 <= (n > 0.0).sum():
+        return sums, f"few {unit} in {small}: wide interval", float(n[n > 0.0].min())
     large = (n >= min_rows)[sums.factors[attribute.name]]
-    return sums.where(large), f"without {listed(small)}: too few rows"
+    return sums.where(large), f"without {small}: too few {unit}", None
 
 
 def _in_rows(
-    data: Audited, sums: GroupSums, left_out: str, attribute: Protected, where: str, level: float
+    data: Audited,
+    sums: GroupSums,
+    left_out: str,
+    attribute: Protected,
+    where: str,
+    level: float,
+    fewest: float | None,
 ) -> Iterator[Finding]:
     assert data.scores is not None
     n, outputs = int(sums.rows.sum()), range(data.scores.shape[1])
@@ -74,11 +97,22 @@ def _in_rows(
     ) -> Finding:
         result = partial(Finding, "scores", metric, attribute.name, where=where, n_rows=n_rows)
         if not parts:
-            return result(note=note or left_out or f"{attribute.name} is constant in these rows")
+            reason = note or left_out or f"{attribute.name} is constant in these rows"
+            return result(low=0.0, high=1.0, small=True, note=reason)
         joined = np.concatenate(parts)
         value, low, high = summarise(joined[:, 0], joined[:, 1:], size, level)
+        if fewest is not None:
+            # Resamples of few rows vary too little, and their quantiles are not normal.
+            tail = (1.0 - level) / 2.0
+            reach = max(value - low, high - value)
+            reach = (
+                1.0
+                if fewest <= 1.0
+                else reach * student_factor(fewest, tail) / float(norm.isf(tail))
+            )
+            low, high = max(value - reach, 0.0), min(value + reach, 1.0)
         note = "; ".join(filter(None, (left_out, note)))
-        return result(value=value, low=low, high=high, note=note)
+        return result(value=value, low=low, high=high, small=fewest is not None, note=note)
 
     def correlations(cell: GroupSums) -> list[Array]:
         each = (_correlations(cell, attribute, j) for j in outputs)
@@ -167,31 +201,37 @@ def _level_covariances(
 
 # The interval is computed from the distances among this many rows, and scaled to all rows.
 _ROWS = 1_000
+# Least number of clusters that the interval is computed from, if there are so many.
+_CLUSTERS = 50
 # Largest number of rows whose distances are all computed, for scores of several columns.
 _DENSE_ROWS = 2000
 
 
 def distance_interval(
-    f: Array, s: Array, weight: Array, level: float, n_boot: int, rng: np.random.Generator
+    f: Array,
+    s: Array,
+    weight: Array,
+    level: float,
+    n_boot: int,
+    rng: np.random.Generator,
+    clusters: Codes | None = None,
 ) -> tuple[int, float, float, float]:
     """Distance correlation of scores with a number: rows used, estimate, low, high.
 
     The distance covariance is the length of ``nu = P_fs - P_f P_s`` in a Hilbert space, so the
     inequality of :func:`summarise` holds with ``|nu* - nu|`` for a resample ``nu*``. This length is a
     form in the distances. It is computed on some of the rows and scaled to all of them, as it falls
-    with the square root of their number.
+    with the square root of their number. With clusters, whole clusters are used, drawn and counted.
     """
-    rows = rng.permutation(len(s))[:_ROWS]
-    if (
-        f.shape[1] > 1
-    ):  # several columns need all pairs of rows, so the estimate uses these rows too
-        f, s, weight, rows = f[rows], s[rows], weight[rows], np.arange(len(rows))
-    n = len(s)
+    rows, drawn = _some_rows(len(s), clusters, rng)
+    m, n = _count(len(rows), drawn), _count(len(s), clusters)
+    if f.shape[1] > 1:
+        # Several columns need all pairs of rows, so the estimate uses these rows too.
+        f, s, weight, rows, n = f[rows], s[rows], weight[rows], np.arange(len(rows)), m
     value = distance_correlation(f, s, weight)
     A, B = cdist(f[rows], f[rows]), np.abs(s[rows, None] - s[rows])
     w = weight[rows] / weight[rows].sum()
-    m = len(rows)
-    draws = bootstrap_counts(m, n_boot, rng) * w[:, None]
+    draws = bootstrap_counts(len(rows), n_boot, rng, clusters=drawn) * w[:, None]
     draws /= draws.sum(axis=0)
     data = w[:, None]
     squared = (
@@ -199,10 +239,34 @@ def distance_interval(
     )
     scale = _spread(A, w) * _spread(B, w)
     if scale <= 0.0:
-        return n, value, value, value  # a constant has no sampling error
+        return len(s), value, value, value  # a constant has no sampling error
     reach = np.sqrt(np.maximum(squared, 0.0) / scale)
     q = float(np.quantile(reach, level)) * np.sqrt(m / n)
-    return n, value, max(value - q, 0.0), min(value + q, 1.0)
+    return len(s), value, max(value - q, 0.0), min(value + q, 1.0)
+
+
+def _some_rows(
+    n: int, clusters: Codes | None, rng: np.random.Generator
+) -> tuple[Codes, Codes | None]:
+    """At most ``_ROWS`` rows at random, of whole clusters, and their clusters.
+
+    Rows of clusters so large that fewer than ``_CLUSTERS`` fit are thinned, which widens the interval.
+    """
+    if clusters is None:
+        return rng.permutation(n)[:_ROWS], None
+    order = rng.permutation(_count(n, clusters))
+    fitting = int((np.cumsum(np.bincount(clusters)[order]) <= _ROWS).sum())
+    position = np.argsort(order)[clusters]
+    rows = np.argsort(position, kind="stable")
+    rows = rows[position[rows] < max(fitting, _CLUSTERS)]
+    if len(rows) > _ROWS:
+        rows = rows[np.sort(rng.permutation(len(rows))[:_ROWS])]
+    return rows, clusters_of(clusters[rows].tolist())
+
+
+def _count(n: int, clusters: Codes | None) -> int:
+    """Number of clusters; without clusters, of rows."""
+    return n if clusters is None else int(clusters.max()) + 1
 
 
 def _inner(A: Array, B: Array, U: Array, V: Array) -> Array:

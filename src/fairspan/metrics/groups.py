@@ -7,7 +7,7 @@ is summed once per cell; all statistics are then computed from the sums of the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any, TypeAlias
@@ -38,12 +38,14 @@ class GroupSums:
     rows : (K,) number of rows.
     squares : (K,) sum of squared weights.
     columns : column name -> (K, 1 + B) weighted sums; the column "" holds the sums of the weights.
+    cluster_weight : (K, clusters) weight of each cluster in each cell; None if rows are independent.
     """
 
     factors: dict[str, Codes]
     rows: Codes
     squares: Array
     columns: dict[str, Array]
+    cluster_weight: scipy.sparse.csr_array | None = None
 
     def over(self, *names: str, columns: Iterable[str] | None = None) -> GroupSums:
         """Sum over all factors but those named; names that are no factor are ignored.
@@ -59,6 +61,7 @@ class GroupSums:
             rows=np.asarray(onto @ self.rows, dtype=np.intp),
             squares=onto @ self.squares,
             columns={name: onto @ self.columns[name] for name in names_summed},
+            cluster_weight=None if self.cluster_weight is None else onto @ self.cluster_weight,
         )
 
     def where(self, mask: NDArray[np.bool_]) -> GroupSums:
@@ -68,6 +71,7 @@ class GroupSums:
             rows=self.rows[mask],
             squares=self.squares[mask],
             columns={name: values[mask] for name, values in self.columns.items()},
+            cluster_weight=None if self.cluster_weight is None else self.cluster_weight[mask],
         )
 
     def by(self, name: str, n_levels: int, column: str = "") -> Array:
@@ -79,10 +83,17 @@ class GroupSums:
         return np.bincount(self.factors[name], self.rows, minlength=n_levels).astype(np.intp)
 
     def effective(self, name: str, n_levels: int) -> Array:
-        """Kish's effective number of rows of each level, ``(sum w)^2 / sum w^2``."""
+        """Kish's effective number of rows of each level, ``(sum w)^2 / sum w^2``.
+
+        With clusters it is that of clusters, as if all rows of a cluster were copies of one row.
+        """
         codes = self.factors[name]
         mass = np.bincount(codes, self.columns[""][:, 0], minlength=n_levels)
-        squares = np.bincount(codes, self.squares, minlength=n_levels)
+        if self.cluster_weight is None:
+            squares = np.bincount(codes, self.squares, minlength=n_levels)
+        else:
+            by_level = membership(codes, n_levels) @ self.cluster_weight
+            squares = np.asarray((by_level**2).sum(axis=1), dtype=np.float64)
         return np.divide(mass**2, squares, out=np.zeros(n_levels), where=squares > 0.0)
 
 
@@ -115,13 +126,47 @@ def combinations(factors: Sequence[Levels]) -> tuple[Codes, Codes]:
     return np.stack(np.unravel_index(seen, sizes), axis=1).astype(np.intp), cell.ravel()
 
 
+def clusters_of(labels: Iterable[Hashable]) -> Codes:
+    """Number the clusters 0, 1, ... in the order of their first row, so that names do not matter."""
+    seen: dict[Hashable, int] = {}
+    codes = [seen.setdefault(label, len(seen)) for label in labels]
+    return np.array(codes, dtype=np.intp)
+
+
+def count_clusters(levels: Codes, n_levels: int, clusters: Codes | None) -> Codes:
+    """Number of clusters with a row of each level; without clusters, the number of rows."""
+    if clusters is not None:
+        levels = combinations([levels, clusters])[0][:, 0]
+    return np.bincount(levels, minlength=n_levels)
+
+
+def strata_of_clusters(strata: Codes, clusters: Codes) -> Codes:
+    """Stratum of each cluster: of several, the one that occurs in the fewest clusters."""
+    frequency = count_clusters(strata, 0, clusters)
+    order = np.lexsort((np.arange(len(frequency)), frequency))
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    rarest = np.full(int(clusters.max()) + 1, len(order), dtype=np.intp)
+    np.minimum.at(rarest, clusters, rank[strata])
+    return np.asarray(order[rarest], dtype=np.intp)
+
+
 def bootstrap_counts(
-    n: int, n_boot: int, rng: np.random.Generator, strata: Codes | None = None
+    n: int,
+    n_boot: int,
+    rng: np.random.Generator,
+    strata: Codes | None = None,
+    clusters: Codes | None = None,
 ) -> Array:
     """How often each of n rows is drawn in each of the resamples, (n, n_boot).
 
-    Every resample has n rows, drawn with replacement; with ``strata``, within each stratum.
+    Every resample has n rows, drawn with replacement; with ``strata``, within each stratum. With
+    ``clusters``, numbered as in :func:`clusters_of`, whole clusters are drawn instead of rows.
     """
+    if clusters is not None:
+        n_clusters = int(clusters.max()) + 1
+        by_cluster = None if strata is None else strata_of_clusters(strata, clusters)
+        return bootstrap_counts(n_clusters, n_boot, rng, by_cluster)[clusters]
     counts = np.empty((n, n_boot))
     if strata is None:
         for b in range(n_boot):
@@ -138,6 +183,7 @@ def group_sums(
     columns: Mapping[str, Array],
     weight: Array,
     counts: Iterable[Array] = (),
+    clusters: Codes | None = None,
 ) -> GroupSums:
     """Sum every column over the joint cells of the factors.
 
@@ -147,6 +193,7 @@ def group_sums(
     columns : column name -> (n,) numbers.
     weight : (n,)
     counts : resamples to sum over as well, in batches (n, b) as of :func:`bootstrap_counts`.
+    clusters : (n,) cluster of each row, for effective numbers; None if rows are independent.
     """
     levels, cell = combinations(list(factors.values()))
     n_cells = len(levels)
@@ -165,6 +212,11 @@ def group_sums(
         rows=np.bincount(cell, minlength=n_cells),
         squares=np.bincount(cell, weight**2, minlength=n_cells).astype(np.float64),
         columns={name: np.concatenate(sums.pop(name), axis=1) for name in weighted},
+        cluster_weight=None
+        if clusters is None
+        else scipy.sparse.csr_array(
+            (weight, (cell, clusters)), shape=(n_cells, clusters.max() + 1)
+        ),
     )
 
 
@@ -174,20 +226,22 @@ def resample(
     weight: Array,
     n_boot: int,
     rng: np.random.Generator,
+    clusters: Codes | None = None,
 ) -> GroupSums:
     """Sum every column over the joint cells, in the rows and in bootstrap resamples of them.
 
     Parameters
     ----------
-    factors, columns, weight
+    factors, columns, weight, clusters
         As in :func:`group_sums`.
-    n_boot : number of resamples, each of n rows drawn with replacement.
+    n_boot : number of resamples, each of n rows drawn with replacement, or of whole clusters.
     rng : their source; they are drawn one after the other, in batches of 64 MiB.
     """
     n = len(weight)
     batch = max(1, _BATCH_NUMBERS // n)
     sizes = (min(batch, n_boot - start) for start in range(0, n_boot, batch))
-    return group_sums(factors, columns, weight, (bootstrap_counts(n, size, rng) for size in sizes))
+    counts = (bootstrap_counts(n, size, rng, clusters=clusters) for size in sizes)
+    return group_sums(factors, columns, weight, counts, clusters)
 
 
 def standardize(columns: Array, weight: Array) -> Array:

@@ -7,6 +7,8 @@ importance of the table's columns is computed at both ends of the dial.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -138,6 +140,17 @@ def read_held_out(predictor: DialPredictor, settings: Settings, seed: int, **giv
     )
 
 
+def hide_few(finding: Finding, too_few: Collection[tuple[str, str]]) -> Finding:
+    """Drop the numbers of a gap that would show those of a group whose numbers are not shown.
+
+    Gaps of small groups in a stratum are dropped as well, because a group may have fewer rows there.
+    """
+    gap = finding.small and not finding.group
+    if gap and (finding.where or any(name == finding.attribute for name, _ in too_few)):
+        return replace(finding, value=math.nan, low=math.nan, high=math.nan)
+    return finding
+
+
 def dial_point(predictor: DialPredictor, held_out: HeldOut, fairness: float) -> DialPoint:
     """Predict and audit at one dial value."""
     prediction = predictor.at(fairness)
@@ -163,7 +176,10 @@ def dial_point(predictor: DialPredictor, held_out: HeldOut, fairness: float) -> 
         has_probabilities=has_probabilities,
         decided=data.decided,
         loss=loss,
-        findings={(f.metric, f.attribute, f.group, f.where): f for f in case.findings},
+        findings={
+            (f.metric, f.attribute, f.group, f.where): hide_few(f, held_out.too_few)
+            for f in case.findings
+        },
     )
 
 

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
 
@@ -22,7 +22,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 from fairspan._system import json_safe, printable_json
 from fairspan.auditing import Audit
 from fairspan.auditing.results import write_text
-from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
+from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups, hide_few
 from fairspan.report.views import error_of, own_correlation, own_metrics
 from fairspan.report.words import ReportContext, metric_words
 
@@ -250,6 +250,7 @@ def audit_lines(
     too_few : attributes and their groups that are too small.
     """
     lines = []
+    audit = replace(audit, findings=tuple(hide_few(f, too_few) for f in audit.findings))
     for f in audit.findings:
         line = {key: getattr(f, key) for key in _AUDIT_KEYS}
         if f.group and ((f.attribute, f.group) in too_few or (f.where and f.n_rows < FEWEST)):

@@ -17,6 +17,7 @@ from fairspan import audit, metrics
 from fairspan.auditing import distance_correlation
 from fairspan.auditing.attackers import _p_value
 from fairspan.auditing.findings import measure, rate_interval, summarise
+from fairspan.auditing.small_groups import exact_interval
 
 SEEDS = st.integers(0, 2**32 - 1)
 # An audit of every kind of number takes some twenty milliseconds.
@@ -599,7 +600,7 @@ def test_a_group_without_positives_is_said_to_have_none() -> None:
     found = rows.audit(min_rows=30)
     (none,) = found.select(metric="true_positive_rate", group="b")
     assert np.isnan(none.value)
-    assert np.isnan(none.low)
+    assert (none.low, none.high) == (0.0, 1.0)
     assert none.n_rows == 0
     assert none.note == "no such rows"
     (gap,) = found.select(metric="equal_opportunity_difference")
@@ -626,11 +627,31 @@ def test_a_small_group_is_marked_and_listed_but_not_compared() -> None:
     assert rows.audit(min_rows=5).value("demographic_parity_difference", "s") == pytest.approx(0.7)
 
 
-def test_where_all_groups_but_one_are_small_there_is_no_gap() -> None:
+def test_where_all_groups_but_one_are_small_gaps_have_wide_intervals() -> None:
     rows = table(("a", 1, 1, 40), ("a", 0, 0, 60), ("tiny", 1, 0, 4), ("tiny", 0, 0, 5))
-    for gap in rows.audit(min_rows=30).select("decisions", group=""):
-        assert np.isnan(gap.value)
+    found = rows.audit(min_rows=30)
+    for gap in found.select("decisions", group=""):
         assert gap.small
+        assert gap.note == "few rows in tiny: wide interval"
+        assert 0.0 <= gap.low < gap.high <= 1.0
+    (odds,) = found.select(metric="equalized_odds_difference")
+    assert odds.value == 1.0  # all 40 of a, none of 4
+    assert odds.low < 0.5
+    (precision,) = found.select(metric="predictive_parity_difference")
+    assert np.isnan(precision.value)  # nobody of tiny is selected
+    assert precision.high == 1.0
+    for f in found.select("scores"):
+        assert f.small
+        assert 0.0 <= f.low <= f.value <= f.high <= 1.0
+    assert any("tiny" in text and "wide interval" in text for text in found.warnings)
+
+
+def test_one_group_alone_has_no_gap() -> None:
+    rows = replace(EXACT, c=np.where(np.array(EXACT.s["s"]) == "a", "u", "v"))
+    gaps = [f for f in rows.audit().select("decisions", group="") if f.where]
+    assert gaps
+    for gap in gaps:
+        assert np.isnan(gap.low)
         assert "fewer than two groups" in gap.note
 
 
@@ -669,13 +690,12 @@ def test_a_rate_of_zero_is_not_known_exactly_in_a_gap_either() -> None:
     assert gap.high > 0.02  # none of 40, twice
 
 
-def test_a_gap_without_usable_resamples_has_no_interval() -> None:
+def test_a_gap_without_usable_resamples_has_a_wide_interval() -> None:
     """Groups of two rows: no resample has them all."""
     rows = table(*((f"g{i}", i % 2, i % 2, 2) for i in range(40)))
     (gap,) = rows.audit(min_rows=1).select(metric="demographic_parity_difference")
     assert gap.value == 1.0
-    assert np.isnan(gap.low)
-    assert np.isnan(gap.high)
+    assert (gap.low, gap.high) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -878,8 +898,8 @@ def test_equalized_odds_pays_for_two_ranges():
     assert both != pytest.approx(found(0.9, "equal_opportunity_difference"))
 
 
-def test_no_draws_are_no_interval_and_no_p_value():
+def test_no_draws_are_the_exact_interval_and_no_p_value():
     nothing = np.full(5, np.nan)
-    assert all(map(math.isnan, rate_interval(0.5, nothing, 40, 0.9)))
+    assert rate_interval(0.5, nothing, 40, 0.9) == pytest.approx(exact_interval(0.5, 40, 0.05))
     assert math.isnan(_p_value(np.append(0.7, nothing), 0.5))
     assert math.isnan(_p_value(np.append(np.nan, np.linspace(0.4, 0.6, 5)), 0.5))

@@ -102,11 +102,13 @@ def test_only_the_space_matters_not_its_coordinates(seed):
         assert found.n_functions == 3
 
 
-@given(SEEDS)
+@pytest.mark.parametrize("n_clusters", [None, 150])
+@given(seed=SEEDS)
 @settings(max_examples=20)
-def test_the_gradient_is_the_gradient(seed):
+def test_the_gradient_is_the_gradient(seed, n_clusters):
     Z, codes, weight = rows(seed)
-    block = _Block.of(Z, levels(codes), weight, "", 30)
+    clusters = np.random.default_rng(seed).integers(0, n_clusters, len(Z)) if n_clusters else None
+    block = _Block.of(Z, levels(codes), weight, "", 20, clusters)
     M = block._correlations()
     x = np.random.default_rng(seed).normal(size=sum(M.shape))
     expected = scipy.optimize.approx_fprime(x, lambda y: block._minus_limit(y, M, 2.0)[0], 1e-7)

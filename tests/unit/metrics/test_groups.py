@@ -7,11 +7,14 @@ from hypothesis import strategies as st
 
 from fairspan.metrics.groups import (
     bootstrap_counts,
+    clusters_of,
     combinations,
     count_cells,
+    count_clusters,
     group_sums,
     membership,
     resample,
+    strata_of_clusters,
 )
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -108,3 +111,51 @@ def test_many_rows_are_resampled_in_batches() -> None:
         patch.setattr(_resamples, "_BATCH_NUMBERS", 4 * n)
         parts = resample(factors, {}, np.ones(n), 13, np.random.default_rng(0))
     assert (whole.columns[""] == parts.columns[""]).all()
+
+
+def test_clusters_are_numbered_by_their_first_row() -> None:
+    names = ["b", 3, "b", None, 3]
+    np.testing.assert_array_equal(clusters_of(names), [0, 1, 0, 2, 1])
+    np.testing.assert_array_equal(
+        clusters_of([str(name) * 2 for name in names]), clusters_of(names)
+    )
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8))
+def test_a_resample_has_whole_clusters(seed: int, n_clusters: int) -> None:
+    rng = np.random.default_rng(seed)
+    clusters = clusters_of(rng.integers(0, n_clusters, 30).tolist())
+    counts = bootstrap_counts(30, 5, np.random.default_rng(1), clusters=clusters)
+    each = counts[np.unique(clusters, return_index=True)[1]]
+    np.testing.assert_array_equal(counts, each[clusters])
+    np.testing.assert_array_equal(each.sum(axis=0), clusters.max() + 1)
+
+
+@pytest.mark.parametrize("with_strata", [False, True])
+def test_clusters_of_one_row_are_rows(with_strata: bool) -> None:
+    rng = np.random.default_rng(0)
+    strata = rng.integers(0, 3, 20) if with_strata else None
+    alone = bootstrap_counts(20, 6, np.random.default_rng(2), strata)
+    one_each = bootstrap_counts(20, 6, np.random.default_rng(2), strata, np.arange(20))
+    np.testing.assert_array_equal(alone, one_each)
+
+
+def test_a_cluster_is_in_the_stratum_of_its_rarest_level() -> None:
+    strata, clusters = np.array([0, 0, 1, 0, 1, 2]), np.array([0, 1, 1, 2, 3, 3])
+    np.testing.assert_array_equal(strata_of_clusters(strata, clusters), [0, 1, 0, 2])
+    np.testing.assert_array_equal(count_clusters(strata, 4, clusters), [3, 2, 1, 0])
+    np.testing.assert_array_equal(count_clusters(strata, 4, None), [3, 2, 1, 0])
+
+
+def test_effective_rows_are_clusters_through_every_sum() -> None:
+    """Cells of a cluster are one cluster again when they are summed over."""
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(0, 2, 60), rng.integers(0, 3, 60)
+    weight, clusters = rng.random(60), clusters_of(rng.integers(0, 12, 60).tolist())
+    sums = resample({"a": a, "b": b}, {}, weight, 2, rng, clusters)
+    some = sums.where(sums.factors["b"] > 0).over("a")
+    for level in (0, 1):
+        rows = (a == level) & (b > 0)
+        by_cluster = np.bincount(clusters[rows], weight[rows])
+        expected = by_cluster.sum() ** 2 / (by_cluster**2).sum()
+        assert some.effective("a", 2)[level] == pytest.approx(expected)

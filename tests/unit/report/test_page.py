@@ -2,11 +2,13 @@
 
 import json
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from fairspan.auditing import Audit, Finding
 from fairspan.report import page as _page
 from fairspan.report.page import fill, fit_in, for_page, plain, script_json, share_code, to_text
 
@@ -183,13 +185,21 @@ def test_lines_of_an_audit_have_what_there_is():
     bare = known | {"group": "", "where": "", "note": "", "p_adjusted": float("nan")}
     tiny, narrow = known | {"group": "x", "where": ""}, known
     rows = [(known, 40), (bare, 2), (tiny, 3), (narrow, 4)]
-    audit = SimpleNamespace(findings=[SimpleNamespace(**one, n_rows=n) for one, n in rows])
+    findings = tuple(Finding(**one, n_rows=n) for one, n in rows)
+    audit = Audit(model="m", n_rows=49, level=0.95, group_sizes={}, findings=findings)
     first, second, third, fourth = _page.audit_lines(audit, 0.5, few)["lines"]
     for line, n in ((third, 3), (fourth, 4)):
         assert all(np.isnan(line[what]) for what in ("value", "low", "high"))
         assert "p_adjusted" not in line
         assert line["note"] == f"too few rows ({n})"
     assert first == known
+    # A gap in which a hidden group is compared is hidden, too.
+    gap = replace(findings[1], small=True, value=0.25)
+    hidden = _page.audit_lines(replace(audit, findings=(gap,)), 0.5, few)["lines"][0]
+    assert np.isnan([hidden["value"], hidden["low"], hidden["high"]]).all()
+    for shown in (replace(gap, attribute="age"), replace(gap, small=False)):
+        (line,) = _page.audit_lines(replace(audit, findings=(shown,)), 0.5, few)["lines"]
+        assert line["value"] == 0.25
     assert second == {
         k: v for k, v in known.items() if k not in ("group", "where", "note", "p_adjusted")
     }
