@@ -176,6 +176,8 @@ def _state_to_save(state: FittedState, *, keep_moments: bool, row_sketch: bool) 
     sketch = state.fitted_rows if row_sketch else None
     sketch = None if sketch is None else sketch.shortened()
     moments, counter = state.moments, state.counter
+    if state.decisions is not None:  # the rows of the problem contain groups
+        state = replace(state, decisions=replace(state.decisions, problem=None))
     if moments is not None:
         moments = replace(moments, row_sketch=sketch)
     if not keep_moments:

@@ -13,7 +13,13 @@ from sklearn.utils.validation import _num_samples
 
 from fairspan._system import track
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.dial_predictor import DialHeads, DialOutputs, DialPredictor
+from fairspan.estimators.dial_predictor import (
+    DialHeads,
+    DialOutputs,
+    DialPredictor,
+    RuleHeads,
+    RuleOutputs,
+)
 from fairspan.estimators.path_selection import PathEvaluator
 from fairspan.inputs.checks import is_number, refuse
 from fairspan.inputs.columns import as_frame, named_columns_of
@@ -151,6 +157,8 @@ def _strata(attribute: Attribute, kind: Kind | None) -> Codes:
 
 def of_own_folds(model: FairKernelEstimator, data: Data, heads: DialHeads) -> DialOutputs:
     """Fitted scores of the training rows of a cross-fitted model, each by the functions without its fold."""
+    if isinstance(heads, RuleHeads):
+        return RuleOutputs(rows=np.arange(data.n), scores=np.empty((data.n, 0)), heads=heads)
     fit, pilot = model._solution.new_rows, model.pilot_
     assert fit is not None
     folds = pilot.folds(data, pilot.encode(data), pilot.counter())
