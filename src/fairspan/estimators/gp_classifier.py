@@ -219,7 +219,7 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         self._start = None
         super()._locate()
         state = self._fit_state
-        if state.rows is not None and state.config.calibrate:
+        if state.rows is not None and state.config.calibrate and state.decisions is None:
             self._state = replace(state, head=self._calibrated(state))
 
     def _calibrated(self, state: FittedState) -> LaplaceFit:
