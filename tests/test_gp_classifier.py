@@ -29,7 +29,7 @@ from fairspan import (
 from fairspan.estimators import FairnessPath, fairness_path
 from fairspan.estimators.dial_predictor import move
 from fairspan.estimators.likelihood_rows import TrainingRows
-from fairspan.method.folds import FoldCounter
+from fairspan.method.folds import KeyFolds
 from fairspan.method.laplace import class_curvature, softmax
 from tests.laws import raw
 from tests.support.small import FIXED, table
@@ -334,8 +334,8 @@ def test_a_path_predicts_what_the_estimator_does_there(target, likelihood, subsp
         np.testing.assert_allclose(shown, columns(at, X), atol=1e-8)
         assert path.certificate[i] == pytest.approx(at.certificate_.supremum, abs=1e-8)
         assert path.error[i] == pytest.approx((at.predict(X) != y).mean(), abs=1e-12)
-    chosen = path.select(at_most=0.1, confidence=None)
-    assert chosen.certificate_.score <= 0.1 + 1e-6
+    chosen = path.select(at_most=0.15, confidence=None)
+    assert chosen.certificate_.score <= 0.15 + 1e-6
 
 
 @both_targets
@@ -475,7 +475,7 @@ def test_with_many_rows_and_few_functions_the_link_is_all_but_the_identity():
 def fixed_folds(monkeypatch):
     """Folds by row and not by label, so that labels can change and folds stay."""
     folds = np.random.default_rng(7).permutation(np.arange(len(X)) % 5)
-    monkeypatch.setattr(FoldCounter, "assign", lambda *_: folds)
+    monkeypatch.setattr(KeyFolds, "assign", lambda *_: folds)
     return folds
 
 
@@ -731,7 +731,7 @@ def test_the_paper_s_classifier():
 
 def test_rows_that_belong_to_no_class_have_probabilities_too():
     """No mean is above zero, and the noise is next to nothing: 0/0, were it not for logarithms."""
-    est = fitted(three, likelihood="gaussian", alpha=1e-8, fairness=0.0)
+    est = fitted(three, likelihood="gaussian", alpha=1e-8, fairness=0.0, removal="training_rows")
     far = np.random.default_rng(0).normal(size=(3000, 3))
     far = far[(est.decision_function(far) < 0.0).all(axis=1)]
     assert len(far) > 3
@@ -753,6 +753,14 @@ def parts(y, w=None):
         yield block if w is None else {**block, "sample_weight": w[a:b]}
 
 
+def in_one_block(y=labels, *, rows=X, s=s, sample_weight=None, control_features=None, **params):
+    """The model of one block of a stream, which has other folds than ``fit``."""
+    given = {"X": rows, "y": y, "sensitive_features": s, "control_features": control_features}
+    given["sample_weight"] = sample_weight
+    est = FairGPClassifier(**{**FIXED, **params}).prepare(**given)
+    return est.partial_fit(**given).fit_head([given])
+
+
 @both_targets
 @both_subspaces
 @pytest.mark.parametrize("alpha", [1.0, "auto"])
@@ -760,7 +768,7 @@ def parts(y, w=None):
 def test_blocks_and_a_second_pass_give_the_fit(target, subspace, alpha, weighted):
     y, w = TARGETS[target], weights if weighted else None
     params = {**FIXED, "subspace": subspace, "alpha": alpha}
-    whole = FairGPClassifier(**params).fit(X, y, sensitive_features=s, sample_weight=w)
+    whole = in_one_block(y, sample_weight=w, **params)
     est = FairGPClassifier(**params).prepare(X, y, sensitive_features=s, sample_weight=w)
     for block in parts(y, w):
         est.partial_fit(**block, solve=False)
@@ -778,7 +786,7 @@ def test_blocks_and_a_second_pass_give_the_fit(target, subspace, alpha, weighted
 
 
 def test_any_partition_of_the_second_pass_will_do():
-    est = fitted()
+    est = in_one_block()
     expected = est.predict_proba(new)
     est.fit_head([(X, labels, s)])
     np.testing.assert_allclose(est.predict_proba(new), expected, atol=1e-8)
@@ -813,19 +821,21 @@ def test_control_features_and_weights_in_a_second_pass():
     region = np.arange(len(X)) % 2
     criterion = "conditional_statistical_parity"
     given = {"sensitive_features": s, "control_features": region, "sample_weight": weights}
-    whole = FairGPClassifier(criterion=criterion, **FIXED).fit(X, labels, **given)
+    whole = in_one_block(criterion=criterion, control_features=region, sample_weight=weights)
     est = FairGPClassifier(criterion=criterion, **FIXED).prepare(X, labels, **given)
-    est.partial_fit(X, labels, **given)
-    est.fit_head([{"X": X, "y": labels, **given}])
+    given |= {"X": X, "y": labels}
+    blocks = [{k: v[a:b] for k, v in given.items()} for a, b in pairwise(CUTS)]
+    for block in blocks:
+        est.partial_fit(**block, solve=False)
+    est.solve().fit_head(blocks)
     np.testing.assert_allclose(est.predict_proba(new), whole.predict_proba(new), atol=1e-8)
     zero = np.where(np.arange(len(X)) < 5, 0.0, 1.0)
     dropped = fitted(sample_weight=zero)
-    est = FairGPClassifier(**FIXED).prepare(X, labels, sensitive_features=s, sample_weight=zero)
-    est.partial_fit(X, labels, sensitive_features=s, sample_weight=zero)
-    est.fit_head([{"X": X, "y": labels, "sensitive_features": s, "sample_weight": zero}])
-    np.testing.assert_allclose(est.predict_proba(new), dropped.predict_proba(new), atol=1e-8)
     rest = zero > 0
-    alone = fitted(labels[rest], rows=X[rest], s=s[rest])
+    some = {"y": labels[rest], "rows": X[rest], "s": s[rest]}
+    one, other = in_one_block(sample_weight=zero), in_one_block(**some)
+    np.testing.assert_allclose(one.predict_proba(new), other.predict_proba(new), atol=1e-8)
+    alone = fitted(**some)
     np.testing.assert_allclose(columns(dropped, new), columns(alone, new), atol=1e-8)
 
 

@@ -71,7 +71,7 @@ def test_clone_is_unfitted_and_fits_alike(variant):
 
 def test_clone_keeps_what_the_dial_shows():
     assert clone(fit("fixed").at(0.25)).fairness == 0.25
-    moved = clone(fit("fixed").at(max_correlation=0.1))
+    moved = clone(fit("fixed", removal="training_rows").at(max_correlation=0.1))
     assert (moved.dial, moved.fairness) == ("correlation", 0.9)
 
 

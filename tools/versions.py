@@ -44,8 +44,11 @@ def fixture_rows(seed: int = 7, n: int = 90) -> dict[str, Any]:
     }
 
 
-def fixture_models() -> dict[str, Any]:
-    """One fitted model of each class, with every hyper-parameter fixed."""
+def fixture_models(landmarks: dict[str, Any] | None = None) -> dict[str, Any]:
+    """One model of each class, with every hyper-parameter fixed, fitted to one block.
+
+    ``landmarks``, by class, repeats models of a version that drew others.
+    """
     from fairspan import (
         FairGPClassifier,
         FairGPRegressor,
@@ -59,13 +62,22 @@ def fixture_models() -> dict[str, Any]:
     fixed: dict[str, Any] = {"gamma": 0.2, "alpha": 1.0, "eta": 1e-2, "n_components": 12}
     fixed |= {"random_state": 0, "n_sensitive_directions": "all", "n_slices": 4}
     fixed |= {"removal": "training_rows"}
-    return {
-        "FairRepresentation": FairRepresentation(subspace="fair", **fixed).fit(**given),
-        "FairRidge": FairRidge(**fixed).fit(**given),
-        "FairRidgeClassifier": FairRidgeClassifier(criterion="eo", **fixed).fit(**labels),
-        "FairGPRegressor": FairGPRegressor(**fixed).fit(**given),
-        "FairGPClassifier": FairGPClassifier(**fixed).fit(**labels),
-    }
+    models: list[Any] = [
+        FairRepresentation(subspace="fair", **fixed),
+        FairRidge(**fixed),
+        FairRidgeClassifier(criterion="eo", **fixed),
+        FairGPRegressor(**fixed),
+        FairGPClassifier(**fixed),
+    ]
+    out = {}
+    for model in models:
+        name = type(model).__name__
+        if landmarks is not None:
+            model.set_params(landmarks=landmarks[name])
+        rows = labels if name.endswith("Classifier") else given
+        out[name] = model.prepare(**rows).partial_fit(**rows)
+    out["FairGPClassifier"].fit_head([labels])
+    return out
 
 
 def answers(model: Any, X: np.ndarray) -> dict[str, list[Any]]:

@@ -16,10 +16,11 @@ TOL = 1e-8
 
 
 def people(n, seed, *, copies=False):
+    """Rows of which two features predict S but not y, so that much of y can be predicted without S."""
     rng = np.random.default_rng(seed)
     s = (rng.random(n) < 0.3).astype(int)
     X = rng.normal(size=(n, 5)) + 0.5 * s[:, None]
-    y = X.sum(axis=1) + X[:, 0] * X[:, 1] + rng.normal(size=n)
+    y = X[:, :3].sum(axis=1) + X[:, 0] * X[:, 1] + rng.normal(size=n)
     return (np.clip(np.round(X), -1.0, 1.0) if copies else X), y, s
 
 

@@ -420,5 +420,5 @@ def read_seed(random_state: Any) -> np.random.RandomState:
 
 
 def draw_seed(random_state: Any) -> int:
-    """A whole number from a seed; None gives 0, so the same rows always give the same model."""
-    return 0 if random_state is None else int(read_seed(random_state).randint(2**31 - 1))
+    """A whole number from a seed; None counts as 0, so the same rows always give the same model."""
+    return int(read_seed(0 if random_state is None else random_state).randint(2**31 - 1))

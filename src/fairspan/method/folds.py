@@ -25,6 +25,7 @@ __all__ = [
     "RowKeys",
     "centre_within",
     "check_groups",
+    "hash_ranks",
     "hash_rows",
     "move_to",
 ]
@@ -57,6 +58,26 @@ def hash_rows(X: Array, y: Array | Codes | None, seed: int, *, ordered: bool = T
     if y is not None:
         out += mix(_bits(to_numpy(y)), 2)
     return mix(out, seed)  # type: ignore[no-any-return]
+
+
+def hash_ranks(X: Array, y: Array | None, seed: int, *, ordered: bool = True) -> Integers:
+    """Hash the rank of each number of X and y within its column, so that units do not matter.
+
+    A rank counts the smaller numbers in the column. So it does not depend on the order of rows, and a
+    number that rounding makes equal to another one changes no other rank.
+    """
+    X = to_numpy(X)
+    out = np.zeros(len(X), dtype=np.int64)
+    for column, factor in zip(X.T, mix(np.arange(X.shape[1], dtype=np.int64), 1) | 1, strict=True):
+        out += _ranks(column) * factor if ordered else mix(_ranks(column))
+    if y is not None:
+        out += mix(_ranks(to_numpy(y)), 2)
+    return mix(out, seed)  # type: ignore[no-any-return]
+
+
+def _ranks(column: NDArray[Any]) -> Integers:
+    _, inverse, counts = np.unique(column, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - counts)[inverse]
 
 
 def _bits(numbers: NDArray[Any]) -> Integers:
@@ -115,7 +136,8 @@ class RowKeys:
         main = np.empty(len(sizes), dtype=np.intp)
         by_count = np.lexsort((-pairs[:, 1], counts))  # the last entry of a cluster stays
         main[pairs[by_count, 0]] = pairs[by_count, 1]
-        order = np.lexsort((_sums(self.keys, cluster), -sizes, main))
+        keys = _sums(mix(self.keys ^ mix(self.stratum)), cluster)  # classes are in strata alone
+        order = np.lexsort((keys, -sizes, main))
         fold = np.empty(len(sizes), dtype=np.intp)
         fold[order] = (first + np.arange(len(order))) % n_folds
         return fold[cluster]

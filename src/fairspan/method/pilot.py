@@ -18,6 +18,7 @@ from fairspan.method.folds import (
     KeyFolds,
     PositionFolds,
     RowKeys,
+    hash_ranks,
     hash_rows,
 )
 from fairspan.method.linalg import Array, home_of, to_home, to_numpy
@@ -141,19 +142,20 @@ class Pilot:
         return rule(self.n_folds, self.fold_offset)
 
     def row_keys(self, data: Data, encoded: Encoded) -> RowKeys:
-        """Compute the keys of rows."""
-        y = None
-        if self.target is not None:
-            y = encoded.values[:, -1] if self.target_is_numeric else encoded.strata[:, -1]
+        """Compute the keys of rows: hashes of ranks, or of the numbers where blocks must not matter.
+
+        A class counts by its stratum, not by its number, so that classes can be renamed.
+        """
+        y = encoded.values[:, -1] if self.target_is_numeric else None
+        if self.fold_rule != "hash":
+            keys = hash_ranks(data.X, y, self.seed, ordered=not self.pairwise)
+        else:
+            label = y if y is not None or self.target is None else encoded.strata[:, -1]
+            keys = hash_rows(data.X, label, self.seed, ordered=not self.pairwise)
         ties = (to_numpy(encoded.cells), *to_numpy(encoded.values).T)
         if data.weights is not None:
             ties = (*ties, to_numpy(data.weights))
-        return RowKeys.of(
-            hash_rows(data.X, y, self.seed, ordered=not self.pairwise),
-            to_numpy(encoded.strata),
-            ties,
-            data.clusters,
-        )
+        return RowKeys.of(keys, to_numpy(encoded.strata), ties, data.clusters)
 
     def folds(self, data: Data, encoded: Encoded, counter: Counter) -> Codes:
         """Fold of each row; ``counter`` advances."""

@@ -14,6 +14,7 @@ from fairspan.method.folds import (
     RowKeys,
     _single_key,
     check_groups,
+    hash_ranks,
     hash_rows,
 )
 
@@ -222,6 +223,22 @@ def test_a_cluster_is_in_one_fold_whatever_it_is_called(seed, n_clusters):
     np.testing.assert_array_equal(found[order], keys_of(*other).folds(5))
 
 
+@given(SEEDS)
+def test_clusters_of_copies_are_told_apart_by_their_strata(seed):
+    """Rows that differ in their class and group only."""
+    _, y, group, _, labels = keyed(seed, clusters=12)
+    one, other = (
+        RowKeys.of(
+            hash_ranks(np.ones((60, 2)), None, 0), np.stack([group, y], axis=1), (), names
+        ).folds(5)
+        for names in (labels, 1000 - 7 * labels)
+    )
+    for fold in range(5):
+        np.testing.assert_array_equal(
+            contents((y, group), one == fold), contents((y, group), other == fold)
+        )
+
+
 def test_a_sample_with_many_copies_is_a_sample_of_rows():
     """One of 50 distinct rows has half of all copies; a third of the rows has its share of them."""
     X = np.repeat(np.arange(51.0), [500, *[10] * 50])[:, None]
@@ -260,6 +277,47 @@ def test_a_hash_depends_on_values_alone():
     np.testing.assert_array_equal(
         hash_rows(X, None, 7, ordered=False), hash_rows(X[:, order], None, 7, ordered=False)
     )
+
+
+@given(SEEDS, st.integers(-60, 60), st.floats(-1e3, 1e3))
+def test_hashes_of_ranks_do_not_depend_on_units(seed, power, offset):
+    """Nor on the precision of X, nor on the order of the rows."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(40, 3)).round(4), rng.normal(size=40).round(4)
+    keys = hash_ranks(X, y, seed)
+    scale = 1.7 * 2.0**power
+    np.testing.assert_array_equal(keys, hash_ranks(X * scale, y + offset, seed))
+    np.testing.assert_array_equal(keys, hash_ranks(X + offset, y * scale, seed))
+    np.testing.assert_array_equal(keys, hash_ranks(X.astype(np.float32), y, seed))
+    with_constant = np.column_stack([X, np.full(40, 3.0)])
+    np.testing.assert_array_equal(keys, hash_ranks(with_constant, y, seed))
+    order = rng.permutation(40)
+    np.testing.assert_array_equal(keys[order], hash_ranks(X[order], y[order], seed))
+
+
+def test_hashes_of_ranks_differ_where_rows_do():
+    grid = np.stack(np.meshgrid(*[np.arange(4.0)] * 8), axis=-1).reshape(-1, 8)
+    assert len(np.unique(hash_ranks(grid, None, 0))) == len(grid)
+    assert len(np.unique(hash_ranks(np.eye(300), None, 0))) == 300
+    np.testing.assert_array_equal(
+        *(hash_ranks(np.array([[0.0], [zero], [1.0]]), None, 0) for zero in (0.0, -0.0))
+    )
+    assert (hash_ranks(grid, grid[:, 0], 0) != hash_ranks(grid, grid[:, 1], 0)).any()
+    assert (hash_ranks(grid, None, 0) != hash_ranks(grid[:, ::-1], None, 0)).any()
+    pairs = np.random.default_rng(0).normal(size=(30, 30))
+    order = np.random.default_rng(1).permutation(30)
+    np.testing.assert_array_equal(
+        hash_ranks(pairs, None, 0, ordered=False)[order],
+        hash_ranks(pairs[np.ix_(order, order)], None, 0, ordered=False),
+    )
+
+
+def test_a_rank_that_rounding_makes_equal_changes_no_other():
+    X = np.arange(9.0)[:, None]
+    rounded = X.copy()
+    rounded[5] = 4.0
+    changed = hash_ranks(X, None, 0) != hash_ranks(rounded, None, 0)
+    assert np.flatnonzero(changed).tolist() == [5]
 
 
 @given(SEEDS, st.integers(0, 60))
