@@ -146,6 +146,10 @@ class Pilot:
 
         A class counts by its stratum, not by its number, so that classes can be renamed.
         """
+        known = data.__dict__.setdefault("_row_keys", {})  # a fit needs them several times
+        identity = (self.seed, self.fold_rule, self.pairwise, len(self.coders))
+        if identity in known:
+            return known[identity]  # type: ignore[no-any-return]
         y = encoded.values[:, -1] if self.target_is_numeric else None
         if self.fold_rule != "hash":
             keys = hash_ranks(data.X, y, self.seed, ordered=not self.pairwise)
@@ -155,7 +159,8 @@ class Pilot:
         ties = (to_numpy(encoded.cells), *to_numpy(encoded.values).T)
         if data.weights is not None:
             ties = (*ties, to_numpy(data.weights))
-        return RowKeys.of(keys, to_numpy(encoded.strata), ties, data.clusters)
+        known[identity] = RowKeys.of(keys, to_numpy(encoded.strata), ties, data.clusters)
+        return known[identity]  # type: ignore[no-any-return]
 
     def folds(self, data: Data, encoded: Encoded, counter: Counter) -> Codes:
         """Fold of each row; ``counter`` advances."""
