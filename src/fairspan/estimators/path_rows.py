@@ -149,16 +149,17 @@ def _strata(attribute: Attribute, kind: Kind | None) -> Codes:
     return coder.codes({attribute.name: attribute})
 
 
-def of_own_folds(model: FairKernelEstimator, data: Data, heads: DialHeads) -> DialOutputs:
-    """Fitted scores of the training rows of a cross-fitted model, each by the functions without its fold."""
+def of_own_folds(model: FairKernelEstimator, data: Data, heads: DialHeads) -> list[DialOutputs]:
+    """Fitted scores of the folds of a cross-fitted model, each by the functions without its fold."""
     fit, pilot = model._solution.new_rows, model.pilot_
     assert fit is not None
     folds = pilot.folds(data, pilot.encode(data), pilot.counter())
-    scores = np.empty((data.n, fit.basis.shape[1]))
+    out = []
     for k, (basis, mean) in enumerate(zip(fit.fold_bases, fit.fold_means, strict=True)):
         rows = np.flatnonzero(folds == k)
-        scores[rows] = pilot.features.scores(data.X[rows], basis) - basis.T @ mean
-    return DialOutputs(rows=np.arange(data.n), scores=scores, heads=heads)
+        scores = pilot.features.scores(data.X[rows], basis) - basis.T @ mean
+        out.append(DialOutputs(rows=rows, scores=scores, heads=heads))
+    return out
 
 
 def out_of_fold(
