@@ -14,12 +14,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fairspan.estimators.base import FairKernelEstimator
+from fairspan.estimators.decision_fit import DecisionFit
 from fairspan.estimators.gp_classifier import FairGPClassifier
 from fairspan.estimators.gp_regressor import FairGPRegressor
 from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
 from fairspan.estimators.state import ScoredRows
 from fairspan.exceptions import each_warning_once
 from fairspan.method.certificates import Certificate
+from fairspan.method.decision_rule import RulePoint
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
@@ -29,6 +31,8 @@ __all__ = [
     "DialPrediction",
     "DialPredictor",
     "Predictor",
+    "RuleHeads",
+    "RuleOutputs",
     "decide",
     "move",
     "score_rows",
@@ -59,8 +63,11 @@ def decide(outputs: Array) -> Codes:
 
 def score_rows(model: FairKernelEstimator, X: Array) -> ScoredRows:
     """Compute the scores of clean rows on the basis of the path; this reads the kernel columns."""
-    scores = model.pilot_.features.scores(X, model._solution.basis)
-    return ScoredRows(X, np.asarray(scores, dtype=np.float64))
+    features, fit = model.pilot_.features, model._fit_state.decisions
+    scores = np.asarray(features.scores(X, model._solution.basis), dtype=np.float64)
+    if fit is None:
+        return ScoredRows(X, scores)
+    return ScoredRows(X, scores, np.asarray(features.scores(X, fit.functions) - fit.centre))
 
 
 # ------------------------------------------------------------------ one dial value
@@ -97,7 +104,8 @@ class DialPrediction:
     @property
     def class_numbers(self) -> Codes:
         """Predicted classes as positions in ``model.classes_``, (n,)."""
-        return decide(self.model._outputs(self.rows))
+        assert isinstance(self.model, FairRidgeClassifier | FairGPClassifier)
+        return decide(self.model._decisive(self.rows))
 
     @property
     def decision_function(self) -> Array:
@@ -109,9 +117,9 @@ class DialPrediction:
     @property
     def probabilities(self) -> Array | None:
         """Class probabilities, (n, classes); None if the model has none."""
-        if not isinstance(self.model, FairGPClassifier):
+        if not hasattr(self.model, "predict_proba"):  # only some parameters have it
             return None
-        return self.model.predict_proba(self.rows)
+        return np.asarray(self.model.predict_proba(self.rows))
 
 
 # ------------------------------------------------------------------ many dial values
@@ -137,6 +145,8 @@ class DialHeads:
     @classmethod
     def along(cls, model: FairKernelEstimator, grid: Array) -> DialHeads:
         """Solve for the head at every dial value; a warning that repeats is given once."""
+        if model._fit_state.decisions is not None:
+            return RuleHeads.of_decisions(model._fit_state.decisions, grid)
         coef, weights, intercept, supremum = [], [], [], []
         earlier: list[Any] = []
         with each_warning_once():
@@ -163,6 +173,12 @@ class DialHeads:
             supremum=np.array(supremum),
         )
 
+    def outputs(self, scores: Array, points: slice) -> Array:
+        """Fitted scores at some of the dial values, (n, outputs, points)."""
+        coef = np.moveaxis(self.coef[points], 0, 2)
+        flat = scores @ coef.reshape(coef.shape[0], -1)
+        return np.asarray(flat.reshape(-1, *coef.shape[1:]) + self.intercept[points].T)
+
     def for_classes(self, model: FairKernelEstimator, classes: np.ndarray | None) -> DialHeads:
         """One output per class, also for classes that the model has not seen in training."""
         known = model._fit_state.classes
@@ -178,6 +194,45 @@ class DialHeads:
         all_intercept = np.full((len(coef), len(classes)), _NEVER if logistic else 0.0)
         all_coef[:, :, known], all_intercept[:, known] = coef, intercept
         return replace(self, coef=all_coef, intercept=all_intercept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleHeads(DialHeads):
+    """Decision rules at several dial values: margins of probabilities and rate codes.
+
+    Attributes
+    ----------
+    fit : the rules of the model.
+    rules : the rule at each dial value.
+    """
+
+    fit: DecisionFit
+    rules: tuple[RulePoint, ...]
+
+    @classmethod
+    def of_decisions(cls, fit: DecisionFit, grid: Array) -> RuleHeads:
+        """Choose the rule at every dial value."""
+        rules = tuple(fit.at_share(float(share)) for share in grid)
+        n_outputs = 1 if len(fit.intercepts) == 2 else len(fit.intercepts)
+        return cls(
+            basis=fit.functions,
+            coef=np.zeros((len(grid), 1, n_outputs)),
+            intercept=np.zeros((len(grid), n_outputs)),
+            supremum=np.full(len(grid), np.nan),
+            fit=fit,
+            rules=rules,
+        )
+
+    def outputs(self, scores: Array, points: slice) -> Array:
+        """Margins at some of the dial values, (n, outputs, points)."""
+        return np.stack([self.fit.margins(rule, scores) for rule in self.rules[points]], axis=2)
+
+    def for_classes(self, model: FairKernelEstimator, classes: np.ndarray | None) -> DialHeads:
+        """The same rules; every fold must have seen all classes."""
+        if classes is not None and len(classes) != len(self.fit.intercepts):
+            msg = f"{type(model).__name__} has not seen all {len(classes)} classes in one of the folds."
+            raise ValueError(msg)
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,9 +252,20 @@ class DialOutputs:
 
     def at(self, points: slice) -> Array:
         """Fitted scores at some of the dial values, (n, outputs, points)."""
-        coef = np.moveaxis(self.heads.coef[points], 0, 2)
-        flat = self.scores @ coef.reshape(coef.shape[0], -1)
-        return np.asarray(flat.reshape(-1, *coef.shape[1:]) + self.heads.intercept[points].T)
+        return self.heads.outputs(self.scores, points)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleOutputs(DialOutputs):
+    """Margins of decision rules on their training rows, by functions that did not see the row."""
+
+    heads: RuleHeads
+
+    def at(self, points: slice) -> Array:
+        """Margins at some of the dial values, (n, outputs, points)."""
+        fit = self.heads.fit
+        margins = [fit.training_margins(rule)[self.rows] for rule in self.heads.rules[points]]
+        return np.stack(margins, axis=2)
 
 
 class DialPredictor:

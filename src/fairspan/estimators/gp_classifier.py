@@ -106,6 +106,9 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         calibrate: Any = True,
         curvature: Any = "likelihood",
         class_weight: Any = None,
+        equalize: Any = "scores",
+        selection_rate: Any = None,
+        cost_matrix: Any = None,
         gamma: Any = "cv",
         kernel_params: Any = None,
         feature_map: Any = None,
@@ -160,6 +163,9 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         self.calibrate = calibrate
         self.curvature = curvature
         self.class_weight = class_weight
+        self.equalize = equalize
+        self.selection_rate = selection_rate
+        self.cost_matrix = cost_matrix
 
     log_marginal_likelihood_value_ = FittedAttribute(
         lambda s: s.head.laplace.log_evidence, after="head"
@@ -185,12 +191,14 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
 
     def _with_rows(self, state: FittedState, data: Data | None) -> FittedState:
         rows = None
+        state = super()._with_rows(state, data)
         if state.config.likelihood == "logistic" and data is not None:
             rows = TrainingRows.gather(state.solved, state.pilot, data, state.pilot.counter())
         return replace(state, rows=rows, head=None, ends=None)
 
     def _positioned(self, state: FittedState, start: Array | None = None) -> FittedState:
-        if state.rows is None:  # least squares from moments, until the rows are given
+        # A decision rule has its own probabilities. Without rows, least squares from moments.
+        if state.decisions is not None or state.rows is None:
             return super()._positioned(replace(state, head=None))
         if state.solved.new_rows is not None:
             return _positioned_on_new_rows(state)
@@ -211,7 +219,7 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         self._start = None
         super()._locate()
         state = self._fit_state
-        if state.rows is not None and state.config.calibrate:
+        if state.rows is not None and state.config.calibrate and state.decisions is None:
             self._state = replace(state, head=self._calibrated(state))
 
     def _calibrated(self, state: FittedState) -> LaplaceFit:
@@ -267,7 +275,9 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
 
     def __sklearn_is_fitted__(self) -> bool:
         return super().__sklearn_is_fitted__() and (
-            self._config.likelihood == "gaussian" or self._fit_state.rows is not None
+            self._config.likelihood == "gaussian"
+            or self._fit_state.rows is not None
+            or self._fit_state.decisions is not None
         )
 
     def _check_fitted(self) -> None:
@@ -283,22 +293,24 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
     def decision_function(self, X: Any) -> Array:
         """Latent functions: one column per class, or the larger label's for two.
 
-        Log odds before calibration; for ``likelihood="gaussian"`` the regression on -1 and 1.
+        Log odds before calibration; for ``likelihood="gaussian"`` the regression on -1 and 1. With
+        ``equalize="decisions"``, the margins of the rule.
         """
-        outputs = self._outputs(X)
-        if self._config.likelihood == "gaussian":
+        outputs = self._decisive(X)
+        if self._fit_state.decisions is None and self._config.likelihood == "gaussian":
             outputs = 2.0 * outputs - 1.0
             return outputs[:, 1] if outputs.shape[1] == 2 else outputs
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class."""
-        best = np.argmax(_columns(self._outputs(X)), axis=1)
-        labels: np.ndarray = np.asarray(self.classes_)[best]
-        return labels
+        """The most probable class, or that of the decision rule."""
+        return self._labels_of(X)
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities, (n, K), in the order of ``classes_``."""
+        self._check_fitted()
+        if self._fit_state.decisions is not None:
+            return self._rule_probabilities(X)
         checked = self._read_new(X)
         scores, state = self._scores(checked), self._fit_state
         outputs = scores @ self.score_coef_ + self.score_intercept_

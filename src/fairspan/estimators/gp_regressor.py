@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairspan.estimators.conformal import ConformalIntervals
-from fairspan.estimators.ridge import FairPredictor
+from fairspan.estimators.predictors import FairPredictor
 from fairspan.estimators.state import FittedAttribute, FittedState, ScoredRows
 from fairspan.inputs.config import document_parameters, read_seed
 from fairspan.method.fair_prior import fair_root, squared_lengths

@@ -6,18 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-import scipy.optimize
-import scipy.special
 from sklearn.utils.class_weight import compute_class_weight
 
 from fairspan.estimators.likelihood_rows import TrainingRows
 from fairspan.estimators.state import FittedState
+from fairspan.method.calibration import one_slope
 from fairspan.method.laplace import Laplace, fit_laplace
 from fairspan.method.linalg import Array
 from fairspan.method.new_rows import damped
 from fairspan.method.new_rows_space import NewRowsEnds
-from fairspan.method.problem import Codes
 
 __all__ = ["fit_ends", "latent_outputs", "likelihood_weights"]
 
@@ -80,27 +77,6 @@ def fit_ends(state: FittedState) -> NewRowsEnds:
         first_intercept=first_intercept,
         last_intercept=last_intercept,
     )
-
-
-def one_slope(
-    latents: Array, codes: Codes, weight: Array | None, shares: Array
-) -> tuple[float, Array]:
-    """Softmax regression with one slope of at least 0 for all classes, and intercepts that sum to 0."""
-    w = np.ones(len(codes)) if weight is None else weight
-    scale = max(float(latents.std()), 1e-300)
-    hot = codes[:, None] == np.arange(latents.shape[1])
-
-    def loss(theta: Array) -> tuple[float, Array]:
-        f = theta[0] / scale * latents + theta[1:]
-        log_p = f - scipy.special.logsumexp(f, axis=1, keepdims=True)
-        pull = (np.exp(log_p) - hot) * (w / w.sum())[:, None]
-        slope = float(np.sum(pull * latents)) / scale
-        return -float((w / w.sum()) @ log_p[hot]), np.concatenate([[slope], pull.sum(axis=0)])
-
-    start = np.concatenate([[0.0], np.log(shares)])
-    bounds = [(0.0, None)] + [(None, None)] * len(shares)
-    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return float(found.x[0]) / scale, found.x[1:] - found.x[1:].mean()
 
 
 def likelihood_weights(state: FittedState) -> tuple[Array | None, Array]:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from fairspan.estimators.ridge import FairClassifier
+from fairspan.estimators.predictors import FairClassifier
 from fairspan.estimators.state import FittedState
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.fair_prior import squared_lengths

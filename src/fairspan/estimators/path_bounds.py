@@ -11,12 +11,13 @@ import scipy.stats
 
 from fairspan.estimators.dial_predictor import decide
 from fairspan.estimators.path_selection import DECISION_CURVES, Group, Levels, PathEvaluator
+from fairspan.method.decision_certificate import wilson
 from fairspan.method.linalg import Array
 from fairspan.method.moments import kish
 from fairspan.method.problem import Codes
 from fairspan.metrics.groups import standardize
 
-__all__ = ["Bounds", "Limits", "confidence_limits", "resample_limits", "wilson"]
+__all__ = ["Bounds", "Limits", "confidence_limits", "resample_limits"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,13 +141,6 @@ def _error_limits(evaluator: PathEvaluator, outputs: Array, alpha: float) -> tup
     mean = w @ squares
     spread = np.sqrt(np.maximum(w @ squares**2 - mean**2, 0.0) / n)
     return np.sqrt(np.maximum(mean - z * spread, 0.0)), np.sqrt(mean + z * spread)
-
-
-def wilson(rate: Array, n: Any, z: float) -> tuple[Array, Array]:
-    """Wilson's interval of a rate in n rows."""
-    centre = (rate + z**2 / (2.0 * n)) / (1.0 + z**2 / n)
-    half = z / (1.0 + z**2 / n) * np.sqrt(rate * (1.0 - rate) / n + z**2 / (4.0 * n**2))
-    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
 
 
 def _gap_limits(

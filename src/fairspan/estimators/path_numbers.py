@@ -270,7 +270,8 @@ class PathNumbers:
         The model's own out-of-fold moments say more about it than the models of other folds.
         """
         space = self.estimator._space(self.estimator._current_state)
-        if metric != "correlation" or not isinstance(space, NewRows):
+        decides = self.estimator._fit_state.decisions is not None
+        if metric != "correlation" or decides or not isinstance(space, NewRows):
             return None
         if attribute is not None and attribute not in space.attributes:
             return None

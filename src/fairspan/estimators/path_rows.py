@@ -13,7 +13,13 @@ from sklearn.utils.validation import _num_samples
 
 from fairspan._system import track
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.dial_predictor import DialHeads, DialOutputs, DialPredictor
+from fairspan.estimators.dial_predictor import (
+    DialHeads,
+    DialOutputs,
+    DialPredictor,
+    RuleHeads,
+    RuleOutputs,
+)
 from fairspan.estimators.path_selection import PathEvaluator
 from fairspan.inputs.checks import is_number, refuse
 from fairspan.inputs.columns import as_frame, named_columns_of
@@ -151,12 +157,16 @@ def _strata(attribute: Attribute, kind: Kind | None) -> Codes:
 
 def of_own_folds(model: FairKernelEstimator, data: Data, heads: DialHeads) -> list[DialOutputs]:
     """Fitted scores of the folds of a cross-fitted model, each by the functions without its fold."""
-    fit, pilot = model._solution.new_rows, model.pilot_
-    assert fit is not None
+    pilot = model.pilot_
     folds = pilot.folds(data, pilot.encode(data), pilot.counter())
+    fold_rows = [np.flatnonzero(folds == k) for k in range(pilot.n_folds)]
+    if isinstance(heads, RuleHeads):
+        empty = np.empty((data.n, 0))
+        return [RuleOutputs(rows=rows, scores=empty[rows], heads=heads) for rows in fold_rows]
+    fit = model._solution.new_rows
+    assert fit is not None
     out = []
-    for k, (basis, mean) in enumerate(zip(fit.fold_bases, fit.fold_means, strict=True)):
-        rows = np.flatnonzero(folds == k)
+    for rows, basis, mean in zip(fold_rows, fit.fold_bases, fit.fold_means, strict=True):
         scores = pilot.features.scores(data.X[rows], basis) - basis.T @ mean
         out.append(DialOutputs(rows=rows, scores=scores, heads=heads))
     return out

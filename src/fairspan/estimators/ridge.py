@@ -1,89 +1,21 @@
-"""Base classes of predictors; fair kernel ridge regression, and the classifier by least squares."""
+"""Fair kernel ridge regression, and the classifier by least squares."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
 
-from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.conformal import ConformalIntervals, ConformalSets
+from fairspan.estimators.predictors import FairClassifier, FairPredictor
 from fairspan.inputs.config import document_parameters
-from fairspan.method.linalg import Array, to_numpy
+from fairspan.method.linalg import Array
 
 
-class FairPredictor(FairKernelEstimator):
-    """An estimator that predicts from the scores of the model space."""
-
-    def _path(self, X: Any, y: Any, *, control_features: Any = None, **options: Any) -> Any:
-        """``FairnessPath.from_estimator`` of this model, for displays, which cannot import it.
-
-        Control features are ignored unless the criterion needs them.
-        """
-        from fairspan.estimators.path import FairnessPath  # it imports this module
-
-        if self._config.criterion_name != "conditional_statistical_parity":
-            control_features = None
-        options["control_features"] = control_features
-        return FairnessPath.from_estimator(self, X, y, **options)
-
-
-class FairClassifier(FairPredictor):
-    """An estimator that predicts classes."""
-
-    _target_kind = "categorical"
-
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        classes: Any = None,
-        sensitive_features: Any = None,
-        control_features: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        solve: Any = True,
-        start: Any = None,
-    ) -> Self:
-        """Add a block of rows.
-
-        As in :class:`FairRepresentation`: an estimator that was not prepared is prepared on this
-        first block, which must then show every class.
-
-        Parameters
-        ----------
-        X, y, sensitive_features, control_features, sample_weight
-            As in :meth:`fit`.
-        groups : array-like of shape (n_samples,), optional
-            As in :meth:`fit`, after ``prepare(..., folds="hash")``.
-        classes : array-like, optional
-            All labels, as in scikit-learn; an error if they differ from those of the prepared rows.
-        solve : bool, default=True
-            Solve for the model after adding.
-        start : int, optional
-            Position of the block's first row in all the data.
-        """
-        if classes is not None:
-            seen = None if self._state is None else self._state.classes
-            known = np.unique(to_numpy(y)) if seen is None else seen
-            if not np.array_equal(np.unique(classes), known):
-                msg = (
-                    f"classes={list(classes)!r}, but the rows that the estimator is prepared on have "
-                    f"{list(known)!r}. Call `prepare` on rows that show every class."
-                )
-                raise ValueError(msg)
-        return super().partial_fit(
-            X,
-            y,
-            sensitive_features=sensitive_features,
-            control_features=control_features,
-            sample_weight=sample_weight,
-            groups=groups,
-            solve=solve,
-            start=start,
-        )
+def _decides(est: FairRidgeClassifier) -> bool:
+    return bool(est.equalize == "decisions")
 
 
 @document_parameters
@@ -143,13 +75,85 @@ class FairRidgeClassifier(ClassifierMixin, ConformalSets, FairClassifier):
         See :class:`FairRepresentation` for this and all other fitted attributes.
     """
 
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        equalize: Any = "scores",
+        selection_rate: Any = None,
+        cost_matrix: Any = None,
+        gamma: Any = "cv",
+        kernel_params: Any = None,
+        feature_map: Any = None,
+        n_components: Any = "auto",
+        landmarks: Any = "stratified",
+        criterion: Any = "statistical_parity",
+        fairness: Any = 1.0,
+        dial: Any = "auto",
+        sensitive_kind: Any = "auto",
+        dependence: Any = "mean",
+        n_slices: Any = 10,
+        intersectional: Any = False,
+        pos_label: Any = None,
+        n_sensitive_directions: Any = "auto",
+        n_predictive_directions: Any = "auto",
+        eta: Any = "auto",
+        alpha: Any = "auto",
+        subspace: Any = "model",
+        method: Any = "optimal",
+        removal: Any = "auto",
+        missing_sensitive: Any = "raise",
+        random_state: Any = None,
+        verbose: Any = 0,
+    ) -> None:
+        super().__init__(
+            kernel,
+            gamma=gamma,
+            kernel_params=kernel_params,
+            feature_map=feature_map,
+            n_components=n_components,
+            landmarks=landmarks,
+            criterion=criterion,
+            fairness=fairness,
+            dial=dial,
+            sensitive_kind=sensitive_kind,
+            dependence=dependence,
+            n_slices=n_slices,
+            intersectional=intersectional,
+            pos_label=pos_label,
+            n_sensitive_directions=n_sensitive_directions,
+            n_predictive_directions=n_predictive_directions,
+            eta=eta,
+            alpha=alpha,
+            subspace=subspace,
+            method=method,
+            removal=removal,
+            missing_sensitive=missing_sensitive,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.equalize = equalize
+        self.selection_rate = selection_rate
+        self.cost_matrix = cost_matrix
+
     def decision_function(self, X: Any) -> Array:
-        """Least-squares scores, -1 to 1: one column per class, or the larger label's for two."""
+        """Least-squares scores, -1 to 1: one column per class, or the larger label's for two.
+
+        With ``equalize="decisions"``, the margins of the rule.
+        """
+        self._check_fitted()
+        if self._fit_state.decisions is not None:
+            margins = self._decisive(X)
+            return margins[:, 0] if margins.shape[1] == 1 else margins
         scores = 2.0 * self._outputs(X) - 1.0
         return scores[:, 1] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class of the largest score."""
-        best = np.argmax(self._outputs(X), axis=1)
-        labels: np.ndarray = np.asarray(self.classes_)[best]
-        return labels
+        """The class of the largest score, or of the decision rule."""
+        return self._labels_of(X)
+
+    @available_if(_decides)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities, (n, K), in the order of ``classes_``; only with ``equalize="decisions"``."""
+        self._check_fitted()
+        return self._rule_probabilities(X)

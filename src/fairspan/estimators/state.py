@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairspan.exceptions import FairspanWarning, warn_user
 from fairspan.inputs.config import Configurable, read_config
 from fairspan.inputs.rows import ColumnSchema, read_features
+from fairspan.method.decision_rule import RulePoint
 from fairspan.method.features import LandmarkMap
 from fairspan.method.folds import Counter
 from fairspan.method.linalg import Array, is_tensor, to_numpy
@@ -33,6 +34,7 @@ from fairspan.method.spaces import Position, native_dial
 
 if TYPE_CHECKING:
     from fairspan.estimators.conformal import Conformal
+    from fairspan.estimators.decision_fit import DecisionFit
     from fairspan.estimators.likelihood_rows import TrainingRows
 
 __all__ = [
@@ -62,6 +64,8 @@ class FittedState:
     solution: Solution | None = None
     rows: TrainingRows | None = None  # scores of the training rows, for likelihoods of labels
     ends: NewRowsEnds | None = None  # both ends of the dial, of a likelihood on new rows
+    decisions: DecisionFit | None = None  # rules of a classifier that equalizes decisions
+    rule: RulePoint | None = None  # the rule at the dial value
     position: Position | None = None
     conformal: Conformal | None = None  # calibration of intervals or sets, at this dial value
     head: Any = None  # what a Gaussian process adds to the head: noise, posterior, link
@@ -191,6 +195,7 @@ class ScoredRows:
 
     X: Array  # (n, p), as `_read_new` returns it
     on_basis: Array  # (n, 2d)
+    for_decisions: Array | None = None  # (n, q + L), centred, if the model has a decision rule
 
     def __len__(self) -> int:
         return len(self.X)

@@ -199,3 +199,49 @@ def one_minus(max_correlation: Any) -> Any:
     if isinstance(max_correlation, Mapping):
         return {name: 1.0 - float(limit) for name, limit in max_correlation.items()}
     return 1.0 - max_correlation
+
+
+def check_decisions(config: FitConfig) -> None:
+    """Raise for parameters that do not go together with what is equalized."""
+    rate, costs = config.selection_rate, config.cost_matrix
+    if config.equalize == "scores":
+        for name, value in (("selection_rate", rate), ("cost_matrix", costs)):
+            if value is not None:
+                msg = f"{name} is for equalize='decisions'; with 'scores' it has no effect."
+                raise ValueError(msg)
+        return
+    if not config.removes_on_new_rows:
+        reason = config.without_new_rows_form or "removal='training_rows'"
+        msg = f"equalize='decisions' needs removal on new rows, which {reason} excludes."
+        raise ValueError(msg)
+    if config.criterion_name == "conditional_statistical_parity":
+        msg = (
+            "equalize='decisions' has no form for criterion='conditional_statistical_parity'. Use "
+            "'statistical_parity', 'equal_opportunity' or 'equalized_odds', or equalize='scores'."
+        )
+        raise ValueError(msg)
+    if config.dependence != "mean":
+        msg = (
+            f"equalize='decisions' compares rates of groups or slices, so dependence="
+            f"{config.dependence!r} has no meaning. Leave dependence='mean'."
+        )
+        raise ValueError(msg)
+    if isinstance(config.fairness, Mapping) or config.dial not in ("auto", "share"):
+        msg = (
+            "With equalize='decisions' fairness is the share of the gap between groups that is gone "
+            "(dial='share'). For limits use at(max_gap=...) or at(min_ratio=...)."
+        )
+        raise ValueError(msg)
+    if config.class_weight is not None:
+        msg = "class_weight changes scores only; with equalize='decisions' give a cost_matrix."
+        raise ValueError(msg)
+    if rate is not None and not (is_number(rate) and 0.0 < rate < 1.0):
+        refuse("selection_rate", rate, "a number between 0 and 1, e.g. 0.2, or None")
+    if costs is None:
+        return
+    try:
+        matrix = np.asarray(costs, dtype=np.float64)
+    except (TypeError, ValueError):
+        matrix = np.empty(0)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+        refuse("cost_matrix", costs, "a square matrix: rows are classes, columns decisions")

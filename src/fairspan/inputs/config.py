@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from fairspan.inputs.checks import (
+    check_decisions,
     check_fairness,
     check_kernel,
     check_label_process,
@@ -294,6 +295,25 @@ _TABLE = (
         check=_words("auto", "new_rows", "training_rows"),
     ),
     Parameter(
+        "equalize",
+        '{"scores", "decisions"}, default="scores"',
+        'What is made equal between groups. "scores": the mean of ``decision_function``. "decisions": '
+        "the rates at which groups get each class, by the rule of least error that does not use S; "
+        "``decision_function`` is then its margin, and ``predict_proba`` is about y alone.",
+        check=_words("scores", "decisions"),
+    ),
+    Parameter(
+        "selection_rate",
+        "float or None, default=None",
+        'With ``equalize="decisions"`` and two classes: the share of rows to select, e.g. 0.2.',
+    ),
+    Parameter(
+        "cost_matrix",
+        "array-like of shape (n_classes, n_classes) or None, default=None",
+        'With ``equalize="decisions"``: cost of each decision (column) for each class (row), in the '
+        "order of ``classes_``. Without it, every error costs 1.",
+    ),
+    Parameter(
         "missing_sensitive",
         '{"raise", "omit"}, default="raise"',
         "What to do with rows without S: raise an error, or leave them out of that "
@@ -381,6 +401,8 @@ def read_config(estimator: Configurable) -> FitConfig:
         check_regression_process(config)
     if "class_weight" in params:
         check_label_process(config)
+    if "equalize" in params:
+        check_decisions(config)
     return config
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.optimize
+import scipy.special
 
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
-__all__ = ["Link", "fit_link"]
+__all__ = ["Link", "fit_link", "one_slope"]
 
 _N_SEGMENTS = 5
 # Penalties on (slope - 1)^2 and on squared differences of neighbouring slopes, in units of one row's log
@@ -136,3 +137,24 @@ def _lengths(gaps: Array, knots: Array) -> Array:
     """Compute the length of each gap in each segment, (n, K, segments); the last segment has no end."""
     ends = np.concatenate([np.diff(knots, axis=1), np.full((len(knots), 1), np.inf)], axis=1)
     return np.clip(gaps[:, :, None] - knots, 0.0, ends)
+
+
+def one_slope(
+    latents: Array, codes: Codes, weight: Array | None, shares: Array
+) -> tuple[float, Array]:
+    """Softmax regression with one slope of at least 0 for all classes, and intercepts that sum to 0."""
+    w = np.ones(len(codes)) if weight is None else weight
+    scale = max(float(latents.std()), 1e-300)
+    hot = codes[:, None] == np.arange(latents.shape[1])
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        f = theta[0] / scale * latents + theta[1:]
+        log_p = f - scipy.special.logsumexp(f, axis=1, keepdims=True)
+        pull = (np.exp(log_p) - hot) * (w / w.sum())[:, None]
+        slope = float(np.sum(pull * latents)) / scale
+        return -float((w / w.sum()) @ log_p[hot]), np.concatenate([[slope], pull.sum(axis=0)])
+
+    start = np.concatenate([[0.0], np.log(shares)])
+    bounds = [(0.0, None)] + [(None, None)] * len(shares)
+    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return float(found.x[0]) / scale, found.x[1:] - found.x[1:].mean()

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairspan._html import certificate_html
 from fairspan._system import printable
+from fairspan.method.decision_certificate import DecisionCertificate
 from fairspan.method.linalg import Array
 from fairspan.method.subspaces import supremum
 
@@ -217,6 +218,9 @@ class Certificate:
         What is expected on new rows; None if it cannot be estimated.
     no_estimate : str
         Why ``new_rows`` is None.
+    decisions : DecisionCertificate or None
+        Rates of decisions by group, for ``equalize="decisions"``. The other statements are then about the
+        score, which is not made fair.
     """
 
     criterion: str
@@ -231,6 +235,7 @@ class Certificate:
     limits: dict[str, float] | None = None
     new_rows: NewRowsCertificate | None = None
     no_estimate: str = ""
+    decisions: DecisionCertificate | None = None
 
     @property
     def supremum(self) -> float:
@@ -261,6 +266,8 @@ class Certificate:
             for block in out["new_rows"]["blocks"]:
                 block["directions"] = list(block["directions"])
             out["new_rows"]["blocks"] = list(out["new_rows"]["blocks"])
+        if self.decisions is not None:
+            out["decisions"] = self.decisions.to_dict()
         return out
 
     def _lines(self) -> list[tuple[str, ...]]:
@@ -294,7 +301,10 @@ class Certificate:
         if self.limits is not None:
             limits = ", ".join(f"{name} {limit:g}" for name, limit in self.limits.items())
             setting = f"limits on correlations ({limits})"
-        lines = [f"{self.criterion}, {setting}:", *self._new_rows_sentences()]
+        lines = [f"{self.criterion}, {setting}:"]
+        if self.decisions is not None:
+            lines += [str(self.decisions), "The score itself, before the rule:"]
+        lines += self._new_rows_sentences()
         lines.append(
             f"Training rows: no function of the model space correlates with a constrained attribute by "
             f"more than {_shown(self.supremum).removeprefix('<')}."

@@ -9,7 +9,7 @@ from fairspan.method.certificates import Direction
 from fairspan.method.fold_codes import FoldCodes
 from fairspan.method.linalg import Array, orthonormal_columns, psd_eigh
 
-__all__ = ["ROUNDING", "find_removal", "inverse_root", "removal_weights"]
+__all__ = ["ROUNDING", "canonical_pairs", "find_removal", "inverse_root", "removal_weights"]
 
 # Eigenvalues below this share of the largest are regarded as 0.
 ROUNDING = 1e-12
@@ -24,6 +24,16 @@ def inverse_root(matrix: Array) -> Array:
     root = np.zeros(len(values))
     root[keep] = values[keep] ** -0.5
     return np.asarray((vectors * root) @ vectors.T)
+
+
+def canonical_pairs(cross: Array, cov_c: Array, cov_b: Array) -> tuple[Array, Array, Array]:
+    """Combinations of the codes, of their predictions, and the correlation of each pair.
+
+    ``cross`` is the covariance of the codes with the predictions.
+    """
+    root_c, root_b = inverse_root(cov_c), inverse_root(cov_b)
+    U, rho, Vt = scipy.linalg.svd(root_c @ cross @ root_b)
+    return root_c @ U, root_b @ Vt.T, rho
 
 
 def find_removal(
@@ -50,17 +60,13 @@ def find_removal(
     for codes, cov_cb, cov_c, start in zip(blocks, cross, code_cov, starts, strict=False):
         part = slice(start, start + codes.rank)
         P = cov_cb[:, L + start : L + start + codes.rank]
-        root_c = inverse_root(cov_c)
-        root_b = inverse_root(
-            cov[L + start : L + start + codes.rank, L + start : L + start + codes.rank]
-        )
-        U, rho, Vt = scipy.linalg.svd(root_c @ P @ root_b)
-        combos = root_c @ U
+        of_b = slice(L + start, L + start + codes.rank)
+        combos, b_combos, rho = canonical_pairs(P, cov_c, cov[of_b, of_b])
         strength = np.sqrt(n) * rho
         weight = removal_weights(strength, codes.rank, wanted)
         failed = np.einsum("ij,ij->j", combos, P @ combos) <= 0.0
         weight[failed] = 0.0
-        left[part, part], right[part, part], weights[part] = combos, root_b @ Vt.T, weight
+        left[part, part], right[part, part], weights[part] = combos, b_combos, weight
         removed[id(codes)] = orthonormal_columns(combos[:, weight > 0.0])
         directions.append(
             [

@@ -10,7 +10,7 @@ import scipy.stats
 
 from fairspan.method.certificates import Direction, ExpectedDependence, NewRowsCertificate
 from fairspan.method.fold_codes import Flags, FoldCodes
-from fairspan.method.folds import PositionFolds
+from fairspan.method.folds import PositionFolds, centre_within
 from fairspan.method.linalg import Array, psd_eigh, take, to_numpy
 from fairspan.method.new_rows import CrossFit
 from fairspan.method.pilot import Pilot
@@ -72,7 +72,7 @@ def measure_spread(fit: Folds, pilot: Pilot, data: Data, most_rows: int = SPREAD
 def with_spread(
     fit: Folds,
     scores: Array,
-    folds: Array,
+    folds: Codes,
     weight: Array,
     codes: list[tuple[Array, Flags]],
     clusters: Codes | None = None,
@@ -87,12 +87,12 @@ def with_spread(
     folds, weight, clusters : of the rows, (n,).
     codes : for every block the codes of the rows, (n, r), and which rows have one, (n,).
     """
-    centred = _centred(scores, folds, weight)
+    centred = centre_within(scores, folds, weight)
     n_parts = fit.n_folds if fit.spread_by_fold else 1
     blocks = []
     for block, (values, known) in zip(fit.blocks, codes, strict=True):
         f, w = centred[known], weight[known]
-        c = _centred(values[known], folds[known], w)
+        c = centre_within(values[known], folds[known], w)
         r, m = c.shape[1], f.shape[1]
         spread = None
         if n_parts * r**2 * m**2 <= _MOST_ENTRIES and w.sum() > 0.0:
@@ -114,15 +114,6 @@ def with_spread(
             spread = spread[0]
         blocks.append(replace(block, spread=spread))
     return replace(fit, blocks=tuple(blocks))
-
-
-def _centred(values: Array, folds: Array, weight: Array) -> Array:
-    """Subtract the weighted mean of every fold."""
-    out = values.copy()
-    for fold in np.unique(folds):
-        rows = folds == fold
-        out[rows] -= weight[rows] @ values[rows] / weight[rows].sum()
-    return out
 
 
 @dataclass(frozen=True, kw_only=True)

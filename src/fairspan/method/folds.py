@@ -23,6 +23,7 @@ __all__ = [
     "KeyFolds",
     "PositionFolds",
     "RowKeys",
+    "centre_within",
     "check_groups",
     "hash_rows",
     "move_to",
@@ -319,6 +320,15 @@ class PositionFolds:
 
 
 Counter = FoldCounter | PositionFolds | KeyFolds
+
+
+def centre_within(values: Array, folds: Codes, weight: Array) -> Array:
+    """Subtract the weighted mean of every fold from the rows of the fold."""
+    out = values.copy()
+    for fold in np.unique(folds):
+        rows = folds == fold
+        out[rows] -= weight[rows] @ values[rows] / weight[rows].sum()
+    return out
 
 
 def check_groups(clusters: Integers | None, rule: str) -> None:

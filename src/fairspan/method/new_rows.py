@@ -83,6 +83,9 @@ class CrossFit:
     last: Array  # of the fair end
     blocks: tuple[NewRowsBlock, ...]
     n_folds: int
+    code_functions: Array | None = (
+        None  # predictions of the constrained codes, (K, D, q); for decisions
+    )
     # Mean over out-of-fold rows of (psi - mu)'(Sig + eta_y I)^-1 (psi - mu) / T, of the other folds;
     # only for Gaussian processes.
     leverage: float | None = None
@@ -316,6 +319,7 @@ def cross_fit(
         last=last,
         blocks=tuple(reported),
         n_folds=K,
+        code_functions=both[:, :, L:] if config.equalize == "decisions" else None,
         leverage=float(share @ [fold.leverage for fold in folds]) if leverages else None,
     )
 

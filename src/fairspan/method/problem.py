@@ -222,6 +222,10 @@ class FitConfig:
     calibrate: bool = False
     curvature: str = "constant"
     class_weight: str | Mapping[Any, float] | None = None
+    # Classifiers: what is made equal, the share of rows to select, and costs of decisions.
+    equalize: str = "scores"
+    selection_rate: float | None = None
+    cost_matrix: Any = None
     # Where no dependence on S is left: in files of version 0.1.0, on the training rows.
     removal: str = "training_rows"
 

@@ -21,7 +21,7 @@ from fairspan.encoding import category_label, collect_unseen
 from fairspan.estimators.dial_predictor import DialPredictor
 from fairspan.estimators.path_rows import read_rows
 from fairspan.estimators.path_selection import PathEvaluator, sampling_noise
-from fairspan.estimators.ridge import FairPredictor
+from fairspan.estimators.predictors import FairPredictor
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import read_seed

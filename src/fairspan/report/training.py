@@ -18,7 +18,7 @@ from sklearn.base import clone, is_classifier
 from fairspan import datasets
 from fairspan._system import MISSING_WORDS
 from fairspan.estimators import FairGPClassifier, FairGPRegressor
-from fairspan.estimators.ridge import FairPredictor
+from fairspan.estimators.predictors import FairPredictor
 from fairspan.exceptions import FairspanWarning, RowError, warn_user
 from fairspan.inputs.columns import read_attribute
 from fairspan.method.codes import kinds_by_name

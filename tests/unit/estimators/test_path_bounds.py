@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from fairspan.estimators.path_bounds import Limits, confidence_limits, wilson
+from fairspan.estimators.path_bounds import Limits, confidence_limits
 from fairspan.estimators.path_selection import Group, Levels
+from fairspan.method.decision_certificate import wilson
 
 Z = 1.959963984540054
 DECISIONS = "demographic_parity_difference"

@@ -15,7 +15,8 @@ from fairspan import (
     FairRidgeClassifier,
     fairness_path,
 )
-from fairspan.estimators.path_bounds import resample_limits, wilson
+from fairspan.estimators.path_bounds import resample_limits
+from fairspan.method.decision_certificate import wilson
 
 
 def test_a_metric_of_ones_own_gets_s_by_name_or_by_place():

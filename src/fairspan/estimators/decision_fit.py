@@ -1,0 +1,295 @@
+"""Decision rules of a cross-fitted classifier: their predictions, their path, and limits (METHOD 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from fairspan.exceptions import DataWarning, warn_user
+from fairspan.method.calibration import one_slope
+from fairspan.method.decision_certificate import DecisionCertificate
+from fairspan.method.decision_codes import CodeBlock, predict_rate_codes
+from fairspan.method.decision_rule import (
+    DecisionProblem,
+    RulePath,
+    RulePoint,
+    gap_limits,
+    rule_at,
+    rule_path,
+)
+from fairspan.method.folds import centre_within
+from fairspan.method.laplace import softmax
+from fairspan.method.linalg import Array, to_numpy
+from fairspan.method.moments import kish
+from fairspan.method.pilot import Encoded, Pilot
+from fairspan.method.problem import Codes, Data, FitConfig
+from fairspan.method.rate_codes import Limit, RateBlock, RateCriterion, rate_blocks
+
+if TYPE_CHECKING:
+    from fairspan.estimators.state import FittedState
+
+__all__ = ["DecisionFit", "fit_decisions"]
+
+# Rules on the way from the unconstrained rule to equal rates.
+N_LIMITS = 31
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionFit:
+    """Functions from which decisions are made, and the rules for limits from wide to narrow.
+
+    The rows of the problem contain groups; a saved model has no rows.
+    """
+
+    functions: Array  # (D, q + L): predicted codes, then y; averages over the folds
+    centre: Array  # (q + L,): their values at the means of the folds
+    contrasts: Array  # (K, L)
+    slope: float  # log odds are slope * A @ contrasts.T + intercepts
+    intercepts: Array  # (K,)
+    matrix: Array  # (q + L, Q): rate codes of the functions
+    favourable: int  # class that a rule for two classes selects
+    path: RulePath
+    n_rows: int
+    problem: DecisionProblem | None = None
+
+    @property
+    def widest(self) -> float:
+        """Gap of the unconstrained rule."""
+        return float(cast(float, self.path.points[0].limit.value))
+
+    def predictions(self, scores: Array) -> tuple[Array, Array]:
+        """Probabilities of the classes, (n, K), and rate codes, (n, Q), of centred function values."""
+        return (
+            probabilities(scores, self.contrasts, self.slope, self.intercepts),
+            scores @ self.matrix,
+        )
+
+    def margins(self, point: RulePoint, scores: Array) -> Array:
+        """Margins of a rule: (n, 1), positive for the second class, or one column per class."""
+        p, codes = self.predictions(scores)
+        if p.shape[1] > 2:
+            return point.rule.margin(p, codes)
+        margin = point.rule.margin(p[:, self.favourable], codes)
+        return (margin if self.favourable == 1 else -margin)[:, None]
+
+    def training_margins(self, point: RulePoint) -> Array:
+        """Margins of the training rows, by functions that did not see them."""
+        assert self.problem is not None
+        margin = point.rule.margin(self.problem.probability, self.problem.codes)
+        if margin.ndim == 2:
+            return margin
+        return (margin if self.favourable == 1 else -margin)[:, None]
+
+    # ------------------------------------------------------------------ limits
+
+    def at_share(self, share: float) -> RulePoint:
+        """Rule at which this share of the gap of the unconstrained rule is gone; 1 is the smallest gap."""
+        if share == 0.0:
+            return self.path.points[0]
+        if share >= 1.0:
+            return self.path.smallest
+        wanted = (1.0 - share) * self.widest
+        values = np.array([float(cast(float, point.limit.value)) for point in self.path.points])
+        near = int(np.argmin(np.abs(values - wanted)))
+        if abs(values[near] - wanted) <= 1e-12 * max(self.widest, 1e-300):
+            point = self.path.points[near]
+        elif self.problem is None:  # a saved model: the next narrower limit
+            point = self.path.points[int(np.flatnonzero(values <= wanted)[0])]
+        else:
+            point = rule_at(self.problem, Limit(value=wanted))
+        return point if point.met else self.path.smallest
+
+    def within(self, limit: Limit) -> RulePoint:
+        """Rule of least error that keeps a limit out of fold."""
+        if self.problem is None:
+            msg = (
+                "A limit on rates needs the rows of the fit, which a saved model does not have. Choose "
+                "the limit before saving, or use at(fairness)."
+            )
+            raise ValueError(msg)
+        limit.of(self.problem.blocks)  # raises for unknown attributes
+        return rule_at(self.problem, limit)
+
+    def share_of(self, point: RulePoint) -> float:
+        """Share of the gap of the unconstrained rule that is gone with a rule."""
+        if self.widest <= 0.0:
+            return 1.0
+        return float(np.clip(1.0 - point.gap / self.widest, 0.0, 1.0))
+
+    def promised(
+        self, limit: Limit, certify: Callable[[RulePoint], DecisionCertificate]
+    ) -> RulePoint:
+        """Rule of least error among those that keep a limit with confidence, from the fair end on.
+
+        The rules of the path are tested from equal rates to the unconstrained rule, up to the first whose
+        upper bound breaks the limit (fixed-sequence testing). If the fairest one breaks it, it is returned.
+        """
+        assert self.problem is not None
+        points = sorted((*self.path.points, self.path.smallest), key=lambda point: point.gap)
+        points = [replace(point, limit=limit, met=True) for point in points]
+        kept: list[RulePoint] = []
+        for point in points:
+            if not certify(point).kept:
+                break
+            kept.append(point)
+        if not kept:
+            return replace(points[0], met=False)
+        return min(kept, key=lambda point: point.error)
+
+
+def probabilities(scores: Array, contrasts: Array, slope: float, intercepts: Array) -> Array:
+    """Softmax of the predictions of y, the last columns of the scores."""
+    A = scores[:, scores.shape[1] - contrasts.shape[1] :]
+    return softmax(slope * A @ contrasts.T + intercepts)
+
+
+def fit_decisions(state: FittedState, data: Data) -> DecisionFit:
+    """Make the predictions of every row by functions that did not see it, and choose the rules."""
+    pilot, config, fit = state.pilot, state.config, state.solved.new_rows
+    if fit is None or fit.code_functions is None or state.classes is None:
+        msg = "equalize='decisions' needs removal on new rows, which these rows do not allow."
+        raise ValueError(msg)
+    encoded = pilot.encode(data)
+    folds = to_numpy(pilot.folds(data, encoded, pilot.counter()))
+    L, weight = fit.n_functions, np.ones(data.n)
+    if data.weights is not None:
+        weight = np.asarray(to_numpy(data.weights), dtype=np.float64)
+    functions = np.concatenate([fit.code_functions, fit.fold_bases[:, :, :L]], axis=2)
+    scores = np.empty((data.n, functions.shape[2]))
+    for k, (of_fold, mean) in enumerate(zip(functions, fit.fold_means, strict=True)):
+        rows = np.flatnonzero(folds == k)
+        values = to_numpy(pilot.features.scores(data.X[rows], of_fold))
+        scores[rows] = values - of_fold.T @ mean
+    y = to_numpy(encoded.levels)[:, len(pilot.coders)]
+    shares = np.bincount(y, weight, minlength=len(state.classes)) / weight.sum()
+    slope, intercepts = one_slope(scores[:, -L:] @ fit.contrasts.T, y, weight, shares)
+    p = probabilities(scores, fit.contrasts, slope, intercepts)
+    favourable, labels = 1, y
+    if len(state.classes) == 2:
+        favourable = _favourable(config, state.classes)
+        labels, p = (y == favourable).astype(np.intp), p[:, favourable]
+    blocks = _blocks(pilot, config, encoded, labels, y, weight, favourable)
+    n = kish(float(weight.sum()), float(weight @ weight)) * pilot.cluster_share
+    predicted = predict_rate_codes(
+        scores, folds, weight, _code_blocks(state, blocks, encoded, folds, weight, favourable), n
+    )
+    problem = DecisionProblem(
+        probability=p,
+        codes=predicted.codes,
+        blocks=blocks,
+        y=labels,
+        weight=weight,
+        cost=None if config.cost_matrix is None else _costs(config.cost_matrix, favourable),
+        selection_rate=config.selection_rate,
+    )
+    path = rule_path(problem, gap_limits(problem, N_LIMITS))
+    averaged = np.einsum("k,kdm->dm", fit.share, functions)
+    out = DecisionFit(
+        functions=averaged,
+        centre=averaged.T @ state.solved.mean,
+        contrasts=fit.contrasts,
+        slope=slope,
+        intercepts=intercepts,
+        matrix=predicted.matrix,
+        favourable=favourable,
+        path=path,
+        n_rows=data.n,
+        problem=problem,
+    )
+    if path.smallest.is_constant:
+        warn_user(
+            f"At fairness 1 the rule decides alike for {100 * path.smallest.alike:.1f} % of the rows: equal "
+            f"rates cost nearly all accuracy here. Look at a wider limit, e.g. at(max_gap=0.05).",
+            DataWarning,
+        )
+    return out
+
+
+def _favourable(config: FitConfig, classes: Any) -> int:
+    return 1 if config.pos_label is None else list(classes).index(config.pos_label)
+
+
+def _costs(cost_matrix: Any, favourable: int) -> Array:
+    costs = np.asarray(cost_matrix, dtype=np.float64)
+    return costs[::-1, ::-1].copy() if favourable == 0 and len(costs) == 2 else costs
+
+
+def _class_of(cell: int | None, pilot: Pilot, favourable: int, n_classes: int) -> int | None:
+    """Class of y, as the rule counts them, whose rows are in a cell."""
+    if cell is None:
+        return None
+    label = pilot.cells.positive if pilot.cells.rule == "class" else cell
+    return label if n_classes > 2 else int(label == favourable)
+
+
+def _blocks(
+    pilot: Pilot,
+    config: FitConfig,
+    encoded: Encoded,
+    labels: Codes,
+    y: Codes,
+    weight: Array,
+    favourable: int,
+) -> tuple[RateBlock, ...]:
+    """Groups whose rates are compared."""
+    levels = to_numpy(encoded.levels)
+    positive = pilot.cells.positive
+    if len(np.unique(y)) == 2:
+        positive = int(positive == favourable)
+    blocks = rate_blocks(
+        {coder.name: (levels[:, j], coder.labels) for j, coder in enumerate(pilot.coders)},
+        labels,
+        weight,
+        criterion=cast(RateCriterion, config.criterion_name),
+        positive=positive,
+    )
+    if not blocks:
+        msg = (
+            "equalize='decisions' compares rates of groups with at least 30 rows each, and no attribute has "
+            "two of them. Merge small groups, or use equalize='scores'."
+        )
+        raise ValueError(msg)
+    left = sorted({f"{b.attribute}={name}" for b in blocks for name in b.left_out})
+    if left:
+        warn_user(
+            f"Groups of fewer than 30 rows are not judged by the decision rule: {', '.join(left[:5])}"
+            f"{', ...' if len(left) > 5 else ''}.",
+            DataWarning,
+        )
+    return blocks
+
+
+def _code_blocks(
+    state: FittedState,
+    blocks: tuple[RateBlock, ...],
+    encoded: Encoded,
+    folds: Codes,
+    weight: Array,
+    favourable: int,
+) -> list[CodeBlock]:
+    """Whitened codes of the rows, in the order of the predicted ones, with the rates they stand for."""
+    fit, classes = state.solved.new_rows, state.classes
+    assert fit is not None
+    assert classes is not None
+    cells, levels, values = map(to_numpy, (encoded.cells, encoded.levels, encoded.values))
+    starts = np.cumsum([0, *(block.n_groups for block in blocks)])
+    judged = {(b.attribute, b.cell): (b, start) for b, start in zip(blocks, starts, strict=False)}
+    out = []
+    for codes in (block.codes for block in fit.blocks if block.codes.report.constrained):
+        inside = np.ones(len(folds), dtype=bool) if codes.cell is None else cells == codes.cell
+        known = codes.has_code(levels, values, inside)
+        C = np.zeros((len(folds), codes.rank))
+        C[known] = centre_within(
+            codes.of_rows(levels, values, inside)[known], folds[known], weight[known]
+        )
+        to_rates = np.zeros((codes.rank, int(starts[-1])))
+        label = _class_of(codes.cell, state.pilot, favourable, len(classes))
+        if (key := (codes.report.attribute, label)) in judged:
+            rates, start = judged[key]
+            rows = [codes.names.index(name) for name in rates.groups]
+            to_rates[:, start : start + len(rows)] = codes.whitening[rows].T / rates.cell_share
+        out.append(CodeBlock(codes=C, to_rates=to_rates))
+    return out

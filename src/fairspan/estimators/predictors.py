@@ -1,0 +1,319 @@
+"""Base classes of predictors: of numbers, and of classes with decision rules."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from fairspan.estimators.base import FairKernelEstimator
+from fairspan.estimators.decision_fit import fit_decisions
+from fairspan.estimators.state import FittedAttribute, FittedState, ScoredRows
+from fairspan.exceptions import DataWarning, warn_user
+from fairspan.inputs.checks import check_confidence, is_number, refuse
+from fairspan.method.decision_certificate import DecisionCertificate, certify_rule
+from fairspan.method.decision_rule import RulePoint
+from fairspan.method.linalg import Array, to_numpy
+from fairspan.method.problem import Data
+from fairspan.method.rate_codes import Limit
+
+# Confidence of the intervals of a certificate.
+_CONFIDENCE = 0.95
+
+
+class FairPredictor(FairKernelEstimator):
+    """An estimator that predicts from the scores of the model space."""
+
+    def _path(self, X: Any, y: Any, *, control_features: Any = None, **options: Any) -> Any:
+        """``FairnessPath.from_estimator`` of this model, for displays, which cannot import it.
+
+        Control features are ignored unless the criterion needs them.
+        """
+        from fairspan.estimators.path import FairnessPath  # it imports this module
+
+        if self._config.criterion_name != "conditional_statistical_parity":
+            control_features = None
+        options["control_features"] = control_features
+        return FairnessPath.from_estimator(self, X, y, **options)
+
+
+class FairClassifier(FairPredictor):
+    """An estimator that predicts classes."""
+
+    _target_kind = "categorical"
+    equalize: Any
+    selection_rate: Any
+    cost_matrix: Any
+
+    decision_rule_ = FittedAttribute(lambda s: s.located.certificate.decisions, after="rule")
+
+    # ------------------------------------------------------------------ decision rules
+
+    def _with_rows(self, state: FittedState, data: Data | None) -> FittedState:
+        state = replace(state, decisions=None, rule=None)
+        if state.config.equalize == "scores":
+            return state
+        if data is None:
+            msg = "equalize='decisions' needs the rows in memory: use `fit`. Streams have equalize='scores'."
+            raise ValueError(msg)
+        return replace(state, decisions=fit_decisions(state, data))
+
+    def _positioned(self, state: FittedState) -> FittedState:
+        if state.decisions is None:
+            return super()._positioned(state)
+        return self._ruled(state, state.decisions.at_share(_number(state.config.fairness)))
+
+    def _ruled(
+        self, state: FittedState, point: RulePoint, found: DecisionCertificate | None = None
+    ) -> FittedState:
+        """State with the score of the unconstrained model and a decision rule."""
+        config, fit = state.config, state.decisions
+        assert fit is not None
+        free = replace(config, fairness=0.0, dial="share", equalize="scores")
+        position = super()._positioned(replace(state, config=free)).located
+        if found is None and fit.problem is not None:
+            found = self._certify(state, point)
+        elif found is None and state.position is not None:  # a saved model keeps what was counted
+            found = state.position.certificate.decisions
+        certificate = replace(
+            position.certificate, fairness=_number(config.fairness), dial="share", decisions=found
+        )
+        position = replace(position, fairness=_number(config.fairness), certificate=certificate)
+        return replace(state, position=position, rule=point)
+
+    def _certify(
+        self, state: FittedState, point: RulePoint, confidence: float = _CONFIDENCE
+    ) -> DecisionCertificate:
+        assert state.decisions is not None
+        assert state.decisions.problem is not None
+        labels = tuple(map(str, np.asarray(state.classes).tolist()))
+        if len(labels) == 2 and state.decisions.favourable == 0:
+            labels = labels[::-1]
+        return certify_rule(
+            state.decisions.problem,
+            point,
+            confidence,
+            classes=labels,
+            cluster_share=state.pilot.cluster_share,
+        )
+
+    def at(
+        self,
+        fairness: Any = None,
+        *,
+        dial: Any = None,
+        max_correlation: Any = None,
+        max_gap: Any = None,
+        min_ratio: Any = None,
+        confidence: Any = None,
+        equalize: Any = None,
+    ) -> Self:
+        """The same fit at another dial value: a new estimator, without the data.
+
+        Parameters
+        ----------
+        fairness, dial, max_correlation
+            As in :meth:`FairRepresentation.at`. With ``equalize="decisions"``, fairness is the share of the
+            gap between the rates of groups that is gone; 1 is the smallest gap that is reached out of fold.
+        max_gap : float in [0, 1], or dict of such, optional
+            Instead of ``fairness``, with ``equalize="decisions"``: the largest difference between the rates
+            of two groups, out of fold. A dict gives attributes limits of their own, e.g.
+            ``{"sex": 0.02, "race": 0.05}``; the others have none.
+        min_ratio : float in [0, 1], or dict of such, optional
+            The smallest ratio of two rates instead, e.g. 0.8 (the four-fifths rule).
+        confidence : float, optional
+            Keep ``max_gap``, ``min_ratio`` or one ``max_correlation`` with this confidence on new rows, e.g.
+            0.95. A warning says if the fairest model cannot promise it.
+        equalize : {"scores", "decisions"}, optional
+            A model that was fitted with ``equalize="decisions"`` has fair scores, too: "scores" returns it.
+
+        Returns
+        -------
+        estimator
+            Fitted, sharing the moments; ``get_params()`` shows the new dial.
+        """
+        self._check_fitted()
+        self._check_unchanged()
+        source = self if equalize is None else self._equalizing(equalize)
+        if max_gap is None and min_ratio is None:
+            if source._fit_state.decisions is not None and confidence is not None:
+                msg = "With equalize='decisions' confidence goes with max_gap or min_ratio."
+                raise ValueError(msg)
+            if equalize is not None and fairness is None and max_correlation is None:
+                fairness = self.fairness
+            return super(FairClassifier, source).at(
+                fairness, dial=dial, max_correlation=max_correlation, confidence=confidence
+            )
+        if source._fit_state.decisions is None:
+            msg = (
+                "max_gap and min_ratio limit the rates of decisions: fit with equalize='decisions'."
+            )
+            raise ValueError(msg)
+        if sum(v is not None for v in (fairness, max_correlation, max_gap, min_ratio)) > 1:
+            msg = "at() takes one of `fairness`, `max_correlation`, `max_gap` and `min_ratio`."
+            raise ValueError(msg)
+        return source._at_limit(max_gap, min_ratio, confidence)
+
+    def _equalizing(self, equalize: Any) -> Self:
+        """The same fit with scores or with decisions made equal."""
+        if equalize not in ("scores", "decisions"):
+            refuse("equalize", equalize, "'scores' or 'decisions'")
+        state = self._fit_state
+        if equalize == "decisions" and state.decisions is None:
+            msg = (
+                "This model was fitted with equalize='scores' and has no decision rules: they need the rows. "
+                "Fit with equalize='decisions'; that model has fair scores too."
+            )
+            raise ValueError(msg)
+        out = copy.copy(self)
+        out.equalize = equalize
+        if equalize == "scores":
+            out.selection_rate = out.cost_matrix = None
+            given = {"equalize": "scores", "selection_rate": None, "cost_matrix": None}
+            out._state = replace(
+                state,
+                decisions=None,
+                rule=None,
+                config=replace(
+                    state.config, equalize="scores", selection_rate=None, cost_matrix=None
+                ),
+                given={**state.given, **given},
+            )
+            out._locate()
+        return out
+
+    def _at_limit(self, max_gap: Any, min_ratio: Any, confidence: Any) -> Self:
+        name, value = ("max_gap", max_gap) if min_ratio is None else ("min_ratio", min_ratio)
+        values = value.values() if isinstance(value, dict) else [value]
+        if not all(is_number(v) and 0.0 <= v <= 1.0 for v in values):
+            refuse(name, value, "a number from 0 to 1, or a dict with one for each attribute")
+        limit = Limit(kind="gap" if min_ratio is None else "ratio", value=value)
+        state, found = self._fit_state, None
+        fit = state.decisions
+        assert fit is not None
+        if confidence is None:
+            point = fit.within(limit)
+        else:
+            check_confidence(confidence)
+            fit.within(limit)
+            point = fit.promised(limit, lambda p: self._certify(state, p, confidence))
+            found = self._certify(state, point, confidence)
+        out = copy.copy(self)
+        out.fairness, out.dial = fit.share_of(point), "share"
+        state = replace(out._current_state, conformal=None)
+        out.__dict__.pop("selection_", None)
+        out._state = out._ruled(state, point, found)
+        _warn_unmet(out._fit_state.located.certificate.decisions, name, confidence)
+        return out
+
+    def _decision_scores(self, X: Any) -> Array:
+        """Values of the functions that decisions are made from, centred."""
+        fit, checked = self._fit_state.decisions, self._read_new(X)
+        assert fit is not None
+        if isinstance(checked, ScoredRows) and checked.for_decisions is not None:
+            return checked.for_decisions
+        rows = checked.X if isinstance(checked, ScoredRows) else checked
+        return np.asarray(to_numpy(self._pilot.features.scores(rows, fit.functions)) - fit.centre)
+
+    def _decisive(self, X: Any) -> Array:
+        """Outputs from which the class is decided: margins of the rule, or fitted scores."""
+        state = self._fit_state
+        if state.decisions is None:
+            return self._outputs(X)
+        self._check_fitted()
+        assert state.rule is not None
+        return state.decisions.margins(state.rule, self._decision_scores(X))
+
+    def _labels_of(self, X: Any) -> np.ndarray:
+        """The class that is decided for each row."""
+        self._check_fitted()
+        outputs = self._decisive(X)
+        best = (
+            (outputs[:, 0] > 0.0).astype(int) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
+        )
+        labels: np.ndarray = np.asarray(self.classes_)[best]
+        return labels
+
+    def _rule_probabilities(self, X: Any) -> Array:
+        fit = self._fit_state.decisions
+        assert fit is not None
+        return fit.predictions(self._decision_scores(X))[0]
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        classes: Any = None,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        solve: Any = True,
+        start: Any = None,
+    ) -> Self:
+        """Add a block of rows.
+
+        As in :class:`FairRepresentation`: an estimator that was not prepared is prepared on this
+        first block, which must then show every class.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, control_features, sample_weight
+            As in :meth:`fit`.
+        groups : array-like of shape (n_samples,), optional
+            As in :meth:`fit`, after ``prepare(..., folds="hash")``.
+        classes : array-like, optional
+            All labels, as in scikit-learn; an error if they differ from those of the prepared rows.
+        solve : bool, default=True
+            Solve for the model after adding.
+        start : int, optional
+            Position of the block's first row in all the data.
+        """
+        if classes is not None:
+            seen = None if self._state is None else self._state.classes
+            known = np.unique(to_numpy(y)) if seen is None else seen
+            if not np.array_equal(np.unique(classes), known):
+                msg = (
+                    f"classes={list(classes)!r}, but the rows that the estimator is prepared on have "
+                    f"{list(known)!r}. Call `prepare` on rows that show every class."
+                )
+                raise ValueError(msg)
+        return super().partial_fit(
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            control_features=control_features,
+            sample_weight=sample_weight,
+            groups=groups,
+            solve=solve,
+            start=start,
+        )
+
+
+def _number(fairness: Any) -> float:
+    """Dial value of a rule, which is one number."""
+    return float(fairness)
+
+
+def _warn_unmet(found: DecisionCertificate | None, name: str, confidence: float | None) -> None:
+    """Warn if a limit is not kept out of fold, or not with the confidence."""
+    assert found is not None
+    reached = f"{found.gap:.3f}" if found.kind == "gap" else f"{found.ratio:.2f}"
+    limit = found.limit if isinstance(found.limit, dict) else f"{found.limit:.3g}"
+    if not found.met and confidence is None:
+        warn_user(
+            f"{name}={limit} is not reached: the nearest rule has a {found.kind} of {reached} out of fold. "
+            f"X predicts the groups too weakly, or the limits contradict each other.",
+            DataWarning,
+        )
+    elif confidence is not None and not found.kept:
+        bound = f"{found.gap_high:.3f}" if found.kind == "gap" else f"{found.ratio_low:.2f}"
+        warn_user(
+            f"{name}={limit} cannot be promised with {100 * confidence:.4g} % confidence with these rows "
+            f"(smallest group: {found.smallest}, {found.smallest_rows} rows). The fairest rule has a "
+            f"{found.kind} of {reached} out of fold, and {bound} is what can be promised.",
+            DataWarning,
+        )
