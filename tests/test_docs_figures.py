@@ -106,6 +106,7 @@ class TestCommands:
             ("make acceptance-core", "make acceptance-core"),
             ("OMP_NUM_THREADS=1 python -m tools.leakage -o x", "python -m tools.leakage -o x"),
             (".venv-bench/bin/python -m benchmarks.scale page", "python -m benchmarks.scale page"),
+            ("python -m tests.statistical.auditing_bounds",) * 2,
             ("$ python examples/audit.py", "python examples/audit.py"),
             ("fairspan reproduce all  # both", "fairspan reproduce all"),
             (

@@ -119,7 +119,7 @@ def command(text: str) -> str | None:
 
 def _module(name: str) -> bool:
     path = ROOT / Path(*name.split("."))
-    return name.startswith(("benchmarks.", "tools.")) and (
+    return name.startswith(("benchmarks.", "tests.", "tools.")) and (
         path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
     )
 

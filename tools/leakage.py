@@ -217,7 +217,7 @@ recovers nothing from it. Where groups differ in more than their means, a nonlin
 recovers part of S from the shape of the distribution (Adult, COMPAS, the gender of NLSY79, the
 origin of Communities).
 
-**fairspan, fair.** The fair subspace keeps 65 to 344 such functions. Nonlinear attackers recover
+**fairspan, fair.** The fair subspace keeps 25 to 375 such functions. Nonlinear attackers recover
 from it much of what the raw features give (less on Communities), so give it to linear models
 only. Linear attackers also recover something: zero covariance is promised for the training rows
 only. On others some dependence remains, mostly as a bias, and adds up over many columns.

@@ -51,7 +51,7 @@ half = exact.at(0.5)
 SubspaceAngleDisplay.from_estimator(half)
 
 # %%
-# **New rows.** Both fits on more and more rows, ten draws each, evaluated on 20,000 new rows. Zero on
+# **New rows.** Both fits on more and more rows, twenty draws each, evaluated on 20,000 new rows. Zero on
 # the training rows leaves a bias on new ones, which shrinks as the training rows grow. The default is at
 # the level of chance; the unconstrained correlation does not change.
 
@@ -60,7 +60,7 @@ sizes = (200, 400, 800, 1600)
 start, biased, remaining = {}, {}, {}
 for n in sizes:
     start[n], biased[n], remaining[n] = [], [], []
-    for seed in range(10):
+    for seed in range(20):
         X, y, s = draw(n, seed=1000 + seed)
         for removal, ends in (("training_rows", biased), ("new_rows", remaining)):
             fit = FairRidge(removal=removal, gamma="median", n_components=200, random_state=0)
@@ -79,9 +79,9 @@ _, ax = plt.subplots(figsize=(5.2, 3.2), layout="constrained")
 names = {"fairness 0": start, "1, training rows": biased, "1, new rows": remaining}
 for i, (label, draws) in enumerate(names.items()):
     for n in sizes:
-        ax.plot([n] * 10, draws[n], ".", color=COLOURS[i], ms=4)
+        ax.plot([n] * 20, draws[n], ".", color=COLOURS[i], ms=4)
     ax.plot(
-        sizes, [np.mean(draws[n]) for n in sizes], color=COLOURS[i], label=f"{label}, mean of 10"
+        sizes, [np.mean(draws[n]) for n in sizes], color=COLOURS[i], label=f"{label}, mean of 20"
     )
 noise = [correlation_noise(len(X_new), n) for n in sizes]
 ax.plot(sizes, noise, "k:", label="1/sqrt(new rows) + 1/sqrt(training rows)")

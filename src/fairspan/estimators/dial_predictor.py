@@ -264,7 +264,8 @@ class RuleOutputs(DialOutputs):
     def at(self, points: slice) -> Array:
         """Margins at some of the dial values, (n, outputs, points)."""
         fit = self.heads.fit
-        return np.stack([fit.training_margins(rule) for rule in self.heads.rules[points]], axis=2)
+        margins = [fit.training_margins(rule)[self.rows] for rule in self.heads.rules[points]]
+        return np.stack(margins, axis=2)
 
 
 class DialPredictor:

@@ -352,7 +352,7 @@ def fairness_path(
         evaluator = PathEvaluator(refit, data)
         heads = DialHeads.along(refit, grid)
         if isinstance(cv, str) and cv == "auto" and refit._solution.new_rows is not None:
-            predictions = [of_own_folds(refit, data, heads)]
+            predictions = of_own_folds(refit, data, heads)
             share = 1.0 - 1.0 / refit.pilot_.n_folds
         else:
             n_rows = _num_samples(given["X"])

@@ -155,18 +155,21 @@ def _strata(attribute: Attribute, kind: Kind | None) -> Codes:
     return coder.codes({attribute.name: attribute})
 
 
-def of_own_folds(model: FairKernelEstimator, data: Data, heads: DialHeads) -> DialOutputs:
-    """Fitted scores of the training rows of a cross-fitted model, each by the functions without its fold."""
-    if isinstance(heads, RuleHeads):
-        return RuleOutputs(rows=np.arange(data.n), scores=np.empty((data.n, 0)), heads=heads)
-    fit, pilot = model._solution.new_rows, model.pilot_
-    assert fit is not None
+def of_own_folds(model: FairKernelEstimator, data: Data, heads: DialHeads) -> list[DialOutputs]:
+    """Fitted scores of the folds of a cross-fitted model, each by the functions without its fold."""
+    pilot = model.pilot_
     folds = pilot.folds(data, pilot.encode(data), pilot.counter())
-    scores = np.empty((data.n, fit.basis.shape[1]))
-    for k, (basis, mean) in enumerate(zip(fit.fold_bases, fit.fold_means, strict=True)):
-        rows = np.flatnonzero(folds == k)
-        scores[rows] = pilot.features.scores(data.X[rows], basis) - basis.T @ mean
-    return DialOutputs(rows=np.arange(data.n), scores=scores, heads=heads)
+    fold_rows = [np.flatnonzero(folds == k) for k in range(pilot.n_folds)]
+    if isinstance(heads, RuleHeads):
+        empty = np.empty((data.n, 0))
+        return [RuleOutputs(rows=rows, scores=empty[rows], heads=heads) for rows in fold_rows]
+    fit = model._solution.new_rows
+    assert fit is not None
+    out = []
+    for rows, basis, mean in zip(fold_rows, fit.fold_bases, fit.fold_means, strict=True):
+        scores = pilot.features.scores(data.X[rows], basis) - basis.T @ mean
+        out.append(DialOutputs(rows=rows, scores=scores, heads=heads))
+    return out
 
 
 def out_of_fold(

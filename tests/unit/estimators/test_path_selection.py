@@ -162,6 +162,21 @@ def test_a_budget_that_more_rows_would_keep_is_explained(decided):
         decided.select(min_accuracy=0.99, strict=True)
 
 
+@pytest.mark.regression("a cross-fitted model's own folds counted as rows that it has not seen")
+def test_own_folds_are_out_of_fold():
+    """The model's certificate bounds the correlation, and other bounds are two-sided."""
+    X, y, s = rows(n=600)
+    model = FairRidge(gamma=0.2, random_state=0)
+    path = fairness_path(model, X, y, sensitive_features=s, n_points=3)
+    assert path.rows == "out of fold"
+    assert not path.bounds("error").one_sided
+    fitted = model.fit(X, y, sensitive_features=s)
+    expected = [fitted.at(float(t)).certificate_.new_rows for t in path.fairness]
+    bounds = path.bounds("correlation")
+    assert bounds.value == pytest.approx([each.correlation for each in expected], abs=1e-12)
+    assert bounds.upper == pytest.approx([each.high for each in expected])
+
+
 def test_an_error_of_numbers_is_a_budget_too(out_of_fold):
     """RMSE out of fold: the two-sided bound of the mean square."""
     assert out_of_fold.rows == "out of fold"
