@@ -68,7 +68,7 @@ def test_shuffled_rows_and_renamed_groups_give_the_same_model(name, option, copi
     y, fresh = target(y), people(400, 1, copies=copies)[0]
     weights = np.random.default_rng(2).integers(1, 4, N) / 2.0
     names = np.array(["first", "second"])
-    shuffles = 20 if option == "defaults" and not copies else 2
+    shuffles = 20 if name in ("ridge", "classes") and option == "defaults" and not copies else 2
     expected = outputs(
         kind(**OPTIONS[option]).fit(X, y, sensitive_features=names[s], sample_weight=weights), fresh
     )
