@@ -319,7 +319,7 @@ def fairness_path(
     >>> from fairspan import FairRidge, fairness_path
     >>> rng = np.random.default_rng(0)
     >>> s = rng.integers(0, 2, 400)
-    >>> X = rng.normal(size=(400, 2)) + s[:, None]
+    >>> X = rng.normal(size=(400, 2)) + np.outer(s, [1, 0])
     >>> y = X.sum(axis=1) + rng.normal(size=400)
     >>> model = FairRidge(gamma=0.1, random_state=0)
     >>> path = fairness_path(model, X, y, sensitive_features=s, n_points=11, holdout=0.3)
