@@ -446,12 +446,12 @@ def _levels(column: dict[str, Any], words: str) -> str:
 
 
 def _dial_table(study: dict[str, Any], test_share: float) -> str:
-    """Return a table of the error and the correlations at a few dial values."""
+    """Return a table of the error and the correlations or gaps at a few dial values."""
     dials, curves = np.array(study["fairness"]), study["tradeoff"]
     parity = curves["parity"]
     # A name as wide as a screen would break the table.
-    correlations = [f"corr. {common.shortened(name)}" for name in parity]
-    head = ["fairness", curves["error_name"], *correlations]
+    word = "gap" if study["about"]["equalize"] == "decisions" else "corr."
+    head = ["fairness", curves["error_name"], *(f"{word} {common.shortened(n)}" for n in parity)]
     body = [
         [f"{dials[i]:.2f}", *(_interval(curve, i) for curve in (curves["error"], *parity.values()))]
         for i in sorted({int(np.abs(dials - f).argmin()) for f in _DIALS_SHOWN})
