@@ -328,3 +328,21 @@ def test_a_model_of_other_columns_says_which(call, folder):
     done = call("predict", "one.csv", "--model", "two.skops")
     assert done.code == 2
     assert "'zip', which is not there" in done.err
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
+def test_a_report_and_an_audit_of_equal_decisions(call, folder):
+    decide = ("--equalize", "decisions", "--selection-rate", "0.4", "--model", "ridge-classifier")
+    done = call(*START, *decide, *QUICK, "--save-model", "rule.skops", "--out", "rule.html")
+    assert done.code == 0, done.err
+    assert "gap region" in done.out
+    assert "corr. region" not in done.out
+    page = (folder / "rule.html").read_text(encoding="utf-8")
+    assert "equalize='decisions'" in page
+    assert "selection_rate=0.4" in page
+    audited = call("audit", "people.csv", "--model", "rule.skops", "--protected", "region",
+                   "--target", "repaid", "--parts", "scores,decisions,certificate")  # fmt: skip
+    assert audited.code == 0, audited.err
+    assert "certificate: the model equalizes decisions" in audited.out
+    fair = call("predict", "new.csv", "--model", "rule.skops", "--fairness", "0")
+    assert "no threshold on them gives the decisions" in " ".join(fair.err.split())

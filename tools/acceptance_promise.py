@@ -16,15 +16,15 @@ from tools.promise_tables import RESULTS
 from tools.table import Measurement, at_least, at_most, between, suite
 
 
-def read(name: str) -> list[dict[str, Any]]:
+def read(name: str, prefix: str = "promise") -> list[dict[str, Any]]:
     """Rows of a table; none if it has not been made."""
-    path = RESULTS / f"promise_{name}.csv"
+    path = RESULTS / f"{prefix}_{name}.csv"
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     commits = ", ".join(sorted({row["commit"] for row in rows}))
-    print(f"{path.name}: python -m tools.promise_tables {name}, at commits {commits}")
+    print(f"{path.name}: python -m tools.{prefix}_tables {name}, at commits {commits}")
     text = ("name", "commit", "command")
     return [{k: v if k in text else float(v or "nan") for k, v in row.items()} for row in rows]
 
@@ -71,8 +71,10 @@ def _limits(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
         return
     planted = [row for row in rows if row["name"].startswith("people(")]
     yield at_least("rows of planted populations in the table of limits", len(planted), 48)
-    yield from _draws("limits", [row for row in planted if "(8000" not in row["name"]], 300)
-    yield from _draws("limits at 8,000 rows", [r for r in planted if "(8000" in r["name"]], 100)
+    yield from enough_draws("limits", [row for row in planted if "(8000" not in row["name"]], 300)
+    yield from enough_draws(
+        "limits at 8,000 rows", [r for r in planted if "(8000" in r["name"]], 100
+    )
     for row in planted:
         yield at_most(f"promised and broken, {row['name']}", row["promised_and_broken"], 0.07)
     n = np.array([row["draws"] for row in planted])
@@ -89,29 +91,32 @@ def _limits(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
         if name in least:
             yield at_least(f"promised, {name}", row["promised"], least[name])
         else:
-            yield _shown(f"promised, {name}", row["promised"])
+            yield shown(f"promised, {name}", row["promised"])
         if row not in planted:
-            yield _shown(f"promised and broken, {name}", row["promised_and_broken"])
-        yield _shown(f"extra error, {name}", row["extra_error"])
+            yield shown(f"promised and broken, {name}", row["promised_and_broken"])
+        yield shown(f"extra error, {name}", row["extra_error"])
 
 
 def _intervals(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
     yield at_least("rows of the table of intervals", len(rows), 34)
-    yield from _draws("conformal intervals", [r for r in rows if "conformal" in r["name"]], 200)
+    yield from enough_draws(
+        "conformal intervals", [r for r in rows if "conformal" in r["name"]], 200
+    )
     for row in rows:
         name = row["name"]
         low, high = (0.88, 0.92) if "conformal" in name else (0.87, 0.92)
         yield between(f"coverage of 90 %, {name}", row["coverage"], low, high)
         for group in (0, 1):
             if not np.isnan(inside := row[f"coverage_{group}"]):
-                yield _shown(f"coverage of 90 % in group {group}, {name}", inside)
+                yield shown(f"coverage of 90 % in group {group}, {name}", inside)
 
 
-def _draws(table: str, rows: list[dict[str, Any]], least: int) -> Iterator[Measurement]:
+def enough_draws(table: str, rows: list[dict[str, Any]], least: int) -> Iterator[Measurement]:
+    """Number of draws of a table, beside the least that is enough."""
     fewest = min((int(row["draws"]) for row in rows), default=0)
     yield at_least(f"{table}: draws of the row with the fewest", fewest, least)
 
 
-def _shown(name: str, measured: float) -> Measurement:
+def shown(name: str, measured: float) -> Measurement:
     """A number without a limit."""
     return Measurement(name, measured, "(shown)", True)

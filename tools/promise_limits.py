@@ -72,13 +72,14 @@ def row_names(name: str, metrics: tuple[str, ...] = (CORRELATION, GAP)) -> list[
 def planted_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
     """Both metrics and limits on one draw of a population."""
     rows = draw(seed)
+    return _correlations(name, rows, {}) | _choices(name, above_median(rows), (GAP,))
+
+
+def above_median(rows: Draw) -> Draw:
+    """The rows with classes: 1 for y above its median."""
     median = np.median(rows.y_new)
-    found = _correlations(name, rows, {})
-    classes = Draw(
-        *(rows.X, (rows.y > median).astype(int), rows.s),
-        *(rows.X_new, (rows.y_new > median).astype(int), rows.s_new),
-    )
-    return found | _choices(name, classes, (GAP,))
+    y, y_new = ((values > median).astype(int) for values in (rows.y, rows.y_new))
+    return Draw(rows.X, y, rows.s, rows.X_new, y_new, rows.s_new)
 
 
 def real_draw(

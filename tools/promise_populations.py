@@ -90,9 +90,12 @@ def planted(make: Maker, n: int, new_rows: int = NEW_ROWS) -> Callable[[int], Dr
 
 
 def splits(
-    fetch: Callable[..., Any], attribute: str, group: str | None = None, numeric: bool = False
+    fetch: Callable[..., Any],
+    attribute: str | list[str],
+    group: str | None = None,
+    numeric: bool = False,
 ) -> Callable[[int], Draw]:
-    """Random splits of a table; S is one attribute, or one group of it against the rest."""
+    """Random splits of a table; S is one attribute, one group of it against the rest, or several."""
 
     def draw(seed: int) -> Draw:
         table = fetch(data_home=data_home()) if "loans" not in fetch.__name__ else fetch()

@@ -122,24 +122,32 @@ def _commit() -> str:
     return f"{name}-dirty" if changed else name
 
 
-def main() -> None:
+Tables = dict[str, Callable[[int], Iterator[Part]]]
+
+
+def main(
+    tables: Tables = TABLES,
+    draws_of: dict[str, int] = DRAWS,
+    prefix: str = "promise",
+    text: str | None = __doc__,
+) -> None:
     """Write a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", choices=TABLES)
+    parser = argparse.ArgumentParser(description=text)
+    parser.add_argument("table", choices=tables)
     parser.add_argument("--draws", type=int)
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    out = options.out or RESULTS / f"promise_{options.table}.csv"
-    draws = options.draws or DRAWS[options.table]
-    command = f"python -m tools.promise_tables {options.table} --draws {draws}"
+    out = options.out or RESULTS / f"{prefix}_{options.table}.csv"
+    draws = options.draws or draws_of[options.table]
+    command = f"python -m tools.{prefix}_tables {options.table} --draws {draws}"
     commit = _commit()
     rows: dict[str, dict[str, Any]] = {}
     if out.exists():
         with out.open(newline="", encoding="utf-8") as file:
             rows = {row["name"]: row for row in csv.DictReader(file)}
-    for part in TABLES[options.table](draws):
+    for part in tables[options.table](draws):
         made = {
             n
             for n, row in rows.items()

@@ -192,6 +192,7 @@ class Representation:
     is_model_space : whether it is the model space of a fairspan model.
     is_given : whether the user passed it.
     cells : cells of the model's criterion: "", "target", "positive" or "strata".
+    decides : whether a rule equalizes decisions, so that no function of the space is made fair.
     """
 
     Z: Array
@@ -201,6 +202,7 @@ class Representation:
     is_model_space: bool = False
     is_given: bool = False
     cells: str = ""
+    decides: bool = False
 
     def take(self, rows: Any) -> Representation:
         """Select rows."""
@@ -248,13 +250,16 @@ def find_representation(model: Any, X: Any, given: Any) -> Representation | None
     if isinstance(last, FairKernelEstimator):
         read = last._read_new(X)
         Z = last._scores(read)
+        decides = last._config.equalize == "decisions"
+        linear = len(last.score_coef_) == Z.shape[1] and not decides
         return Representation(
             Z=Z,
             names=_names(Z),
-            coef=last.score_coef_ if len(last.score_coef_) == Z.shape[1] else None,
+            coef=last.score_coef_ if linear else None,
             psi=_KernelRows(last, read),
             is_model_space=True,
             cells=_CELLS[last.pilot_.cells.rule],
+            decides=decides,
         )
     coef = getattr(last, "coef_", None)
     if coef is not None:

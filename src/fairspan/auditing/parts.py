@@ -442,6 +442,8 @@ def unavailable_parts(data: Audited) -> dict[str, str]:
         out["proxies"] = "needs a linear score of several coordinates"
     if space is None:
         out["certificate"] = "needs a representation"
+    elif space.decides:
+        out["certificate"] = "the model equalizes decisions, not functions"
     if space is None or space.psi is None or data.features is None or data.target is None:
         out["kernel"] = "needs a fairspan model, X and y"
     return out
@@ -454,7 +456,7 @@ def _sources(data: Audited) -> Iterator[tuple[str, Array]]:
     if data.scores is not None:
         yield "score", data.scores
     space = data.representation
-    if space is None:
+    if space is None or space.decides:  # the rule, whose margin is the score, uses other functions
         return
     if space.is_model_space and space.Z.shape[1] == 1 and data.scores is not None:
         return  # a single coordinate is the score again

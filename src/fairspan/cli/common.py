@@ -76,6 +76,19 @@ Criterion = Annotated[
         )
     ),
 ]
+Equalize = Annotated[
+    str,
+    typer.Option(
+        help=parameter_help(
+            "equalize",
+            "scores: the mean score. decisions: the rates at which groups get each class.",
+        )
+    ),
+]
+SelectionRate = Annotated[
+    float | None,
+    typer.Option(help=parameter_help("selection_rate", "With --equalize decisions.")),
+]
 Positive = Annotated[
     str | None,
     typer.Option(
@@ -202,6 +215,28 @@ def check_fairness(value: float | None, option: str = "--fairness") -> None:
         raise ValueError(f"{option} {value:g} is not allowed; give a number from 0 to 1.")
 
 
+def read_limit(text: str | None, option: str) -> float | dict[str, float] | None:
+    """Read a limit: a number for all attributes, or ``name=number,...``."""
+    if text is None:
+        return None
+    named = [part.rpartition("=") for part in text.split(",")]
+    try:
+        values = [float(value) for _, _, value in named]
+    except ValueError:
+        values = []
+    names = [name.strip() for name, _, _ in named]
+    single = names == [""]
+    if not values or not (single or (all(names) and len(set(names)) == len(names))):
+        msg = (
+            f"{option} {text} is not allowed; give a number from 0 to 1 for all protected attributes, or "
+            f"NAME=NUMBER,NAME=NUMBER."
+        )
+        raise ValueError(msg)
+    for value in values:
+        check_fairness(value, option)
+    return values[0] if single else dict(zip(names, values, strict=True))
+
+
 def check_audit(level: float, min_rows: int, attackers: list[str] | None) -> None:
     """Raise if an option of ``fairspan audit`` is out of range."""
     chosen = split_commas(attackers) or ATTACKERS
@@ -288,7 +323,7 @@ def collect_warnings() -> Iterator[list[str]]:
     texts: list[str] = []
 
     def collect(message: Warning | str, *_: Any) -> None:
-        text = _with_options(str(message))
+        text = name_options(_with_options(str(message)))
         if text not in texts:
             texts.append(text)
 
@@ -299,6 +334,36 @@ def collect_warnings() -> Iterator[list[str]]:
             yield texts
         except NumericalError as error:
             raise ValueError(str(error)) from error
+
+
+# Parameters that messages of the Python interface name, and their options.
+_OPTIONS = {
+    **{name: name for name in ("criterion", "equalize", "fairness", "level", "confidence")},
+    **{name: name.replace("_", "-") for name in ("test_share", "min_rows", "selection_rate")},
+    **{name: name.replace("_", "-") for name in ("max_gap", "min_ratio", "max_correlation")},
+    "n_points": "points",
+    "random_state": "seed",
+}
+_AT = re.compile(r"\bat\(((?:fairness|max_gap|min_ratio)=[^()]*)\)")
+_LIMITS = re.compile(r"\b(max_gap|min_ratio)=(\{[^{}]*\})")
+_PARAMETER = re.compile(rf"\b({'|'.join(_OPTIONS)})=")
+# These are no words of a sentence.
+_BARE = re.compile(r"(?<![\w`-])(max_gap|min_ratio|selection_rate)(?![\w`=])")
+
+
+def name_options(text: str) -> str:
+    """Replace parameters of the model in a message, as ``max_gap=0.1``, by options."""
+
+    def limits(match: re.Match[str]) -> str:
+        try:
+            by_name = ast.literal_eval(match[2])
+        except (SyntaxError, ValueError):  # a column name with a brace
+            return match[0]
+        return f"{match[1]}={','.join(f'{name}={limit}' for name, limit in by_name.items())}"
+
+    text = _LIMITS.sub(limits, _AT.sub(r"\1", text))
+    text = _PARAMETER.sub(lambda match: f"--{_OPTIONS[match[1]]} ", text)
+    return _BARE.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
 
 
 def _with_options(text: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -23,7 +22,16 @@ except ImportError as error:  # pragma: no cover - the message is all there is
 
 from fairspan import __version__
 from fairspan._system import INSTALL_LAB, printable
-from fairspan.cli.common import STDOUT, DataHome, Json, check_json, print_result, stderr, write_json
+from fairspan.cli.common import (
+    STDOUT,
+    DataHome,
+    Json,
+    check_json,
+    name_options,
+    print_result,
+    stderr,
+    write_json,
+)
 from fairspan.cli.evaluation import audit_command, predict_command
 from fairspan.cli.read import OFFLINE, SETS, load_set
 from fairspan.cli.training import explore_command, fit_command
@@ -41,15 +49,6 @@ app.command("audit")(audit_command)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: list them, or fetch one.")
 app.add_typer(data_app, name="data")
 LAB_COMMANDS = ("reproduce", "bench")
-# Options of parameters that messages of the Python interface name.
-_OPTIONS = {
-    **{name: name for name in ("criterion", "fairness", "level")},
-    "n_points": "points",
-    "random_state": "seed",
-    "test_share": "test-share",
-    "min_rows": "min-rows",
-}
-_PARAMETER = re.compile(rf"\b({'|'.join(_OPTIONS)})=")
 
 
 def main() -> None:
@@ -90,8 +89,7 @@ def _write_any_character() -> None:
 
 def _print_error(text: str) -> None:
     """Print one red line that names options, not parameters; without control characters."""
-    text = _PARAMETER.sub(lambda match: f"--{_OPTIONS[match[1]]} ", text)
-    escaped = printable(text, keep="").replace("[", "\\[")
+    escaped = printable(name_options(text), keep="").replace("[", "\\[")
     stderr.print(f"[bold red]Error:[/] {escaped}", highlight=False, soft_wrap=True)
 
 

@@ -21,6 +21,8 @@ from fairspan.inputs.columns import require_columns
 from fairspan.plotting import require_pyplot
 from fairspan.report.training import Favourable, choose_favourable
 
+MARGIN = "margin of the rule"
+
 
 def predict_command(
     data: common.Data,
@@ -101,7 +103,13 @@ def _predictions(model: Any, X: Any) -> dict[str, list[Any]]:
     classes = getattr(model, "classes_", None)
     if classes is None:
         return out
-    if isinstance(model, FairGPClassifier):
+    if _decides(model):
+        margins = np.asarray(model.decision_function(X))
+        if margins.ndim == 1:
+            out[MARGIN] = margins.tolist()
+        else:
+            out |= {f"{MARGIN} of {k}": m.tolist() for k, m in zip(classes, margins.T, strict=True)}
+    if isinstance(model, FairGPClassifier) or _decides(model):
         word, values = "probability", model.predict_proba(X)
     else:
         word, values = "score", np.asarray(model.decision_function(X))
@@ -110,6 +118,11 @@ def _predictions(model: Any, X: Any) -> dict[str, list[Any]]:
     for j, label in enumerate(classes):
         out[f"{word} of {label}"] = values[:, j].tolist()
     return out
+
+
+def _decides(model: Any) -> bool:
+    """Whether a rule that equalizes decisions makes the predictions."""
+    return getattr(model, "equalize", "scores") == "decisions"
 
 
 def _explanation(model: Any) -> Iterator[str]:
@@ -126,7 +139,15 @@ def _explanation(model: Any) -> Iterator[str]:
     is_gp = isinstance(model, FairGPClassifier)
     word, threshold = ("probability", 0.5) if is_gp else ("score", 0.0)
     labels = classes.tolist()
-    if len(labels) == 2:
+    if _decides(model):
+        where = f"the class with the largest '{MARGIN}'"
+        if len(labels) == 2:
+            where = f"{labels[1]!r} where '{MARGIN}' is above 0, and {labels[0]!r} elsewhere"
+        yield (
+            f"'prediction' is {where}: the rule that equalizes decisions. Probabilities are about the target "
+            f"alone; no threshold on them gives the decisions."
+        )
+    elif len(labels) == 2:
         yield (
             f"'prediction' is {labels[1]!r} where '{word} of {labels[1]}' is above {threshold:g}, and "
             f"{labels[0]!r} elsewhere."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +17,7 @@ from fairspan import estimators
 from fairspan._system import printable_json
 from fairspan.cli import common, tables
 from fairspan.cli.evaluation import write_audit
+from fairspan.inputs.checks import check_confidence
 from fairspan.method.problem import canonical_criterion
 from fairspan.report import explore, held_out_rows
 from fairspan.report.pipeline import check_options
@@ -49,6 +50,8 @@ def explore_command(
     fairness: Annotated[
         float, typer.Option(help=common.parameter_help("fairness", "The slider starts there, too."))
     ] = 1.0,
+    equalize: common.Equalize = "scores",
+    selection_rate: common.SelectionRate = None,
     control: common.Control = None,
     weight: common.Weight = None,
     features: common.Features = None,
@@ -97,6 +100,7 @@ def explore_command(
         pos_label=table.positive,
         sensitive_kind=sensitive_kind,
         random_state=seed,
+        **_decision_parameters(equalize, selection_rate),
     )
     print_line = common.print_status if json_file == common.STDOUT else common.print_result
     _print_notes(table, table.favourable(estimator))
@@ -165,6 +169,29 @@ def fit_command(
         float | None,
         typer.Option(help="Instead of --fairness: largest correlation of the score with a group."),
     ] = None,
+    equalize: common.Equalize = "scores",
+    max_gap: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of --fairness, with --equalize decisions: largest difference between the rates of "
+            "two groups, as 0.05; or for attributes by name, as sex=0.02,race=0.05."
+        ),
+    ] = None,
+    min_ratio: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of --fairness, with --equalize decisions: smallest ratio of the rates of two "
+            "groups, as 0.8; or for attributes by name."
+        ),
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(
+            help="Keep --max-gap, --min-ratio or --max-correlation on new rows with this confidence, as "
+            "0.95."
+        ),
+    ] = None,
+    selection_rate: common.SelectionRate = None,
     positive: common.Positive = None,
     kind: common.Kind = None,
     out: Annotated[Path, typer.Option(help="File for the model.")] = Path("model.skops"),
@@ -196,6 +223,13 @@ def fit_command(
     common.check_model_file(out)
     common.check_distinct({"DATA": Path(data)}, {"--out": out, **files.by_option})
     common.check_fairness(fairness)
+    limit = {
+        "max_gap": common.read_limit(max_gap, "--max-gap"),
+        "min_ratio": common.read_limit(min_ratio, "--min-ratio"),
+    }
+    dial = _dial_parameters(fairness, max_correlation, limit)
+    decisions = _decision_parameters(equalize, selection_rate)
+    limit = _limits(limit | {"max_correlation": max_correlation}, confidence, equalize)
     table = tables.read_training_table(
         data,
         data_home,
@@ -210,6 +244,8 @@ def fit_command(
         positive=positive,
     )
     roles, sensitive_kind = table.roles, table.kinds.protected or "auto"
+    for name, value in limit.items():
+        _check_attributes(name, value, roles.sensitive)
     estimator = make_estimator(
         model,
         table.frame,
@@ -220,7 +256,8 @@ def fit_command(
         pos_label=table.positive,
         random_state=seed,
         verbose=int(sys.stderr.isatty()),
-        **_dial_parameters(fairness, max_correlation),
+        **dial,
+        **decisions,
     )
     train = test = table.frame
     if audit:
@@ -242,6 +279,8 @@ def fit_command(
     _print_notes(table, favourable)
     with common.collect_warnings() as warnings_seen:
         fit_model(estimator, train, roles, table.name)
+        if limit:
+            estimator = estimator.at(**limit)
     common.print_warnings(warnings_seen)
     from fairspan.persistence import save_model
 
@@ -294,16 +333,62 @@ def make_estimator(
             msg = f"The target {target!r} holds {n:,} different texts, as {example!r}: no classes."
             raise ValueError(msg)
         choice = "gp" if numeric else "gp-classifier"
+    if choice in ("gp", "ridge") and (given := {"equalize", "selection_rate"} & parameters.keys()):
+        option = min(given).replace("_", "-")
+        msg = f"--{option} is for classes, but {choice} predicts the target {target!r} as a number."
+        raise ValueError(msg)
     return MODELS[choice](**parameters)
 
 
-def _dial_parameters(fairness: float | None, max_correlation: float | None) -> dict[str, Any]:
-    if max_correlation is None:
-        return {"fairness": 1.0 if fairness is None else fairness}
-    if fairness is not None:
-        raise ValueError("--fairness and --max-correlation exclude each other; give one of them.")
+def _dial_parameters(
+    fairness: float | None, max_correlation: float | None, limits: dict[str, Any]
+) -> dict[str, Any]:
+    given = {"--fairness": fairness, "--max-correlation": max_correlation}
+    given |= {f"--{name.replace('_', '-')}": value for name, value in limits.items()}
+    options = [option for option, value in given.items() if value is not None]
+    if len(options) > 1:
+        msg = f"{options[0]} and {options[1]} exclude each other; give one of them."
+        raise ValueError(msg)
     common.check_fairness(max_correlation, "--max-correlation")
-    return {"fairness": 1.0 - max_correlation, "dial": "correlation"}
+    if max_correlation is not None:
+        return {"fairness": 1.0 - max_correlation, "dial": "correlation"}
+    return {"fairness": 1.0 if fairness is None else fairness}
+
+
+def _decision_parameters(equalize: str, selection_rate: float | None) -> dict[str, Any]:
+    """Parameters of classifiers that differ from their defaults."""
+    given = {"equalize": equalize, "selection_rate": selection_rate}
+    defaults = {"equalize": "scores", "selection_rate": None}
+    return {name: value for name, value in given.items() if value != defaults[name]}
+
+
+def _check_attributes(name: str, limit: Any, protected: Sequence[str]) -> None:
+    """Raise if a limit is for a column that is not protected."""
+    for attribute in limit if isinstance(limit, dict) else ():
+        if attribute not in protected:
+            msg = (
+                f"--{name.replace('_', '-')} names {attribute!r}, which is no protected attribute; these are "
+                f"{', '.join(map(repr, protected))}."
+            )
+            raise ValueError(msg)
+
+
+def _limits(limits: dict[str, Any], confidence: float | None, equalize: str) -> dict[str, Any]:
+    """Arguments of ``at`` for a limit that is kept after the fit; raise if options do not go together."""
+    limits = {name: value for name, value in limits.items() if value is not None}
+    on_rates = "max_correlation" not in limits
+    if limits and on_rates and equalize == "scores":
+        msg = (
+            "--max-gap and --min-ratio limit the rates of decisions: pass --equalize decisions too."
+        )
+        raise ValueError(msg)
+    if confidence is None:
+        return limits if on_rates else {}
+    check_confidence(confidence)
+    if not limits:
+        msg = "--confidence goes with a limit: --max-gap, --min-ratio or --max-correlation."
+        raise ValueError(msg)
+    return {**limits, "confidence": confidence}
 
 
 # ------------------------------------------------------------------ printed lines
@@ -361,12 +446,12 @@ def _levels(column: dict[str, Any], words: str) -> str:
 
 
 def _dial_table(study: dict[str, Any], test_share: float) -> str:
-    """Return a table of the error and the correlations at a few dial values."""
+    """Return a table of the error and the correlations or gaps at a few dial values."""
     dials, curves = np.array(study["fairness"]), study["tradeoff"]
     parity = curves["parity"]
     # A name as wide as a screen would break the table.
-    correlations = [f"corr. {common.shortened(name)}" for name in parity]
-    head = ["fairness", curves["error_name"], *correlations]
+    word = "gap" if study["about"]["equalize"] == "decisions" else "corr."
+    head = ["fairness", curves["error_name"], *(f"{word} {common.shortened(n)}" for n in parity)]
     body = [
         [f"{dials[i]:.2f}", *(_interval(curve, i) for curve in (curves["error"], *parity.values()))]
         for i in sorted({int(np.abs(dials - f).argmin()) for f in _DIALS_SHOWN})

@@ -77,6 +77,8 @@ class FairClassifier(FairPredictor):
             found = self._certify(state, point)
         elif found is None and state.position is not None:  # a saved model keeps what was counted
             found = state.position.certificate.decisions
+            if found is not None and (found.gap, found.error) != (point.gap, point.error):
+                found = None  # it is about another rule
         certificate = replace(
             position.certificate, fairness=_number(config.fairness), dial="share", decisions=found
         )

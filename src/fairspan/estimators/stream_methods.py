@@ -18,7 +18,7 @@ from fairspan.method.pilot import Pilot
 from fairspan.method.problem import Data
 from fairspan.streaming.fit import StreamPlan, run_stream
 from fairspan.streaming.predict import METHODS, write_predictions
-from fairspan.streaming.rows import PilotSample, Rows, StreamedMoments
+from fairspan.streaming.rows import ARGUMENTS, PilotSample, Rows, StreamedMoments
 from fairspan.streaming.sources import GivenRoles
 
 if TYPE_CHECKING:
@@ -165,6 +165,7 @@ class _FitAdapter:
         self._est = est
         self.name, self.params = type(est).__name__, est.get_params(deep=False)
         self.reads_rows_again = est._reads_rows_again
+        self.needs_all_rows = est._config.equalize == "decisions"
         self.n_features = 0
 
     def copy(self) -> _FitAdapter:
@@ -209,6 +210,10 @@ class _FitAdapter:
             smallest_eigenvalue=total.smallest_eigenvalue,
             n_samples_seen=total.position,
         )
+        if self.needs_all_rows:
+            (rows,) = blocks
+            est._solve(est._read(*(rows.get(name) for name in ARGUMENTS), reset=False))
+            return
         est._solve()
         if self.reads_rows_again:
             est._read_rows_again(blocks, device)

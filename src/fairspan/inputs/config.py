@@ -305,7 +305,8 @@ _TABLE = (
     Parameter(
         "selection_rate",
         "float or None, default=None",
-        'With ``equalize="decisions"`` and two classes: the share of rows to select, e.g. 0.2.',
+        "Share of the rows to select, of two classes; None selects by cost. Only with "
+        '``equalize="decisions"``, e.g. 0.2.',
     ),
     Parameter(
         "cost_matrix",

@@ -303,7 +303,7 @@ class Certificate:
             setting = f"limits on correlations ({limits})"
         lines = [f"{self.criterion}, {setting}:"]
         if self.decisions is not None:
-            lines += [str(self.decisions), "The score itself, before the rule:"]
+            lines += [*str(self.decisions).splitlines(), "The score itself, before the rule:"]
         lines += self._new_rows_sentences()
         lines.append(
             f"Training rows: no function of the model space correlates with a constrained attribute by "

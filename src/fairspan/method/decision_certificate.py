@@ -105,6 +105,11 @@ class DecisionCertificate:
             return "kept"
         return "not provable with these rows" if self.met else "not kept"
 
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether a group is so small that a gap without its bound would mislead."""
+        return self.smallest_rows < _FEW
+
     def to_dict(self) -> dict[str, Any]:
         """Convert to numbers, strings and lists that can be written as JSON."""
         out = asdict(self)
@@ -115,7 +120,7 @@ class DecisionCertificate:
     def __str__(self) -> str:
         """Describe the rates and the limit."""
         level = f"{100 * self.confidence:.4g} %"
-        few = self.smallest_rows < _FEW
+        few = self.has_few_rows
         gap = (
             f"at most {self.gap_high:.3f}"
             if few

@@ -285,7 +285,7 @@ def cross_fit(
     gaps = np.stack([fold.test.mean - fold.train_mean for fold in folds])
     target_cov = sum(s * target.cov(fold.test) for s, fold in zip(share, folds, strict=True))
     basis = np.einsum("k,kdm->dm", share, fold_bases)
-    first, last = _ends(path_cov, path_target, L)
+    first, last = _ends(path_cov, path_target, L, warns=config.equalize == "scores")
     unit, on_train = float(np.sqrt(np.trace(np.asarray(target_cov)))), basis.T @ total.cov @ basis
     first, last = (damped(end, on_train, path_cov, unit) for end in (first, last))
     by_block = dict(zip(constrained, directions, strict=True))
@@ -408,7 +408,7 @@ def _best_ridge(folds: list[_Fold], block: int) -> int:
     return int(np.argmin(errors))
 
 
-def _ends(path_cov: Array, path_target: Array, L: int) -> tuple[Array, Array]:
+def _ends(path_cov: Array, path_target: Array, L: int, *, warns: bool) -> tuple[Array, Array]:
     """Coefficients on the basis of both ends of the dial, (m, L) each.
 
     The first end is the least-squares regression of y on A and u; the last is A - u times the slope of y
@@ -423,7 +423,7 @@ def _ends(path_cov: Array, path_target: Array, L: int) -> tuple[Array, Array]:
     along = float(np.trace(difference.T @ cov_target))
     rounding = ROUNDING * float(np.abs(difference * cov_target).sum())
     slope = along / variance if variance > 0.0 and along > rounding else 0.0
-    if slope == 0.0:
+    if slope == 0.0 and warns:
         warn_user(
             "Nothing that predicts y is left at fairness 1: the fairest model predicts the mean of y.",
             DataWarning,

@@ -168,7 +168,8 @@ def dial_point(predictor: DialPredictor, held_out: HeldOut, fairness: float) -> 
     shown = [groups for groups in data.groupings if groups.name in held_out.compared]
     rng = resample_source(data.weight, held_out.seed)
     sums(replace(case, data=wide), rng, (*shown, *held_out.merged), held_out.counts)
-    bounds(case, rng)
+    if not (data.representation is not None and data.representation.decides):
+        bounds(case, rng)
     return DialPoint(
         fairness=fairness,
         certificate=prediction.certificate,

@@ -23,7 +23,7 @@ from fairspan._system import json_safe, printable_json
 from fairspan.auditing import Audit
 from fairspan.auditing.results import write_text
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups, hide_few
-from fairspan.report.views import error_of, own_correlation, own_metrics
+from fairspan.report.views import error_of, own_metrics, own_parity, supremum_of
 from fairspan.report.words import ReportContext, metric_words
 
 _SLOTS = ("TITLE", "STYLE", "PLOTLY", "STUDY", "SCRIPT")
@@ -199,13 +199,12 @@ def tradeoff(
     errors = [error_of(point, held_out) for point in points]
     parity = {}
     for groups in held_out.data.attributes:
-        findings = [own_correlation(p, held_out, groups.name, context.criterion) for p in points]
+        findings = [own_parity(p, held_out, groups.name, context) for p in points]
         parity[groups.name] = {
             key: [float("nan") if f is None else getattr(f, key) for f in findings] for key in keys
         }
-    metric, _ = own_metrics(context.criterion, held_out.task)
-    words = metric_words(metric)
-    if context.latent:
+    words = metric_words(own_metrics(context.criterion, held_out.task)[context.decides])
+    if context.latent and not context.decides:
         words += " (raw score)"
     if context.criterion == "conditional_statistical_parity":
         words += ", in the stratum where it is largest"
@@ -217,8 +216,8 @@ def tradeoff(
         "other": [_r2_or_auc(point, held_out) for point in points],
         "parity_name": words,
         "parity": parity,
-        "noise": context.noise,
-        "certificate_in_sample": [point.certificate.supremum for point in points],
+        "noise": float("nan") if context.decides else context.noise,
+        "certificate_in_sample": [supremum_of(point, context) for point in points],
     }
 
 

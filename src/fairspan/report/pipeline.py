@@ -225,6 +225,7 @@ def explore(
             noise=_noise(estimator, held[familiar], roles),
             end=points[-1].certificate,
             latent=points[0].has_probabilities,
+            decides=points[-1].certificate.decisions is not None,
             unseen_groups=tuple(_unseen_groups(held_out, fitted, held, roles, criterion)),
             drawn_class=drawn_class(points[0], held_out),
             displayed=_displayed(held_out, rng),

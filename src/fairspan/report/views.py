@@ -101,11 +101,12 @@ def _candidates(
     return sorted(findings, key=lambda f: -f.value)
 
 
-def own_correlation(
-    point: DialPoint, held_out: HeldOut, name: str, criterion: str
+def own_parity(
+    point: DialPoint, held_out: HeldOut, name: str, context: ReportContext
 ) -> Finding | None:
-    """The criterion's correlation of the score with one attribute; of several strata, the largest."""
-    metric, _ = own_metrics(criterion, held_out.task)
+    """The criterion's correlation or gap of one attribute; of several strata, the largest."""
+    criterion = context.criterion
+    metric = own_metrics(criterion, held_out.task)[context.decides]
     candidates = _candidates(point, held_out, metric, [name], criterion)
     return candidates[0] if candidates else None
 
@@ -185,9 +186,13 @@ def extra_errors(
     ]
 
 
-def _parity_rows(point: DialPoint, held_out: HeldOut, criterion: str) -> list[dict[str, Any]]:
+def _parity_rows(
+    point: DialPoint, held_out: HeldOut, context: ReportContext
+) -> list[dict[str, Any]]:
     """Rows of the table of parity, one for each attribute and stratum; the criterion's own first."""
+    criterion = context.criterion
     own = own_metrics(criterion, held_out.task)[: 1 + _is_own_gap(criterion, held_out.task)]
+    own = own[context.decides :]
     by_stratum = criterion == "conditional_statistical_parity"
     first: list[dict[str, Any]] = []
     rest: list[dict[str, Any]] = []
@@ -199,7 +204,8 @@ def _parity_rows(point: DialPoint, held_out: HeldOut, criterion: str) -> list[di
         if not is_own and (f.where or f.attribute == held_out.crossed or metric in _SELDOM):
             continue
         row: dict[str, Any] = {"attribute": f.attribute, "where": f.where, "metric": f.metric}
-        row |= {"words": metric_words(f.metric), **estimate(f), "n": f.n_rows}
+        words = metric_words(f.metric, decides=context.decides)
+        row |= {"words": words, **estimate(f), "n": f.n_rows}
         (first if is_own and bool(f.where) == by_stratum else rest).append(row)
     return first + rest
 
@@ -412,6 +418,11 @@ def _bounds(point: DialPoint) -> list[dict[str, Any]]:
     return out
 
 
+def supremum_of(point: DialPoint, context: ReportContext) -> float:
+    """In-sample supremum of the certificate; NaN where decisions are equalized, not functions."""
+    return float("nan") if context.decides else point.certificate.supremum
+
+
 def position(
     point: DialPoint,
     first: DialPoint,
@@ -441,7 +452,7 @@ def position(
             for name, groups in single.items()
         },
         "rates": {name: _rates(point, first, held_out, name) for name in held_out.shown},
-        "parity": _parity_rows(point, held_out, context.criterion),
+        "parity": _parity_rows(point, held_out, context),
         "calibration": {
             name: _calibration(point, held_out, context, groups)
             for name, groups in calibrated.items()
@@ -452,7 +463,7 @@ def position(
             if groups.values is not None
         },
         "certificate": {
-            "in_sample_supremum": point.certificate.supremum,
+            "in_sample_supremum": supremum_of(point, context),
             "words": certificate_words(point.certificate, point.fairness, context),
             "held_out": _bounds(point),
         },

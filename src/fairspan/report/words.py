@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairspan.method.certificates import Certificate, NewRowsCertificate
+from fairspan.method.decision_certificate import DecisionCertificate
 from fairspan.method.problem import Codes
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
 from fairspan.report.table import Roles
@@ -77,6 +78,7 @@ class ReportContext:
     noise : rough size by chance of a held-out correlation that is truly 0; NaN if unknown.
     end : certificate at fairness 1.
     latent : the page shows probabilities, while the criterion is about the raw score.
+    decides : a rule equalizes decisions; scores are about the target alone.
     unseen_groups : groups that no training row belongs to.
     drawn_class : number of the class whose scores are drawn, of several; None for one score.
     displayed : rows of the scatter plots.
@@ -88,15 +90,22 @@ class ReportContext:
     noise: float
     end: Certificate
     latent: bool = False
+    decides: bool = False
     unseen_groups: tuple[str, ...] = ()
     drawn_class: int | None = None
     displayed: Codes | None = None
 
 
-def metric_words(metric: str) -> str:
-    """Plain name of a metric; of several classes, with the class."""
+def metric_words(metric: str, *, decides: bool = False) -> str:
+    """Plain name of a metric; of several classes, with the class.
+
+    The score of a rule that equalizes decisions is its margin.
+    """
     name, bracket, label = metric.partition(" (")
-    return f"{_METRICS.get(name, name.replace('_', ' '))}{bracket}{label}"
+    words = _METRICS.get(name, name.replace("_", " "))
+    if decides:
+        words = words.replace("the score", "the rule's margin")
+    return f"{words}{bracket}{label}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -124,16 +133,23 @@ def criterion_words(
     positive: str,
     *,
     latent: bool = False,
+    decides: bool = False,
 ) -> str:
-    """Explain a criterion: which mean must not depend on which attributes.
+    """Explain a criterion: which mean or rate must not depend on which attributes.
 
     Parameters
     ----------
     criterion, attributes, strata, target, positive : full name, columns, and the favourable class.
     latent : the page shows probabilities, while the criterion is about the raw score.
+    decides : the criterion is about decisions.
     """
     groups, among = _listed(attributes), _listed(strata)
     among = _CRITERIA[criterion].format(strata=among, target=target, positive=positive)
+    if decides:
+        return (
+            f"{among} the share of people who get each decision must not depend on {groups}. The slider "
+            f"moves decisions; probabilities are about {target} alone, and stay as they are."
+        )
     out = f"{among} the mean score must not depend on {groups}."
     if latent:
         out += (
@@ -150,6 +166,8 @@ def certificate_words(
     certificate: Certificate, fairness: float, context: ReportContext
 ) -> list[str]:
     """Explain a certificate: what is promised, on which rows, and what is not promised."""
+    if certificate.decisions is not None:
+        return list(_decision_words(certificate.decisions, fairness, context))
     raw = "raw score" if context.latent else "score"
     used = list(dict.fromkeys(b.attribute for b in certificate.blocks if b.constrained))
     who = (_listed(used) or "any protected attribute") + _CELLS[certificate.criterion]
@@ -194,6 +212,39 @@ def certificate_words(
         f"frequent, or that the attribute cannot be guessed from the score. See the other views for those."
     )
     return [*out, *_exceptions(certificate, fairness, context)]
+
+
+def _decision_words(
+    rates: DecisionCertificate, fairness: float, context: ReportContext
+) -> Iterator[str]:
+    """Explain the rates of a decision rule that are expected among new people."""
+    who = _listed(list(dict.fromkeys(rate.attribute for rate in rates.rates)))
+    who += f"{cells}," if (cells := _CELLS[context.criterion]) else ""
+    free = "Fairness 0 promises nothing: these decisions are made for accuracy alone. "
+    gap = "" if rates.has_few_rows else f"by {rates.gap:.3f}, and "
+    yield (
+        f"{free if fairness <= 0.0 else ''}Among new people, groups of {who} get decisions at rates that are "
+        f"expected to differ {gap}by at most {rates.gap_high:.3f} with {100 * rates.confidence:.0f} % "
+        f"confidence. The rates were counted on the {context.n_train:,} training rows, each decided by "
+        f"functions that were not fitted on it."
+    )
+    if 0.0 < fairness < 1.0:
+        yield f"At this value {100 * fairness:.0f} % of the difference at fairness 0 is gone."
+    if fairness >= 1.0:
+        yield "This is the smallest difference that a rule reached without using the attributes."
+    yield (
+        f"Numbers about new people also vary by chance; the smallest group, {rates.smallest}, has "
+        f"{rates.smallest_rows:,} rows. This assumes that new people are drawn like these rows, and "
+        f"independently of each other; it no longer holds if the population changes, or the way data are "
+        f"recorded."
+    )
+    yield (
+        "The promise is about how often groups get each decision. It does not say that probabilities are "
+        "equal on average, that errors are equally frequent unless the criterion is about them, or that the "
+        "attribute cannot be guessed from the decisions. See the other views for those."
+    )
+    if left_out := list(dict.fromkeys([*rates.left_out, *context.unseen_groups])):
+        yield f"Nothing is promised for groups with too few training rows: {_some(left_out)}."
 
 
 def _removes_on_training_rows(certificate: Certificate) -> bool:
@@ -303,7 +354,10 @@ def about(
         "model": name,
         "model_words": _MODELS.get(name, name),
         "criterion": context.criterion,
-        "criterion_words": criterion_words(context.criterion, *columns, latent=context.latent),
+        "criterion_words": criterion_words(
+            context.criterion, *columns, latent=context.latent, decides=context.decides
+        ),
+        "equalize": "decisions" if context.decides else "scores",
         "score_words": _score_words(held_out, context, roles, first),
         "probable": first.has_probabilities,
         "level": held_out.settings.level,

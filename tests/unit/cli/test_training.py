@@ -72,3 +72,78 @@ def test_the_chosen_model_is_of_the_kind_that_was_said():
     frame = people().assign(code=np.arange(240) % 5)
     for kind, name in (("continuous", "FairGPRegressor"), ("categorical", "FairGPClassifier")):
         assert type(training.make_estimator("auto", frame, "code", kind)).__name__ == name
+
+
+# ------------------------------------------------------------------ decisions
+
+DECIDE = (*FIT, "ridge-classifier", "--drop", "grade", "--equalize", "decisions")
+
+
+@pytest.mark.usefixtures("table")
+def test_a_limit_on_rates_is_kept_and_shown(call, tmp_path):
+    done = call(*DECIDE, "--max-gap", "sex=0.1")
+    model = fairspan.load_model(tmp_path / "model.skops")
+    rates = model.certificate_.decisions
+    assert rates.limit == {"sex": 0.1}
+    assert rates.met
+    for rate in rates.rates:
+        text = f"sex={rate.group}: yes for {rate.rate:.3f} ({rate.low:.3f} to {rate.high:.3f})"
+        assert text in done.out
+    assert f"Limit on the gap: sex 0.1; {rates.verdict}" in done.out
+    predicted = json.loads(
+        call("predict", "people.csv", "--model", "model.skops", "--json", "-").out
+    )
+    decided = np.array(predicted["prediction"])
+    assert np.array_equal(decided == "yes", np.array(predicted["margin of the rule"]) > 0.0)
+    X = people()[["income", "debt"]]
+    assert np.array_equal(decided, model.predict(X))
+    np.testing.assert_allclose(predicted["probability of yes"], model.predict_proba(X)[:, 1])
+
+
+@pytest.mark.usefixtures("table")
+def test_a_limit_that_cannot_be_promised_is_named_by_its_option(call):
+    done = call(*DECIDE, "--min-ratio", "0.99", "--confidence", "0.95")
+    assert done.code == 0
+    assert "Warning: --min-ratio 0.99 cannot be promised with 95 % confidence" in done.err
+
+
+@pytest.mark.usefixtures("table")
+def test_a_share_to_select_is_selected(call):
+    done = call(*DECIDE, "--selection-rate", "0.25", "--json", "-")
+    rates = json.loads(done.out)["certificate"]["decisions"]["rates"]
+    n = np.array([rate["n_rows"] for rate in rates])
+    assert abs(n @ [rate["rate"] for rate in rates] / n.sum() - 0.25) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--max-gap", "2"), "--max-gap 2 is not allowed"),
+        (("--max-gap", "sex"), "--max-gap sex is not allowed"),
+        (("--max-gap", "sex=0.1,sex=0.2"), "is not allowed"),
+        (("--max-gap", "debt=0.1"), "--max-gap names 'debt', which is no protected attribute"),
+        (("--max-gap", "0.1", "--min-ratio", "0.8"), "--max-gap and --min-ratio exclude"),
+        (("--fairness", "0.5", "--max-gap", "0.1"), "--fairness and --max-gap exclude"),
+        (("--confidence", "0.9"), "--confidence goes with a limit"),
+        (("--max-gap", "0.1", "--confidence", "0.3"), "--confidence 0.3 is not allowed"),
+        (("--selection-rate", "2"), "--selection-rate 2.0 is not allowed"),
+        (("--equalize", "scores", "--max-gap", "0.1"), "pass --equalize decisions too"),
+        (("--equalize", "scores", "--selection-rate", "0.2"), "--selection-rate is for --equalize"),
+        (("--equalize", "both"), "--equalize 'both' is not allowed"),
+        (("--model", "ridge"), "--equalize is for classes"),
+        (("--max-correlation", "0.1"), "use --max-gap"),
+    ],
+)
+@pytest.mark.usefixtures("table")
+def test_options_about_decisions_that_do_not_go_together(call, tmp_path, options, words):
+    done = call(*DECIDE, *options)
+    assert done.code == 2
+    assert words in " ".join(done.err.split())
+    assert not (tmp_path / "model.skops").exists()
+
+
+@pytest.mark.usefixtures("table")
+def test_a_correlation_is_limited_with_confidence(call, tmp_path):
+    arguments = (*FIT, "ridge-classifier", "--drop", "grade", "--max-correlation", "0.5")
+    call(*arguments, "--confidence", "0.95")
+    assert fairspan.load_model(tmp_path / "model.skops").certificate_.new_rows.high <= 0.5 + 1e-8

@@ -57,3 +57,28 @@ def test_a_thin_slice_of_a_number_shows_no_mean_of_a_regression():
     thin = [row for row in binned if row["n"] < 5]
     assert thin
     assert all(row["mean"] is None for row in thin)
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
+def test_a_report_of_equal_decisions_is_about_decisions():
+    options = {"target": "repaid", "sensitive_features": ["sex"], "n_points": 3, "n_boot": 20}
+    model = fairspan.FairRidgeClassifier(equalize="decisions")
+    report = explore(people(), **options, model=model)
+    study, curves = report.study, report.study["tradeoff"]
+    assert study["about"]["equalize"] == "decisions"
+    assert "the share of people who get each decision must not depend on sex" in str(report)
+    assert curves["parity_name"] == "difference of selection rates"
+    assert curves["noise"] is None
+    for i, at in enumerate(study["positions"]):
+        assert curves["parity"]["sex"]["value"][i] == at["headline"]["gap"]["value"]
+        assert at["parity"][0]["metric"] == "demographic_parity_difference"
+        words = " ".join(at["certificate"]["words"])
+        fitted = report.model.at(study["fairness"][i]).certificate_.decisions
+        assert f"by at most {fitted.gap_high:.3f} with 95 % confidence" in words
+        assert "correlat" not in words
+        assert at["certificate"]["held_out"] == []
+        assert at["certificate"]["in_sample_supremum"] is None
+        assert "equalize='decisions'" in at["snippet"]
+    assert "correlation of the rule's margin" in str(study["positions"][0]["parity"])
+    assert "certificate: the model equalizes decisions" in study["audit"]["summary"]
+    assert not any("predicts the mean of y" in text for text in study["about"]["warnings"])

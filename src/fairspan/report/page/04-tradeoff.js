@@ -36,6 +36,9 @@ const curves = Object.keys(study.tradeoff.parity);
 const atPlace = (series, i) => ({ value: series.value[i], low: series.low?.[i], high: series.high?.[i] });
 const allOf = (series) => [...series.value, ...(series.low ?? []), ...(series.high ?? [])];
 const noise = study.tradeoff.noise;
+// The slider equalises decisions, not the mean score.
+const decides = study.about.equalize === "decisions";
+if (decides) fill(byId("view-tradeoff-title"), "Error against the gap between groups");
 const extras = study.positions.map((position) => position.headline.error_extra ?? {});
 
 // "0.6 points more than", "as much as", or "0.3 points less than" without fairness.
@@ -155,7 +158,7 @@ chart(
       layout: layout(340, { xaxis: x, yaxis: y, shapes: band }),
       key: curves.map((a, j) => ({ text: a, ...look(j) })),
       say: [
-        "Dependence on ",
+        decides ? "Gap between groups of " : "Dependence on ",
         curves.map((a, j) => [
           j ? "; " : "",
           name(brief(a, 60)),

@@ -7,9 +7,11 @@ const scoreWords = study.about.score_words ?? (isNumber ? `predicted ${study.tar
 const scoreAxis = sentenceCase(label(scoreWords, 50));
 // Scores that are no probabilities have no ends of their own.
 const scoreEnds = study.about.probable ? [-0.01, 1.01] : null;
-const otherScore = study.about.probable
-  ? " The slider equalises means of the raw score; averages of the probabilities can still differ a little."
-  : "";
+const otherScore = decides
+  ? " The slider equalises decisions: probabilities are about the target alone and do not move."
+  : study.about.probable
+    ? " The slider equalises means of the raw score; averages of the probabilities can still differ a little."
+    : "";
 const tooFew = (n) => `too few rows (${count(n)})`;
 const scoreKind = isNumber ? "unit" : "index";
 

@@ -164,9 +164,11 @@ chart(
         value("highest_mean", Math.max(...steps), show(Math.max(...steps), scoreKind)),
         parity
           ? [
-              study.about.probable
-                ? "; correlation of the raw score with "
-                : "; correlation with ",
+              decides
+                ? "; gap of decisions between slices of "
+                : study.about.probable
+                  ? "; correlation of the raw score with "
+                  : "; correlation with ",
               name(brief(attribute, 60)),
               " ",
               estimate("parity", atPlace(parity, i), "index"),

@@ -69,7 +69,7 @@ function showHeader() {
           hasFavourable ? name(outcomeText(0)) : "to be of a class",
           ". ",
         ],
-    `Dependence is a correlation${about.probable ? " of the raw score" : ""}: 0 is none, 1 is the most. `,
+    `Dependence is a correlation${decides ? " of the rule's margin" : about.probable ? " of the raw score" : ""}: 0 is none, 1 is the most. `,
     `Each range is a ${percent(about.level)} confidence interval on its own. ${CHOSEN}`,
   );
   for (const one of document.querySelectorAll("main > section")) {
@@ -156,7 +156,7 @@ function showTiles({ i, at }) {
       among(headline.gap_among),
       aside(gap),
     ]),
-    tile("Dependence of the score", "correlation", correlation, "index", [
+    tile(decides ? "Dependence of the rule's margin" : "Dependence of the score", "correlation", correlation, "index", [
       fine(correlation, "index", "largest correlation"),
       of(headline.correlation_attribute),
       among(headline.correlation_among),
