@@ -296,6 +296,7 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         Log odds before calibration; for ``likelihood="gaussian"`` the regression on -1 and 1. With
         ``equalize="decisions"``, the margins of the rule.
         """
+        self._check_fitted()
         outputs = self._decisive(X)
         if self._fit_state.decisions is None and self._config.likelihood == "gaussian":
             outputs = 2.0 * outputs - 1.0
