@@ -161,7 +161,9 @@ class DecisionFit:
         upper bound breaks the limit (fixed-sequence testing). If the fairest one breaks it, it is returned.
         """
         assert self.problem is not None
-        points = sorted((*self.path.points, self.path.smallest), key=lambda point: point.gap)
+        points = sorted(
+            (*self.path.points, self.path.smallest), key=lambda point: (point.gap, point.error)
+        )
         points = [replace(point, limit=limit, met=True) for point in points]
         kept: list[RulePoint] = []
         for point in points:

@@ -75,6 +75,18 @@ def test_limits_are_kept_by_the_counted_rates(fitted):
     assert errors[0] >= errors[1] >= errors[2]
 
 
+@pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
+def test_errors_and_rates_are_counted_on_rows_that_the_functions_did_not_see():
+    """A flexible fit predicts noise well where it saw it, and not better than a coin elsewhere."""
+    rng = np.random.default_rng(26)
+    X, y, s = rng.normal(size=(600, 4)), rng.integers(0, 2, 600), rng.integers(0, 2, 600)
+    model = FairRidgeClassifier(**{**PARAMS, "gamma": 2.0, "n_components": 300})
+    model.fit(X, y, sensitive_features=s)
+    free = model.at(0.0)
+    assert free.certificate_.decisions.error > 0.43
+    assert np.mean(free.predict(X) != y) < 0.35
+
+
 def test_a_limit_with_confidence_has_a_bound_that_keeps_it(fitted):
     model = fitted.at(max_gap=0.1, confidence=0.95)
     found = model.certificate_.decisions
@@ -214,6 +226,7 @@ def test_the_words_count_what_averaging_changes(fitted):
     found, fit = model.decision_rule_.difference, model._fit_state.decisions
     averaged = model.predict(X) == "yes"
     out_of_fold = fit.training_margins(model._fit_state.rule)[:, 0] > 0.0
+    assert found.changed > 0.0
     assert found.changed == pytest.approx(np.mean(averaged != out_of_fold))
     rates = {f"group={g}": abs(averaged[s == g].mean() - out_of_fold[s == g].mean()) for g in "ab"}
     assert found.rate == pytest.approx(max(rates.values()))
