@@ -94,6 +94,8 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         Scores the link was fitted on: "held-out" scores are by functions that did not see the row.
         "training" scores are used where there are none (merged workers, fewer directions than
         classes).
+    decision_rule_ : RuleWords
+        With ``equalize="decisions"``: what the rule subtracts for each group; ``print`` shows it in words.
     certificate_ : Certificate
         See :class:`FairRepresentation` for this and all other fitted attributes.
     """
