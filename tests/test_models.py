@@ -36,6 +36,7 @@ from fairspan import (
     load_model,
     save_model,
 )
+from fairspan.method.rate_codes import rate_blocks
 from tests.golden import oracle
 from tests.laws import raw
 from tests.laws.test_dense_oracle import brute_force, everywhere, exact, gram
@@ -919,6 +920,49 @@ def test_the_weight_equivalence_check_passes(name, variant):
 def test_the_check_with_six_rows_passes(name, variant):
     estimator = HASHED[name](**VARIANTS[variant])
     assert run_checks(estimator, only=CLASSIFIER_ROWS) == {CLASSIFIER_ROWS: None}
+
+
+class WithoutStreams:
+    """Hides `partial_fit`, which decision rules refuse, and which the checks would call."""
+
+    @property
+    def partial_fit(self):
+        raise AttributeError
+
+
+class RuleFairRidgeClassifier(WithoutStreams, HashedFairRidgeClassifier):
+    pass
+
+
+class RuleFairGPClassifier(WithoutStreams, HashedFairGPClassifier):
+    pass
+
+
+WITH_RULES = {
+    "FairRidgeClassifier": RuleFairRidgeClassifier,
+    "FairGPClassifier": RuleFairGPClassifier,
+}
+# ``class_weight`` is refused: decisions have a cost matrix.
+DECISIONS_NOT_HERE = {"FairGPClassifier": {"check_class_weight_classifiers"}}
+# Probabilities are those of y at every dial value, and a fair rule ranks rows otherwise.
+FAIR_RULE_NOT_HERE = {WIDE}
+
+
+@TINY
+@pytest.mark.usefixtures("single_rows")
+@pytest.mark.parametrize("fairness", [0.0, 1.0])
+@pytest.mark.parametrize("name", WITH_RULES)
+def test_every_check_passes_for_decision_rules(name, fairness, monkeypatch):
+    """Tables of the checks have fewer rows than decision rules need, so the least numbers are 1."""
+    monkeypatch.setattr("fairspan.method.solution.MIN_FOLD_ROWS", 1)
+    monkeypatch.setattr(
+        "fairspan.estimators.decision_fit.rate_blocks", partial(rate_blocks, min_rows=1)
+    )
+    outcome = run_checks(WITH_RULES[name](equalize="decisions", fairness=fairness))
+    expected = DECISIONS_NOT_HERE.get(name, set()) | (FAIR_RULE_NOT_HERE if fairness else set())
+    assert {check for check, error in outcome.items() if error is not None} == expected
+    assert len(outcome) >= 50, f"scikit-learn ran {len(outcome)} checks only"
+    assert AT_LEAST | {"check_classifiers_train", "check_estimators_unfitted"} <= set(outcome)
 
 
 @pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names:UserWarning")

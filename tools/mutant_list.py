@@ -45,6 +45,7 @@ LOOPS = _tests("unit/metrics/test_scores", "decisions_equal_plain_loops")
 SCORE_LOOPS = _tests("unit/metrics/test_scores", "scores_equal_plain_loops")
 RESUMED = _tests("test_streams", "resumed_after_any_block_it_is_the_same_model")
 REFITS = _tests("unit/method/test_refits", "the_estimate_is_that_of_models_refitted_on_rows")
+CODES = _tests("unit/method/test_decision_codes", "codes_and_matrix_equal_a_brute_force")
 NEW_ROWS = _tests("laws/test_new_rows", "moments_of_folds_equal_regressions_on_rows")
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -1275,5 +1276,56 @@ MUTANTS: tuple[Mutant, ...] = (
             "unit/method/test_decision_histogram",
             "real_rates_are_within_the_bound_of_those_of_the_histogram",
         ),
+    ),
+    Mutant(
+        "codes recalibrated on their own fold",
+        "method/decision_codes.py",
+        "(crosses.sum(axis=0) - crosses[k]) / (1.0 - pi[k]),",
+        "crosses.sum(axis=0),",
+        CODES,
+    ),
+    Mutant(
+        "codes of pairs that X does not predict",
+        "method/decision_codes.py",
+        "(right * (used * rho))",
+        "(right * rho)",
+        CODES,
+    ),
+    Mutant(
+        "intervals of rates that are not joint",
+        "method/decision_certificate.py",
+        "(1.0 - confidence) / max(n_pairs, 1) / 2.0",
+        "(1.0 - confidence) / 2.0",
+        _tests(
+            "unit/method/test_decision_certificate",
+            "bounds_are_joint_over_pairs_classes_and_attributes",
+        ),
+    ),
+    Mutant(
+        "bound of a ratio from the wrong limit",
+        "method/decision_certificate.py",
+        "under = _ratio_low(column[a], low[a], column[b], high[b])",
+        "under = _ratio_low(column[a], low[a], column[b], low[b])",
+        _tests(
+            "unit/method/test_decision_certificate",
+            "the_ratio_bound_is_the_ratio_at_which_the_difference_has_the_bound_0",
+        ),
+    ),
+    Mutant(
+        "rows decided by functions that saw them",
+        "estimators/decision_fit.py",
+        "scores[rows], of_average[rows] = values[:, :m] - of_fold.T @ mean, values[:, m:] - centre",
+        "scores[rows], of_average[rows] = values[:, m:] - centre, values[:, m:] - centre",
+        _tests(
+            "unit/estimators/test_decision_fit",
+            "errors_and_rates_are_counted_on_rows_that_the_functions_did_not_see",
+        ),
+    ),
+    Mutant(
+        "a constant of a rule that is left out of its words",
+        "method/rule_words.py",
+        "rule.threshold + base_coef[0] - rule.code_mean @ code_coef",
+        "base_coef[0] - rule.code_mean @ code_coef",
+        _tests("unit/estimators/test_decision_fit", "the_words_of_a_rule_give_its_decisions"),
     ),
 )

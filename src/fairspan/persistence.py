@@ -87,10 +87,12 @@ TRUSTED = (
     "fairspan.estimators.decision_fit.DecisionFit",
     "fairspan.method.decision_certificate.DecisionCertificate",
     "fairspan.method.decision_certificate.GroupRate",
+    "fairspan.method.decision_certificate.JudgedGroups",
     "fairspan.method.decision_rule.DecisionRule",
     "fairspan.method.decision_rule.RulePath",
     "fairspan.method.decision_rule.RulePoint",
     "fairspan.method.rate_codes.Limit",
+    "fairspan.method.rate_codes.RateBlock",
     "fairspan.method.folds.FoldCounter",
     "fairspan.method.folds.HashFolds",
     "fairspan.method.folds.KeyFolds",
@@ -184,7 +186,7 @@ def _state_to_save(state: FittedState, *, keep_moments: bool, row_sketch: bool) 
     sketch = None if sketch is None else sketch.shortened()
     moments, counter = state.moments, state.counter
     if state.decisions is not None:  # the rows of the problem contain groups
-        state = replace(state, decisions=replace(state.decisions, problem=None))
+        state = replace(state, decisions=state.decisions.without_rows())
     if moments is not None:
         moments = replace(moments, row_sketch=sketch)
     if not keep_moments:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.calibration import one_slope
-from fairspan.method.decision_certificate import DecisionCertificate
+from fairspan.method.decision_certificate import DecisionCertificate, JudgedGroups, certify_rule
 from fairspan.method.decision_codes import CodeBlock, predict_rate_codes
 from fairspan.method.decision_rule import (
     DecisionProblem,
@@ -27,6 +26,7 @@ from fairspan.method.moments import kish
 from fairspan.method.pilot import Encoded, Pilot
 from fairspan.method.problem import Codes, Data, FitConfig
 from fairspan.method.rate_codes import Limit, RateBlock, RateCriterion, rate_blocks
+from fairspan.method.rule_words import RuleDifference, RuleWords, put_in_words
 
 if TYPE_CHECKING:
     from fairspan.estimators.state import FittedState
@@ -41,7 +41,7 @@ N_LIMITS = 31
 class DecisionFit:
     """Functions from which decisions are made, and the rules for limits from wide to narrow.
 
-    The rows of the problem contain groups; a saved model has no rows.
+    The rows of the problem contain groups; a saved model has no rows, see :meth:`without_rows`.
     """
 
     functions: Array  # (D, q + L): predicted codes, then y; averages over the folds
@@ -50,10 +50,17 @@ class DecisionFit:
     slope: float  # log odds are slope * A @ contrasts.T + intercepts
     intercepts: Array  # (K,)
     matrix: Array  # (q + L, Q): rate codes of the functions
+    classes: tuple[str, ...]  # as rules count them: the second of two is selected
     favourable: int  # class that a rule for two classes selects
+    judged: tuple[JudgedGroups, ...]
     path: RulePath
     n_rows: int
     problem: DecisionProblem | None = None
+    scores: Array | None = None  # (n, q + L): values of the functions on the rows
+
+    def without_rows(self) -> DecisionFit:
+        """The rules alone, for a file."""
+        return replace(self, problem=None, scores=None)
 
     @property
     def widest(self) -> float:
@@ -82,6 +89,34 @@ class DecisionFit:
         if margin.ndim == 2:
             return margin
         return (margin if self.favourable == 1 else -margin)[:, None]
+
+    # ------------------------------------------------------------------ what a rule does
+
+    def certify(self, point: RulePoint, confidence: float) -> DecisionCertificate:
+        """Intervals of the rates of a rule, counted out of fold."""
+        return certify_rule(
+            self.judged,
+            point,
+            confidence,
+            classes=self.classes,
+            free_error=self.path.points[0].error,
+        )
+
+    def in_words(self, point: RulePoint) -> RuleWords:
+        """What a rule subtracts, by group."""
+        blocks = [groups.block for groups in self.judged]
+        return put_in_words(point, blocks, self.classes, self.difference(point))
+
+    def difference(self, point: RulePoint) -> RuleDifference | None:
+        """Compare the rule with those of the folds, on the training rows; None without rows."""
+        if self.problem is None or self.scores is None:
+            return None
+        margins = (self.margins(point, self.scores), self.training_margins(point))
+        averaged, out_of_fold = (
+            (m[:, 0] > 0.0).astype(np.intp) if m.shape[1] == 1 else m.argmax(axis=1)
+            for m in margins
+        )
+        return RuleDifference.between(self.problem, averaged, out_of_fold)
 
     # ------------------------------------------------------------------ limits
 
@@ -119,20 +154,18 @@ class DecisionFit:
             return 1.0
         return float(np.clip(1.0 - point.gap / self.widest, 0.0, 1.0))
 
-    def promised(
-        self, limit: Limit, certify: Callable[[RulePoint], DecisionCertificate]
-    ) -> RulePoint:
+    def promised(self, limit: Limit, confidence: float) -> RulePoint:
         """Rule of least error among those that keep a limit with confidence, from the fair end on.
 
-        The rules of the path are tested from equal rates to the unconstrained rule, up to the first whose
-        upper bound breaks the limit (fixed-sequence testing). If the fairest one breaks it, it is returned.
+        The rules of the path are tested from the limit 0 to the unconstrained rule, an order that does not
+        depend on the rates, up to the first whose upper bound breaks the limit (fixed-sequence testing). If
+        the first one breaks it, it is returned.
         """
         assert self.problem is not None
-        points = sorted((*self.path.points, self.path.smallest), key=lambda point: point.gap)
-        points = [replace(point, limit=limit, met=True) for point in points]
+        points = [replace(point, limit=limit, met=True) for point in reversed(self.path.points)]
         kept: list[RulePoint] = []
         for point in points:
-            if not certify(point).kept:
+            if not self.certify(point, confidence).kept:
                 break
             kept.append(point)
         if not kept:
@@ -150,7 +183,11 @@ def fit_decisions(state: FittedState, data: Data) -> DecisionFit:
     """Make the predictions of every row by functions that did not see it, and choose the rules."""
     pilot, config, fit = state.pilot, state.config, state.solved.new_rows
     if fit is None or fit.code_functions is None or state.classes is None:
-        msg = "equalize='decisions' needs removal on new rows, which these rows do not allow."
+        msg = (
+            f"equalize='decisions' needs removal on new rows, which {data.n} rows do not allow: it takes "
+            f"at least 10 rows in each of 5 folds, and a y that X predicts. Add rows, or use "
+            f"equalize='scores'."
+        )
         raise ValueError(msg)
     encoded = pilot.encode(data)
     folds = to_numpy(pilot.folds(data, encoded, pilot.counter()))
@@ -158,18 +195,23 @@ def fit_decisions(state: FittedState, data: Data) -> DecisionFit:
     if data.weights is not None:
         weight = np.asarray(to_numpy(data.weights), dtype=np.float64)
     functions = np.concatenate([fit.code_functions, fit.fold_bases[:, :, :L]], axis=2)
-    scores = np.empty((data.n, functions.shape[2]))
+    averaged = np.einsum("k,kdm->dm", fit.share, functions)
+    centre, m = averaged.T @ state.solved.mean, functions.shape[2]
+    scores, of_average = np.empty((data.n, m)), np.empty((data.n, m))
     for k, (of_fold, mean) in enumerate(zip(functions, fit.fold_means, strict=True)):
         rows = np.flatnonzero(folds == k)
-        values = to_numpy(pilot.features.scores(data.X[rows], of_fold))
-        scores[rows] = values - of_fold.T @ mean
+        both = np.concatenate([of_fold, averaged], axis=1)
+        values = to_numpy(pilot.features.scores(data.X[rows], both))
+        scores[rows], of_average[rows] = values[:, :m] - of_fold.T @ mean, values[:, m:] - centre
     y = to_numpy(encoded.levels)[:, len(pilot.coders)]
     shares = np.bincount(y, weight, minlength=len(state.classes)) / weight.sum()
     slope, intercepts = one_slope(scores[:, -L:] @ fit.contrasts.T, y, weight, shares)
     p = probabilities(scores, fit.contrasts, slope, intercepts)
     favourable, labels = 1, y
-    if len(state.classes) == 2:
+    names = tuple(map(str, np.asarray(state.classes).tolist()))
+    if len(names) == 2:
         favourable = _favourable(config, state.classes)
+        names = names if favourable == 1 else names[::-1]
         labels, p = (y == favourable).astype(np.intp), p[:, favourable]
     blocks = _blocks(pilot, config, encoded, labels, y, weight, favourable)
     n = kish(float(weight.sum()), float(weight @ weight)) * pilot.cluster_share
@@ -186,18 +228,20 @@ def fit_decisions(state: FittedState, data: Data) -> DecisionFit:
         selection_rate=config.selection_rate,
     )
     path = rule_path(problem, gap_limits(problem, N_LIMITS))
-    averaged = np.einsum("k,kdm->dm", fit.share, functions)
     out = DecisionFit(
         functions=averaged,
-        centre=averaged.T @ state.solved.mean,
+        centre=centre,
         contrasts=fit.contrasts,
         slope=slope,
         intercepts=intercepts,
         matrix=predicted.matrix,
+        classes=names,
         favourable=favourable,
+        judged=tuple(JudgedGroups.of(b, weight, pilot.cluster_share) for b in blocks),
         path=path,
         n_rows=data.n,
         problem=problem,
+        scores=of_average,
     )
     if path.smallest.is_constant:
         warn_user(

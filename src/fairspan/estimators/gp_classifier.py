@@ -94,6 +94,8 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         Scores the link was fitted on: "held-out" scores are by functions that did not see the row.
         "training" scores are used where there are none (merged workers, fewer directions than
         classes).
+    decision_rule_ : RuleWords
+        With ``equalize="decisions"``: what the rule subtracts for each group; ``print`` shows it in words.
     certificate_ : Certificate
         See :class:`FairRepresentation` for this and all other fitted attributes.
     """
@@ -296,6 +298,7 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         Log odds before calibration; for ``likelihood="gaussian"`` the regression on -1 and 1. With
         ``equalize="decisions"``, the margins of the rule.
         """
+        self._check_fitted()
         outputs = self._decisive(X)
         if self._fit_state.decisions is None and self._config.likelihood == "gaussian":
             outputs = 2.0 * outputs - 1.0

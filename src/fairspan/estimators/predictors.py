@@ -13,11 +13,12 @@ from fairspan.estimators.decision_fit import fit_decisions
 from fairspan.estimators.state import FittedAttribute, FittedState, ScoredRows
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.checks import check_confidence, is_number, refuse
-from fairspan.method.decision_certificate import DecisionCertificate, certify_rule
+from fairspan.method.decision_certificate import DecisionCertificate
 from fairspan.method.decision_rule import RulePoint
 from fairspan.method.linalg import Array, to_numpy
 from fairspan.method.problem import Data
 from fairspan.method.rate_codes import Limit
+from fairspan.method.rule_words import RuleWords
 
 # Confidence of the intervals of a certificate.
 _CONFIDENCE = 0.95
@@ -47,7 +48,7 @@ class FairClassifier(FairPredictor):
     selection_rate: Any
     cost_matrix: Any
 
-    decision_rule_ = FittedAttribute(lambda s: s.located.certificate.decisions, after="rule")
+    decision_rule_ = FittedAttribute(lambda s: _rule_in_words(s), after="rule")
 
     # ------------------------------------------------------------------ decision rules
 
@@ -66,40 +67,21 @@ class FairClassifier(FairPredictor):
         return self._ruled(state, state.decisions.at_share(_number(state.config.fairness)))
 
     def _ruled(
-        self, state: FittedState, point: RulePoint, found: DecisionCertificate | None = None
+        self, state: FittedState, point: RulePoint, confidence: float = _CONFIDENCE
     ) -> FittedState:
         """State with the score of the unconstrained model and a decision rule."""
         config, fit = state.config, state.decisions
         assert fit is not None
         free = replace(config, fairness=0.0, dial="share", equalize="scores")
         position = super()._positioned(replace(state, config=free)).located
-        if found is None and fit.problem is not None:
-            found = self._certify(state, point)
-        elif found is None and state.position is not None:  # a saved model keeps what was counted
-            found = state.position.certificate.decisions
-            if found is not None and (found.gap, found.error) != (point.gap, point.error):
-                found = None  # it is about another rule
         certificate = replace(
-            position.certificate, fairness=_number(config.fairness), dial="share", decisions=found
+            position.certificate,
+            fairness=_number(config.fairness),
+            dial="share",
+            decisions=fit.certify(point, confidence),
         )
         position = replace(position, fairness=_number(config.fairness), certificate=certificate)
         return replace(state, position=position, rule=point)
-
-    def _certify(
-        self, state: FittedState, point: RulePoint, confidence: float = _CONFIDENCE
-    ) -> DecisionCertificate:
-        assert state.decisions is not None
-        assert state.decisions.problem is not None
-        labels = tuple(map(str, np.asarray(state.classes).tolist()))
-        if len(labels) == 2 and state.decisions.favourable == 0:
-            labels = labels[::-1]
-        return certify_rule(
-            state.decisions.problem,
-            point,
-            confidence,
-            classes=labels,
-            cluster_share=state.pilot.cluster_share,
-        )
 
     def at(
         self,
@@ -192,21 +174,19 @@ class FairClassifier(FairPredictor):
         if not all(is_number(v) and 0.0 <= v <= 1.0 for v in values):
             refuse(name, value, "a number from 0 to 1, or a dict with one for each attribute")
         limit = Limit(kind="gap" if min_ratio is None else "ratio", value=value)
-        state, found = self._fit_state, None
-        fit = state.decisions
+        fit = self._fit_state.decisions
         assert fit is not None
         if confidence is None:
             point = fit.within(limit)
         else:
             check_confidence(confidence)
             fit.within(limit)
-            point = fit.promised(limit, lambda p: self._certify(state, p, confidence))
-            found = self._certify(state, point, confidence)
+            point = fit.promised(limit, confidence)
         out = copy.copy(self)
         out.fairness, out.dial = fit.share_of(point), "share"
         state = replace(out._current_state, conformal=None)
         out.__dict__.pop("selection_", None)
-        out._state = out._ruled(state, point, found)
+        out._state = out._ruled(state, point, confidence or _CONFIDENCE)
         _warn_unmet(out._fit_state.located.certificate.decisions, name, confidence)
         return out
 
@@ -224,7 +204,6 @@ class FairClassifier(FairPredictor):
         state = self._fit_state
         if state.decisions is None:
             return self._outputs(X)
-        self._check_fitted()
         assert state.rule is not None
         return state.decisions.margins(state.rule, self._decision_scores(X))
 
@@ -293,6 +272,13 @@ class FairClassifier(FairPredictor):
             solve=solve,
             start=start,
         )
+
+
+def _rule_in_words(state: FittedState) -> RuleWords | None:
+    """Description of the rule at the dial value."""
+    if state.decisions is None or state.rule is None:
+        return None
+    return state.decisions.in_words(state.rule)
 
 
 def _number(fairness: Any) -> float:

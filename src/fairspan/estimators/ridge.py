@@ -71,6 +71,8 @@ class FairRidgeClassifier(ClassifierMixin, ConformalSets, FairClassifier):
     ----------
     classes_ : ndarray
         Labels.
+    decision_rule_ : RuleWords
+        With ``equalize="decisions"``: what the rule subtracts for each group; ``print`` shows it in words.
     certificate_ : Certificate
         See :class:`FairRepresentation` for this and all other fitted attributes.
     """

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import permutations
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.stats
 
-from fairspan.method.decision_rule import DecisionProblem, RulePoint
+from fairspan.method.decision_rule import RulePoint
 from fairspan.method.linalg import Array
 from fairspan.method.moments import kish
 from fairspan.method.rate_codes import RateBlock
 
-__all__ = ["DecisionCertificate", "GroupRate", "certify_rule", "wilson"]
+__all__ = ["DecisionCertificate", "GroupRate", "JudgedGroups", "certify_rule", "wilson"]
 
 # Below this number of rows in the smallest group only the interval of a gap is shown.
 _FEW = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedGroups:
+    """Groups whose rates are compared, and their sizes; no rows are kept."""
+
+    block: RateBlock  # ``member`` is empty
+    n_rows: Array  # (J,)
+    n_effective: Array  # (J,), of weighted rows, or of clusters
+
+    @classmethod
+    def of(cls, block: RateBlock, weight: Array, cluster_share: float = 1.0) -> Self:
+        """Count the rows of each group."""
+        members = [weight[block.member == j] for j in range(block.n_groups)]
+        return cls(
+            block=replace(block, member=block.member[:0]),
+            n_rows=np.array([len(w) for w in members]),
+            n_effective=np.array([kish(float(w.sum()), float(w @ w)) for w in members])
+            * cluster_share,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,27 +182,27 @@ def wilson(rate: Array, n: Any, z: float) -> tuple[Array, Array]:
 
 
 def certify_rule(
-    problem: DecisionProblem,
+    judged: Sequence[JudgedGroups],
     point: RulePoint,
     confidence: float,
     *,
-    classes: tuple[str, ...] = (),
-    cluster_share: float = 1.0,
+    classes: tuple[str, ...],
+    free_error: float,
 ) -> DecisionCertificate:
     """Intervals of the rates of a rule, and bounds of their gap and ratio, joint over pairs of groups."""
-    names = classes or tuple(map(str, range(problem.n_classes)))
-    limits = point.limit.of(problem.blocks)
-    n_columns = 1 if problem.probability.ndim == 1 else problem.n_classes
-    n_pairs = n_columns * sum(b.n_groups * (b.n_groups - 1) // 2 for b in problem.blocks)
+    blocks = [groups.block for groups in judged]
+    limits = point.limit.of(blocks)
+    n_columns = 1 if len(classes) == 2 else len(classes)
+    n_pairs = n_columns * sum(b.n_groups * (b.n_groups - 1) // 2 for b in blocks)
     z = float(scipy.stats.norm.ppf(1.0 - (1.0 - confidence) / max(n_pairs, 1) / 2.0))
     rates: list[GroupRate] = []
     gap, gap_high, ratio, ratio_low, excess = 0.0, 0.0, 1.0, 1.0, 0.0
-    for block, of_block, limit in zip(problem.blocks, point.rates, limits, strict=True):
-        sizes, effective = _sizes(block, problem.weight, cluster_share)
+    for groups, of_block, limit in zip(judged, point.rates, limits, strict=True):
+        block = groups.block
         for k, column in enumerate(np.reshape(of_block, (block.n_groups, -1)).T):
-            low, high = wilson(column, effective, z)
-            decision = names[-1] if n_columns == 1 else names[k]
-            cell = "" if block.cell is None else names[block.cell]
+            low, high = wilson(column, groups.n_effective, z)
+            decision = classes[-1] if n_columns == 1 else classes[k]
+            cell = "" if block.cell is None else classes[block.cell]
             for j, group in enumerate(block.groups):
                 rates.append(
                     GroupRate(
@@ -193,7 +213,7 @@ def certify_rule(
                         rate=float(column[j]),
                         low=float(low[j]),
                         high=float(high[j]),
-                        n_rows=int(sizes[j]),
+                        n_rows=int(groups.n_rows[j]),
                     )
                 )
             for a, b in permutations(range(block.n_groups), 2):
@@ -217,22 +237,13 @@ def certify_rule(
         confidence=confidence,
         rates=tuple(rates),
         error=point.error,
-        free_error=_error(problem),
+        free_error=free_error,
         alike=point.alike,
         smallest=f"{smallest.attribute}={smallest.group}"
         + (f" in {smallest.cell}" if smallest.cell else ""),
         smallest_rows=smallest.n_rows,
-        left_out=tuple(
-            sorted({f"{b.attribute}={name}" for b in problem.blocks for name in b.left_out})
-        ),
+        left_out=tuple(sorted({f"{b.attribute}={name}" for b in blocks for name in b.left_out})),
     )
-
-
-def _sizes(block: RateBlock, weight: Array, cluster_share: float) -> tuple[Array, Array]:
-    """Rows of each group, and their effective number."""
-    members = [weight[block.member == j] for j in range(block.n_groups)]
-    effective = [kish(float(w.sum()), float(w @ w)) * cluster_share for w in members]
-    return np.array([len(w) for w in members]), np.array(effective)
 
 
 def _ratio_low(rate_a: float, low_a: float, rate_b: float, high_b: float) -> float:
@@ -245,10 +256,3 @@ def _ratio_low(rate_a: float, low_a: float, rate_b: float, high_b: float) -> flo
     if below <= 0.0:
         return low_a / high_b
     return float((product - np.sqrt(max(inner, 0.0))) / below)
-
-
-def _error(problem: DecisionProblem) -> float:
-    """Mean cost of the unconstrained rule."""
-    utility = problem.utility
-    decided = (utility > 0.0).astype(np.intp) if utility.ndim == 1 else np.argmax(utility, axis=1)
-    return float(problem.share @ problem.costs[problem.y, decided])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from fairspan.method.directions import canonical_pairs, removal_weights
+from fairspan.method.directions import ROUNDING, canonical_pairs, removal_weights
 from fairspan.method.folds import centre_within
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
@@ -58,7 +58,8 @@ def predict_rate_codes(
     Z = centre_within(scores, folds, weight)
     share = weight / weight.sum()
     sd = np.sqrt(share @ Z**2)
-    unit = np.divide(1.0, sd, out=np.zeros_like(sd), where=sd > 0.0)
+    varies = sd > ROUNDING * np.sqrt(share @ scores**2)
+    unit = np.divide(1.0, sd, out=np.zeros_like(sd), where=varies)
     Z = Z * unit
     own = [folds == k for k in range(int(folds.max()) + 1)]
     pi = np.array([share[rows].sum() for rows in own])

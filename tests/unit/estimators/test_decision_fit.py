@@ -75,6 +75,18 @@ def test_limits_are_kept_by_the_counted_rates(fitted):
     assert errors[0] >= errors[1] >= errors[2]
 
 
+@pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
+def test_errors_and_rates_are_counted_on_rows_that_the_functions_did_not_see():
+    """A flexible fit predicts noise well where it saw it, and not better than a coin elsewhere."""
+    rng = np.random.default_rng(26)
+    X, y, s = rng.normal(size=(600, 4)), rng.integers(0, 2, 600), rng.integers(0, 2, 600)
+    model = FairRidgeClassifier(**{**PARAMS, "gamma": 2.0, "n_components": 300})
+    model.fit(X, y, sensitive_features=s)
+    free = model.at(0.0)
+    assert free.certificate_.decisions.error > 0.43
+    assert np.mean(free.predict(X) != y) < 0.35
+
+
 def test_a_limit_with_confidence_has_a_bound_that_keeps_it(fitted):
     model = fitted.at(max_gap=0.1, confidence=0.95)
     found = model.certificate_.decisions
@@ -175,6 +187,68 @@ def test_three_classes():
     assert model.predict_proba(fresh[:5]).shape == (5, 3)
 
 
+# ------------------------------------------------------------------ the rule in words
+
+
+@pytest.mark.parametrize(
+    ("params", "limit"),
+    [
+        ({}, {"max_gap": 0.05}),
+        ({"selection_rate": 0.3}, {"max_gap": 0.05}),
+        ({"cost_matrix": [[0.0, 2.0], [1.0, 0.0]]}, {"min_ratio": 0.9}),
+        ({"criterion": "equal_opportunity", "pos_label": "yes"}, {"min_ratio": 0.95}),
+        ({"pos_label": "no"}, {"max_gap": 0.05}),
+    ],
+)
+def test_the_words_of_a_rule_give_its_decisions(params, limit):
+    X, y, s = people(1200, 23)
+    model = FairRidgeClassifier(**PARAMS, **params).fit(X, y, sensitive_features=s).at(**limit)
+    words, fit = model.decision_rule_, model._fit_state.decisions
+    p, codes = fit.predictions(model._decision_scores(X))
+    p = dict(zip(model.classes_, p.T, strict=True))
+    reject, select = words.classes
+    (c00, c01), (c10, c11) = words.costs
+    margin = (c10 - c11) * p[select] - (c01 - c00) * p[reject] - words.constants[0]
+    margin = margin - codes @ [m.multiplier for m in words.multipliers]
+    means = dict(zip(words.classes, (0.0, *model._fit_state.rule.rule.cell_mean), strict=False))
+    for label, _, value in words.cell_multipliers:
+        margin = margin - value * p[label] / means[label]
+    assert np.any(codes @ [m.multiplier for m in words.multipliers])
+    assert np.array_equal(model.predict(X) == select, margin > 0.0)
+    assert {m.decision for m in words.multipliers} == {select}
+    assert str(words).startswith(f"Decide {select} if ")
+    json.dumps(words.to_dict(), allow_nan=False)
+
+
+def test_the_words_count_what_averaging_changes(fitted):
+    X, _, s = people(1500, 0)
+    model = fitted.at(max_gap=0.05)
+    found, fit = model.decision_rule_.difference, model._fit_state.decisions
+    averaged = model.predict(X) == "yes"
+    out_of_fold = fit.training_margins(model._fit_state.rule)[:, 0] > 0.0
+    assert found.changed > 0.0
+    assert found.changed == pytest.approx(np.mean(averaged != out_of_fold))
+    rates = {f"group={g}": abs(averaged[s == g].mean() - out_of_fold[s == g].mean()) for g in "ab"}
+    assert found.rate == pytest.approx(max(rates.values()))
+    assert found.rate == pytest.approx(rates[found.group])
+    text = str(model.decision_rule_)
+    assert "Decide yes if 2 P(y=yes) - 1 > " in text
+    assert "excess(group=a)" in text
+    assert "% of decisions differ from the out-of-fold ones" in text
+    assert str(fitted.at(0.0).decision_rule_).startswith("Decide yes if 2 P(y=yes) - 1 > 0.")
+
+
+def test_a_rule_of_three_classes_in_words():
+    X, _, s = people(1000, 24)
+    y = np.digitize(X.sum(axis=1) + np.random.default_rng(25).normal(size=1000), [-0.5, 1.0])
+    model = FairRidgeClassifier(**PARAMS).fit(X, y, sensitive_features={"group": s})
+    words = model.decision_rule_
+    assert len(words.multipliers) == 3 * 2
+    text = str(words).splitlines()
+    assert text[0] == "Decide for the class with the largest value of"
+    assert [line.split(" - ")[0] for line in text[1:4]] == [f"  {k}: P(y={k})" for k in range(3)]
+
+
 # ------------------------------------------------------------------ the rest of the library
 
 
@@ -219,9 +293,14 @@ def test_files_keep_the_rule_but_no_rows(fitted, tmp_path):
     loaded = load_model(tmp_path / "model.skops")
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
     assert loaded._fit_state.decisions.problem is None
+    assert loaded._fit_state.decisions.scores is None
+    assert loaded.decision_rule_.multipliers == model.decision_rule_.multipliers
+    assert loaded.decision_rule_.difference is None
+    for fairness in (0.0, 1.0):  # the certificate is that of the new dial value
+        assert str(loaded.at(fairness).certificate_) == str(fitted.at(fairness).certificate_)
     assert str(loaded.certificate_) == str(model.certificate_)
     assert np.array_equal(loaded.at(0.0).predict(X), fitted.at(0.0).predict(X))
-    assert loaded.at(0.0).certificate_.decisions is None  # not that of another rule
+    assert str(loaded.at(0.0).certificate_) == str(fitted.at(0.0).certificate_)
     assert np.array_equal(loaded.at(1.0).predict(X), fitted.at(1.0).predict(X))
     with pytest.raises(ValueError, match="needs the rows of the fit"):
         loaded.at(max_gap=0.1)
