@@ -304,7 +304,9 @@ def test_lines_for_a_reader_that_has_gone_are_no_error(monkeypatch):
 
 
 def test_a_dash_in_the_table_is_explained(call, folder):
-    people(80).to_csv("people.csv", index=False)
+    table = people(120)
+    table.loc[:9, "sex"] = "x"  # about 3 of them are held out
+    table.to_csv("people.csv", index=False)
     says = "\n- : too few held-out rows in a group (a larger --test-share gives more)\n"
     assert says in call(*EXPLORE).out
     assert says not in call(*EXPLORE, "--test-share", "0.9").out
