@@ -67,18 +67,24 @@ class FairClassifier(FairPredictor):
         return self._ruled(state, state.decisions.at_share(_number(state.config.fairness)))
 
     def _ruled(
-        self, state: FittedState, point: RulePoint, confidence: float = _CONFIDENCE
+        self,
+        state: FittedState,
+        point: RulePoint,
+        confidence: float = _CONFIDENCE,
+        *,
+        limited: bool = False,
     ) -> FittedState:
-        """State with the score of the unconstrained model and a decision rule."""
+        """State with the score of the unconstrained model and a decision rule, of the dial or of a limit."""
         config, fit = state.config, state.decisions
         assert fit is not None
         free = replace(config, fairness=0.0, dial="share", equalize="scores")
         position = super()._positioned(replace(state, config=free)).located
+        found = fit.certify(point, confidence)
         certificate = replace(
             position.certificate,
             fairness=_number(config.fairness),
             dial="share",
-            decisions=fit.certify(point, confidence),
+            decisions=found if limited else replace(found, limit=None),
         )
         position = replace(position, fairness=_number(config.fairness), certificate=certificate)
         return replace(state, position=position, rule=point)
@@ -186,7 +192,7 @@ class FairClassifier(FairPredictor):
         out.fairness, out.dial = fit.share_of(point), "share"
         state = replace(out._current_state, conformal=None)
         out.__dict__.pop("selection_", None)
-        out._state = out._ruled(state, point, confidence or _CONFIDENCE)
+        out._state = out._ruled(state, point, confidence or _CONFIDENCE, limited=True)
         _warn_unmet(out._fit_state.located.certificate.decisions, name, confidence)
         return out
 
@@ -290,7 +296,8 @@ def _warn_unmet(found: DecisionCertificate | None, name: str, confidence: float 
     """Warn if a limit is not kept out of fold, or not with the confidence."""
     assert found is not None
     reached = f"{found.gap:.3f}" if found.kind == "gap" else f"{found.ratio:.2f}"
-    limit = found.limit if isinstance(found.limit, dict) else f"{found.limit:.3g}"
+    assert found.limit is not None
+    limit = f"{found.limit:.3g}" if isinstance(found.limit, float) else dict(found.limit)
     if not found.met and confidence is None:
         warn_user(
             f"{name}={limit} is not reached: the nearest rule has a {found.kind} of {reached} out of fold. "

@@ -77,8 +77,9 @@ class DecisionCertificate:
     ----------
     kind : {"gap", "ratio"}
         What is limited: the largest difference of two groups' rates, or their smallest ratio.
-    limit : float or dict
-        The limit, by attribute if a dict.
+    limit : float, dict or None
+        The limit, by attribute if a dict; None for a rule of the dial. ``met`` and ``kept`` are then about
+        the gap that the dial value stands for.
     gap, gap_high : float
         Largest difference, and its upper confidence bound.
     ratio, ratio_low : float
@@ -102,7 +103,7 @@ class DecisionCertificate:
     """
 
     kind: str
-    limit: float | Mapping[str, float]
+    limit: float | Mapping[str, float] | None
     gap: float
     gap_high: float
     ratio: float
@@ -120,7 +121,9 @@ class DecisionCertificate:
 
     @property
     def verdict(self) -> str:
-        """One of "kept", "not provable with these rows" and "not kept"."""
+        """One of "kept", "not provable with these rows", "not kept", and "no limit" on the dial."""
+        if self.limit is None:
+            return "no limit"
         if self.kept:
             return "kept"
         return "not provable with these rows" if self.met else "not kept"
@@ -151,8 +154,12 @@ class DecisionCertificate:
             ratio = f"{self.ratio:.2f}, {ratio}"
         lines = [
             f"Decisions, new rows: the rates of groups differ by {gap} ({level}); their ratio is {ratio}.",
-            f"Limit on the {self.kind}: {_shown(self.limit)}; {self.verdict}. Smallest group: "
-            f"{self.smallest} ({self.smallest_rows} rows).",
+            (
+                ""
+                if self.limit is None
+                else f"Limit on the {self.kind}: {_shown(self.limit)}; {self.verdict}. "
+            )
+            + f"Smallest group: {self.smallest} ({self.smallest_rows} rows).",
             f"Error {self.error:.3f}, unconstrained {self.free_error:.3f}, out of fold.",
         ]
         if self.alike > 0.99:
