@@ -152,14 +152,12 @@ class DecisionCertificate:
         ratio = f"at least {self.ratio_low:.2f}"
         if not few:
             ratio = f"{self.ratio:.2f}, {ratio}"
+        limit = ""
+        if self.limit is not None:
+            limit = f"Limit on the {self.kind}: {_shown(self.limit)}; {self.verdict}. "
         lines = [
             f"Decisions, new rows: the rates of groups differ by {gap} ({level}); their ratio is {ratio}.",
-            (
-                ""
-                if self.limit is None
-                else f"Limit on the {self.kind}: {_shown(self.limit)}; {self.verdict}. "
-            )
-            + f"Smallest group: {self.smallest} ({self.smallest_rows} rows).",
+            f"{limit}Smallest group: {self.smallest} ({self.smallest_rows} rows).",
             f"Error {self.error:.3f}, unconstrained {self.free_error:.3f}, out of fold.",
         ]
         if self.alike > 0.99:
