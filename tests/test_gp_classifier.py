@@ -1193,3 +1193,20 @@ def test_the_limit_holds_for_the_functions_that_are_used(monkeypatch):
     monkeypatch.setattr("fairspan.estimators.gp_classifier._MOST_COEFFICIENTS", 1)
     with pytest.raises(ValueError, match="n_predictive_directions=1 or fewer"):
         chosen.fit(**rows)
+
+
+def test_many_classes_have_one_slope_and_nearly_the_same_decisions(monkeypatch):
+    """On new rows, the regression on all functions is replaced where it would be large."""
+    rng = np.random.default_rng(3)
+    s = rng.integers(0, 2, 900)
+    X = rng.normal(size=(900, 3)) + 0.5 * s[:, None]
+    y = np.digitize(X.sum(axis=1) + rng.normal(size=900), [-0.5, 1.5])
+    params = {"gamma": 0.1, "alpha": 1.0, "n_components": 80, "removal": "new_rows"}
+    whole = FairGPClassifier(**params).fit(X, y, sensitive_features=s)
+    monkeypatch.setattr(likelihood_ends, "_MOST_COEFFICIENTS", 0)
+    short = FairGPClassifier(**params).fit(X, y, sensitive_features=s)
+    for fairness in (0.0, 1.0):
+        one, other = whole.at(fairness), short.at(fairness)
+        np.testing.assert_allclose(other.predict_proba(X).sum(axis=1), 1.0)
+        assert np.mean(one.predict(X) == other.predict(X)) > 0.9
+        assert abs(one.score(X, y) - other.score(X, y)) < 0.03

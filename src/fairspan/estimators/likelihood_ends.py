@@ -22,6 +22,8 @@ __all__ = ["fit_ends", "latent_outputs", "likelihood_weights"]
 _SURE = 5.0
 # Precision of out-of-fold regressions, as a share of that of the rows.
 _WEAK = 1e-6
+# Of the regression on all functions.
+_MOST_COEFFICIENTS = 1_000
 
 
 def fit_ends(state: FittedState) -> NewRowsEnds:
@@ -54,7 +56,13 @@ def fit_ends(state: FittedState) -> NewRowsEnds:
     m, rest = fit.path_size, ((0, len(fit.cov) - fit.path_size), (0, 0))
     values, vectors = np.linalg.eigh(fit.cov[:m, :m])
     C = np.pad(vectors[:, values > 1e-10 * max(values[-1], 1e-300)], rest)
-    first, first_intercept = regress(C)
+    if C.shape[1] * (K - 1) <= _MOST_COEFFICIENTS:
+        first, first_intercept = regress(C)
+    else:  # Newton's method would take minutes: least squares, with one slope for all classes
+        slope, first_intercept = one_slope(
+            scores @ fit.first @ contrasts.T, rows.codes, weight, shares
+        )
+        first = slope * fit.first @ contrasts.T
     difference = np.pad(np.concatenate([np.eye(L), -np.eye(L)]), rest)
     if K == 2:
         last, last_intercept = (
