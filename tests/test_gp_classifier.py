@@ -26,7 +26,7 @@ from fairspan import (
     FairRidgeClassifier,
     NumericalWarning,
 )
-from fairspan.estimators import FairnessPath, fairness_path
+from fairspan.estimators import FairnessPath, fairness_path, likelihood_ends
 from fairspan.estimators.dial_predictor import move
 from fairspan.estimators.likelihood_rows import TrainingRows
 from fairspan.method.folds import KeyFolds
