@@ -288,6 +288,7 @@ def test_the_path_counts_the_decisions_of_the_rules(fitted):
 
 
 def test_files_keep_the_rule_but_no_rows(fitted, tmp_path):
+    pytest.importorskip("skops")
     X, _, _ = people(300, 20)
     model = fitted.at(max_gap=0.05)
     save_model(model, tmp_path / "model.skops")
