@@ -950,7 +950,7 @@ FAIR_RULE_NOT_HERE = {WIDE}
 
 @TINY
 @pytest.mark.usefixtures("single_rows")
-@pytest.mark.parametrize("fairness", [0.0, 1.0])
+@pytest.mark.parametrize("fairness", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
 @pytest.mark.parametrize("name", WITH_RULES)
 def test_every_check_passes_for_decision_rules(name, fairness, monkeypatch):
     """Tables of the checks have fewer rows than decision rules need, so the least numbers are 1."""

@@ -282,6 +282,7 @@ def test_a_metric_that_resamples_leave_undefined_promises_nothing():
     assert (whole.lower[0], whole.upper[0]) == (19.0, 380.0)
 
 
+@pytest.mark.slow
 def test_a_bootstrap_bound_of_a_callable_holds_in_about_95_percent_of_draws():
     """Mean difference of the predictions of a fixed model, whose population value is 0.8 of a slope."""
     X, y, s = rows(n=600)

@@ -55,6 +55,7 @@ def test_two_names_for_one_attribute_do_not_blow_up():
     np.testing.assert_allclose(twice.predict(X), once.predict(X), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_less_dependence_is_left_on_new_rows_than_by_removal_on_the_training_rows():
     fresh, _, group = people(40_000, 99)
     left = {"training_rows": [], "new_rows": []}
