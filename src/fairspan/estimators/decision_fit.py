@@ -15,6 +15,7 @@ from fairspan.method.decision_rule import (
     DecisionProblem,
     RulePath,
     RulePoint,
+    decide,
     gap_limits,
     rule_at,
     rule_path,
@@ -112,10 +113,7 @@ class DecisionFit:
         if self.problem is None or self.scores is None:
             return None
         margins = (self.margins(point, self.scores), self.training_margins(point))
-        averaged, out_of_fold = (
-            (m[:, 0] > 0.0).astype(np.intp) if m.shape[1] == 1 else m.argmax(axis=1)
-            for m in margins
-        )
+        averaged, out_of_fold = map(decide, margins)
         return RuleDifference.between(self.problem, averaged, out_of_fold)
 
     # ------------------------------------------------------------------ limits

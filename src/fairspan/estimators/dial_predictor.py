@@ -21,7 +21,7 @@ from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
 from fairspan.estimators.state import ScoredRows
 from fairspan.exceptions import each_warning_once
 from fairspan.method.certificates import Certificate
-from fairspan.method.decision_rule import RulePoint
+from fairspan.method.decision_rule import RulePoint, decide
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
@@ -33,7 +33,6 @@ __all__ = [
     "Predictor",
     "RuleHeads",
     "RuleOutputs",
-    "decide",
     "move",
     "score_rows",
 ]
@@ -51,14 +50,6 @@ def move(model: Model, fairness: float) -> Model:
     out.fairness, out.dial = float(fairness), model._native_dial
     out._locate()
     return out
-
-
-def decide(outputs: Array) -> Codes:
-    """Predicted class numbers of (n, outputs, ...); one output is a log odds, its threshold 0."""
-    if outputs.shape[1] <= 2:
-        threshold = 0.0 if outputs.shape[1] == 1 else outputs[:, 0]
-        return np.asarray(outputs[:, -1] > threshold, dtype=np.intp)
-    return np.asarray(np.argmax(outputs, axis=1))
 
 
 def score_rows(model: FairKernelEstimator, X: Array) -> ScoredRows:

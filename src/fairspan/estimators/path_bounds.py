@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from fairspan.estimators.dial_predictor import decide
 from fairspan.estimators.path_selection import DECISION_CURVES, Group, Levels, PathEvaluator
 from fairspan.method.decision_certificate import wilson
+from fairspan.method.decision_rule import decide
 from fairspan.method.linalg import Array
 from fairspan.method.moments import kish
 from fairspan.method.problem import Codes

@@ -9,11 +9,12 @@ import numpy as np
 
 from fairspan._system import track
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.dial_predictor import DialOutputs, decide
+from fairspan.estimators.dial_predictor import DialOutputs
 from fairspan.estimators.path_bounds import Bounds, Limits, confidence_limits, resample_limits
 from fairspan.estimators.path_selection import PathEvaluator
 from fairspan.inputs.checks import check_confidence
 from fairspan.inputs.config import read_seed
+from fairspan.method.decision_rule import decide
 from fairspan.method.linalg import Array
 from fairspan.method.new_rows_space import NewRows
 from fairspan.method.promises import start_is_searched

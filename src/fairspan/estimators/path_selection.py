@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse
 
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.dial_predictor import decide
 from fairspan.method.codes import Coder, CrossedCoder, infer_kind
+from fairspan.method.decision_rule import decide
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes, Data
 from fairspan.metrics.groups import correlation_noise, standardize

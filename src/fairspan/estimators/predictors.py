@@ -14,7 +14,7 @@ from fairspan.estimators.state import FittedAttribute, FittedState, ScoredRows
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.checks import check_confidence, is_number, refuse
 from fairspan.method.decision_certificate import DecisionCertificate
-from fairspan.method.decision_rule import RulePoint
+from fairspan.method.decision_rule import RulePoint, decide
 from fairspan.method.linalg import Array, to_numpy
 from fairspan.method.problem import Data
 from fairspan.method.rate_codes import Limit
@@ -216,11 +216,7 @@ class FairClassifier(FairPredictor):
     def _labels_of(self, X: Any) -> np.ndarray:
         """The class that is decided for each row."""
         self._check_fitted()
-        outputs = self._decisive(X)
-        best = (
-            (outputs[:, 0] > 0.0).astype(int) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
-        )
-        labels: np.ndarray = np.asarray(self.classes_)[best]
+        labels: np.ndarray = np.asarray(self.classes_)[decide(self._decisive(X))]
         return labels
 
     def _rule_probabilities(self, X: Any) -> Array:

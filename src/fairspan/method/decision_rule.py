@@ -24,6 +24,7 @@ __all__ = [
     "DecisionRule",
     "RulePath",
     "RulePoint",
+    "decide",
     "gap_limits",
     "rule_at",
     "rule_path",
@@ -184,6 +185,14 @@ class DecisionRule:
         if np.any(coef):
             utility = utility - self.features(probability, codes) @ coef
         return np.asarray(utility - self.threshold)
+
+
+def decide(outputs: Array) -> Codes:
+    """Predicted class numbers of (n, outputs, ...); one output is a log odds, its threshold 0."""
+    if outputs.shape[1] <= 2:
+        threshold = 0.0 if outputs.shape[1] == 1 else outputs[:, 0]
+        return np.asarray(outputs[:, -1] > threshold, dtype=np.intp)
+    return np.asarray(np.argmax(outputs, axis=1))
 
 
 def _columns(probability: Array) -> Array:
