@@ -315,7 +315,7 @@ def ncfr_closed_form(
 def ncfr_convex_form(
     Vs: Array, vs: Array, Vu: Array, vu: Array, eta: float, ridge: float, penalty: str
 ) -> Array:
-    """(a, b) by Clarabel: minimise g with objective <= g and a'Vs a/eta - 2 vs'a - 2 vu'b <= g."""
+    """(a, b) by a convex solver: minimise g with objective <= g and a'Vs a/eta - 2 vs'a - 2 vu'b <= g."""
     import cvxpy as cp
 
     if penalty == "both":
@@ -327,7 +327,10 @@ def ncfr_convex_form(
     problem = cp.Problem(cp.Minimize(g), [from_s + from_u + rest <= g, from_s / eta + rest <= g])
     with warnings.catch_warnings():  # on some problems it stops a little short, and says so
         warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-        problem.solve(solver=cp.CLARABEL)
+        try:
+            problem.solve(solver=cp.CLARABEL)
+        except cp.error.SolverError:  # on some processors it stops at its first small pivot
+            problem.solve(solver=cp.SCS, eps=1e-10, max_iters=100_000)
     return np.concatenate([a.value, b.value])
 
 

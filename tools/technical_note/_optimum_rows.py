@@ -29,12 +29,18 @@ def slsqp(
     starts: Sequence[Array],
     equal: Callable[[Array], float] | None = None,
 ) -> float:
-    """Least value that scipy's SLSQP finds with every limit >= 0, to 1e-9; inf if it finds none."""
+    """Least value that scipy's SLSQP finds with every limit >= 0, to 1e-9; inf if it finds none.
+
+    Four starts are used, and more only while none has led to a feasible point: which starts do
+    differs between processors.
+    """
     constraints = [{"type": "ineq", "fun": limit} for limit in limits]
     if equal is not None:
         constraints.append({"type": "eq", "fun": equal})
     best = np.inf
-    for start in starts:
+    for number, start in enumerate(starts):
+        if number >= 4 and np.isfinite(best):
+            break
         found = scipy.optimize.minimize(
             objective,
             start,
@@ -48,9 +54,9 @@ def slsqp(
     return best
 
 
-def starts(m: Moments, seed: int, number: int = 4) -> list[Array]:
-    """Places to start from: near g, and anywhere."""
+def starts(m: Moments, seed: int, number: int = 4, spare: int = 16) -> list[Array]:
+    """Starting points: one near g, random ones, and spare ones for `slsqp` to fall back on."""
     rng, scale = np.random.default_rng(seed), float(np.sqrt(m.g @ m.metric @ m.g))
     near = [m.g + 0.1 * scale * rng.normal(size=len(m.g))]
-    far = [rng.normal(size=len(m.g)) for _ in range(number - 1)]
+    far = [rng.normal(size=len(m.g)) for _ in range(number - 1 + spare)]
     return near + [scale * v / np.sqrt(v @ m.metric @ v) for v in far]
