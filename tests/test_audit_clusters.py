@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from fairspan import FairRidge, FairRidgeClassifier, audit
 from fairspan.auditing import held_out_bound
-from fairspan.auditing.attackers import deal
+from fairspan.auditing.cross_fit import deal
 from fairspan.auditing.parts import _thin_by_weight
 from fairspan.auditing.proxy import _halves
 from fairspan.auditing.reading import Protected

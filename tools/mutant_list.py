@@ -941,7 +941,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "folds that split clusters",
-        "auditing/attackers.py",
+        "auditing/cross_fit.py",
         "return deal(joint, n_folds, rng)[clusters]",
         "return deal(strata, n_folds, rng)",
         _tests("test_audit_clusters", "folds_do_not_split_clusters"),
@@ -1007,7 +1007,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "R squared about 0",
-        "auditing/attackers.py",
+        "auditing/cross_fit.py",
         "total = sums[:, 1] - (sums[:, 2:-1] ** 2).sum(axis=1) / sums[:, -1]",
         "total = sums[:, 1]",
         _tests("unit/auditing/test_attackers", "r_squared_is_scikit_learns"),

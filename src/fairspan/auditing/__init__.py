@@ -1,9 +1,10 @@
 """Audits of models: gaps between groups, tests, attacks and bounds, for fairspan and other models."""
 
 from fairspan.auditing.attackers import Attack, attack
+from fairspan.auditing.cross_fit import KernelCheck, kernel_check
 from fairspan.auditing.findings import SECTIONS, Finding
 from fairspan.auditing.independence import Independence, holm, independence_test
-from fairspan.auditing.model_space import HeldOutBound, KernelCheck, held_out_bound, kernel_check
+from fairspan.auditing.model_space import HeldOutBound, held_out_bound
 from fairspan.auditing.plot import AuditDisplay
 from fairspan.auditing.proxy import Proxy, proxy_component
 from fairspan.auditing.reading import Protected

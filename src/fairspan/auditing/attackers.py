@@ -1,7 +1,4 @@
-"""Attackers: models that recover a protected attribute from a representation or a score.
-
-The last part has what the kernel check uses too: learners, folds, and R^2 with its interval.
-"""
+"""Attackers: models that recover a protected attribute from a representation or a score."""
 
 from __future__ import annotations
 
@@ -10,27 +7,33 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import nan, sqrt
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 
+from fairspan.auditing.cross_fit import (
+    Estimate,
+    bins,
+    deal,
+    r_squared,
+    ridge,
+    sample_rows,
+    standard,
+    summary,
+    too_few_for_folds,
+    trees,
+    unit_range,
+)
 from fairspan.auditing.reading import Protected
 from fairspan.method.kernels import median_distance
-from fairspan.method.linalg import Array, psd_eigh
+from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
-from fairspan.metrics.groups import (
-    bootstrap_counts,
-    clusters_of,
-    combinations,
-    count_clusters,
-    strata_of_clusters,
-)
+from fairspan.metrics.groups import bootstrap_counts, count_clusters, renumbered, unit_of
 
 ATTACKERS = ("linear", "kernel", "boosted")
 Measure = Literal["auc", "r2"]
@@ -127,8 +130,7 @@ def attack(
     """
     unknown = [name for name in attackers if name not in ATTACKERS]
     if unknown:
-        msg = f"Attackers {unknown} are unknown. Allowed: {', '.join(ATTACKERS)}."
-        raise ValueError(msg)
+        raise ValueError(f"Attackers {unknown} are unknown. Allowed: {', '.join(ATTACKERS)}.")
     rows = sample_rows(len(Z), max_rows, rng)
     note = ""
     if protected.values is None:
@@ -168,8 +170,7 @@ def _common_levels(
     if not rare:
         return rows, ""
     names = ", ".join(protected.labels[h] for h in rare)
-    unit = "rows" if clusters is None else "clusters"
-    note = f"left out, fewer than {least} {unit}: {names}"
+    note = f"left out, fewer than {least} {unit_of(clusters)}: {names}"
     return rows[~np.isin(protected.codes[rows], rare)], note
 
 
@@ -370,158 +371,3 @@ def weighted_auc(score: Array, positive: NDArray[np.bool_], masses: Array, fold:
         pairs += up.sum(axis=1) * below[:, -1]
     share = np.divide(right, pairs, out=np.full(len(masses), np.nan), where=pairs > 0.0)
     return np.asarray(share)
-
-
-# Candidate ridge penalties, relative to the largest eigenvalue of the covariance.
-_RIDGES = np.logspace(-9.0, 1.0, 31)
-
-
-# Fewer bins than scikit-learn allows, so that it does not bin them again.
-_BINS = 250
-
-
-# Least value of 1 - leverage: rows with less are interpolated, and leave-one-out is meaningless.
-_LEAST_AWAY = 1e-6
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number and its bootstrap interval."""
-
-    value: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
-
-
-def trees(n: int, n_classes: int, seed: int) -> Any:
-    """Make small boosted trees for n training rows of :func:`bins`; 0 classes is a numeric target.
-
-    Every round fits one tree per class, so several classes get fewer rounds to bound the cost.
-    """
-    rounds = 100 if n_classes <= 2 else max(30, 200 // n_classes)
-    cls = HistGradientBoostingClassifier if n_classes else HistGradientBoostingRegressor
-    return cls(
-        max_iter=rounds,
-        max_leaf_nodes=8,
-        min_samples_leaf=int(np.clip(n // 20, 2, 20)),
-        early_stopping=False,
-        random_state=seed,
-    )
-
-
-def ridge(train: Array, target: Array, weight: Array, new: Array) -> Array:
-    """Predict by ridge regression with an intercept; the penalty is chosen by leave-one-out.
-
-    All columns of ``target`` have the same penalty. Generalised cross-validation would be cheaper, but
-    on rows of unequal leverage (a few outliers are enough) it may choose almost no penalty.
-    """
-    share = weight / weight.sum()
-    mean, level = share @ train, share @ target
-    root = np.sqrt(share)[:, None]
-    columns, goal = (train - mean) * root, (target - level) * root
-    values, vectors = psd_eigh(columns.T @ columns)
-    if values[0] <= 0.0:
-        return np.tile(level, (len(new), 1))
-    turned = columns @ vectors
-    shrink = 1.0 / (np.maximum(values, 0.0)[:, None] + _RIDGES * values[0])  # (D, ridges)
-    away = 1.0 - share[:, None] - turned**2 @ shrink  # 1 - leverage
-    slopes = turned.T @ goal
-    loss = np.zeros(len(_RIDGES))
-    for slope, wanted in zip(slopes.T, goal.T, strict=True):
-        residual = wanted[:, None] - turned @ (slope[:, None] * shrink)
-        loss += ((residual / np.maximum(away, _LEAST_AWAY)) ** 2).sum(axis=0)
-    loss[(away < _LEAST_AWAY).any(axis=0)] = np.inf
-    best = int(np.argmin(loss[::-1]))  # of equal losses, the largest penalty
-    beta = vectors @ (slopes * shrink[:, ::-1][:, best, None])
-    return np.asarray((new - mean) @ beta + level)
-
-
-def sample_rows(n: int, max_rows: int, rng: np.random.Generator) -> Codes:
-    """All rows, or a random sample of ``max_rows`` in their order."""
-    if n <= max_rows:
-        return np.arange(n)
-    return np.sort(rng.choice(n, max_rows, replace=False))
-
-
-def unit_range(columns: Array) -> Array:
-    """Scale columns to [-1, 1], so that no unit overflows; constant ones become 0."""
-    low, high = columns.min(axis=0), columns.max(axis=0)
-    half = high / 2.0 - low / 2.0  # halved: the range itself may overflow
-    constant = half <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
-    scaled = (columns / 2.0 - low / 2.0) / np.where(constant, 1.0, half)  # in [0, 1]
-    return np.asarray(np.where(constant, 0.0, 2.0 * scaled - 1.0))
-
-
-def bins(columns: Array) -> Array:
-    """Cut columns into at most 250 bins of about equal size, for trees.
-
-    scikit-learn would bin them itself, but with weights that takes a hundred times as long.
-    """
-    out = np.empty_like(columns)
-    for j, column in enumerate(columns.T):
-        edges = np.unique(column)
-        if len(edges) > _BINS:
-            at = np.linspace(0, len(column) - 1, _BINS + 1).astype(np.intp)[1:-1]
-            edges = np.unique(np.sort(column)[at])
-        out[:, j] = np.searchsorted(edges, column)
-    return out
-
-
-def standard(columns: Array, weight: Array) -> Array:
-    """Standardise columns of :func:`unit_range` by weighted mean and variance; zero columns stay 0."""
-    share = weight / weight.sum()
-    centred = columns - share @ columns
-    scale = np.sqrt(share @ centred**2)
-    return np.asarray(centred / np.where(scale > 0.0, scale, 1.0))
-
-
-def renumbered(clusters: Codes | None, rows: Codes) -> Codes | None:
-    """Clusters of some of the rows, numbered without gaps in the order of their first row."""
-    return None if clusters is None else clusters_of(clusters[rows].tolist())
-
-
-def too_few_for_folds(n: int, n_folds: int, clusters: Codes | None) -> str:
-    """Reason why n rows cannot be cut into folds; "" if there is none."""
-    unit = "rows" if clusters is None else "clusters"
-    n = n if clusters is None else int(clusters.max()) + 1
-    return f"{n} {unit} are too few for {n_folds} folds" if n < 2 * n_folds else ""
-
-
-def deal(
-    strata: Codes, n_folds: int, rng: np.random.Generator, clusters: Codes | None = None
-) -> Codes:
-    """Assign rows to folds at random, balanced within strata and overall; clusters are not split."""
-    if clusters is not None:
-        # Large clusters are dealt first, so that folds have about equal numbers of rows.
-        size = np.bincount(clusters)
-        by_size = np.unique(-size, return_inverse=True)[1].ravel()
-        joint = combinations([strata_of_clusters(strata, clusters), by_size])[1]
-        return deal(joint, n_folds, rng)[clusters]
-    order = rng.permutation(len(strata))
-    order = order[np.argsort(strata[order], kind="stable")]
-    fold = np.empty(len(strata), dtype=np.intp)
-    fold[order] = np.arange(len(strata)) % n_folds
-    return fold
-
-
-def r_squared(error: Array, target: Array, masses: Array) -> Array:
-    """``1 - sum w error / sum w |target - mean|^2`` for each row of masses, (b, n) -> (b,)."""
-    centred = target - target.mean(axis=0)  # for precision: the result is the same for any centre
-    sums = masses @ np.column_stack([error, (centred**2).sum(axis=1), centred, np.ones(len(error))])
-    total = sums[:, 1] - (sums[:, 2:-1] ** 2).sum(axis=1) / sums[:, -1]
-    ok = total > 1e-12 * sums[:, 1]
-    ratio = np.divide(sums[:, 0], total, out=np.full(len(total), np.nan), where=ok)
-    return np.asarray(1.0 - ratio)
-
-
-def summary(values: Array, level: float) -> Estimate:
-    """Estimate of the first value (the data), with percentiles of the others (resamples)."""
-    drawn = values[1:][np.isfinite(values[1:])]
-    if len(drawn) == 0 or not np.isfinite(values[0]):
-        return Estimate(float(values[0]), np.nan, np.nan)
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile(drawn, [tail, 1.0 - tail])
-    return Estimate(float(values[0]), float(low), float(high))

@@ -320,8 +320,7 @@ def independence_test(
     Independence
     """
     if statistic not in ("hsic", "dcor"):
-        msg = f'statistic must be "hsic" or "dcor", not {statistic!r}'
-        raise ValueError(msg)
+        raise ValueError(f'statistic must be "hsic" or "dcor", not {statistic!r}')
     notes: list[str] = []
     n = len(weight)
     f = np.asarray(f, dtype=np.float64).reshape(n, -1)

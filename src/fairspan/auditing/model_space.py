@@ -1,4 +1,4 @@
-"""What holds for a whole model space: held-out bounds on its functions, and the kernel check.
+"""Held-out bounds that hold for all functions of a model space at once.
 
 The bound is on the correlation of every function of the space with protected attributes.
 The supremum is the largest correlation between a function h of the space and a function a of the
@@ -10,51 +10,30 @@ number of functions and without Gaussian assumptions. U is the limit on Fisher's
 ``atanh r + z se``, with the standard error of the influence function of r,
 ``(h a - r (h^2 + a^2) / 2) / (1 - r^2)`` for standardized h and a. For Gaussian pairs se is 1/sqrt(n)
 for every pair, so the maximum does not widen the limit.
-
-The kernel check compares the cross-fitted predictions of the space with those of two references.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.optimize
 import scipy.stats
-from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
-from fairspan.auditing.attackers import (
-    Estimate,
-    bins,
-    deal,
-    r_squared,
-    renumbered,
-    ridge,
-    sample_rows,
-    standard,
-    summary,
-    too_few_for_folds,
-    trees,
-    unit_range,
-)
 from fairspan.auditing.reading import Protected
 from fairspan.method.linalg import Array, psd_eigh
 from fairspan.method.problem import Codes
 from fairspan.method.sdr import MIN_SHARE
 from fairspan.metrics.groups import (
     ALL,
-    bootstrap_counts,
-    clusters_of,
     count_clusters,
     group_sums,
     membership,
+    renumbered,
+    unit_of,
 )
 
 ASSUMPTIONS = (
@@ -200,10 +179,10 @@ class _Block:
         root = np.sqrt(np.bincount(codes, share, minlength=len(levels)))
         others = scipy.linalg.null_space(root[None]) if len(levels) > 1 else np.zeros((0, 0))
         white = _whiten(Z[rows], share)
+        clusters = renumbered(clusters, rows)
         if clusters is None:
             leverage = share * (np.sum(white**2, axis=1) + (root**-2)[codes])
         else:
-            clusters = clusters_of(clusters[rows].tolist())
             levels_white = (codes[:, None] == np.arange(len(levels))) / root
             leverage = _leverage(
                 np.sqrt(share)[:, None] * np.hstack([white, levels_white]), clusters
@@ -247,8 +226,8 @@ class _Block:
             bound = self._limit(M, left, right, factor) if supremum < 1.0 - 1e-9 else 1.0
             if doubtful := self._doubtful_levels(left[:, 0], factor):
                 caution = (
-                    f"heavy tails in few {self.unit} of {', '.join(doubtful)}: the bound may hold less "
-                    f"often than stated"
+                    f"heavy tails in few {unit_of(self.clusters)} of {', '.join(doubtful)}: "
+                    f"the bound may hold less often than stated"
                 )
                 notes.append(caution)
             chance = (np.sqrt(d) + np.sqrt(n_codes - 1)) * float(
@@ -271,11 +250,6 @@ class _Block:
             note="; ".join(notes),
             caution=caution,
         )
-
-    @property
-    def unit(self) -> str:
-        """What is drawn independently of each other."""
-        return "rows" if self.clusters is None else "clusters"
 
     def _doubtful_levels(self, u: Array, factor: float) -> list[str]:
         """Levels with too few rows for the skewness of the function along u.
@@ -351,9 +325,7 @@ class _Block:
         half = (h**2 + a**2) / 2.0
         influence = h * a - r * half
         by_row = self.pull**2 * influence
-        if (
-            self.clusters is not None
-        ):  # the sum over the row's cluster in place of the row's own term
+        if self.clusters is not None:  # the cluster's sum in place of the row's own term
             by_row = self.pull * self._totals(self.pull * influence)[self.clusters]
         root = float(np.sqrt(by_row @ influence)) + _TINY
         error = root / rest
@@ -391,171 +363,3 @@ def _whiten(Z: Array, share: Array) -> Array:
     values, vectors = psd_eigh((scaled.T * share) @ scaled)
     keep = values > _RANK * values[0]
     return np.asarray(scaled @ (vectors[:, keep] / np.sqrt(values[keep])))
-
-
-# --- the kernel check ---------------------------------------------------------------------------
-
-# A reference must be better by more R^2 than this before a kernel is called too poor.
-MARGIN = 0.02
-_NO_ESTIMATE = Estimate()
-
-
-@dataclass(frozen=True, kw_only=True)
-class KernelCheck:
-    """Out-of-fold R^2 of functions of the kernel space, and of two references.
-
-    Attributes
-    ----------
-    kernel_r2, linear_r2, boosted_r2 : Estimate
-        R^2 of y; for classes the Brier skill score (R^2 of the class indicators together).
-    gap : Estimate
-        R^2 of the better reference minus that of the kernel, on the same rows.
-    best : "linear" or "boosted"
-        The better reference.
-    misspecified : bool
-        The lower limit of the gap is above 0.02.
-    n_rows : int
-        Rows used.
-    note : str
-        Reason why there are no numbers; usually "".
-    """
-
-    kernel_r2: Estimate = _NO_ESTIMATE
-    linear_r2: Estimate = _NO_ESTIMATE
-    boosted_r2: Estimate = _NO_ESTIMATE
-    gap: Estimate = _NO_ESTIMATE
-    best: str = ""
-    misspecified: bool = False
-    n_rows: int
-    note: str = ""
-
-    @property
-    def message(self) -> str:
-        """Warning about a kernel that is too poor; empty otherwise."""
-        if not self.misspecified:
-            return ""
-        reference = {"linear": "a linear model", "boosted": "boosted trees"}[self.best]
-        r2 = {"linear": self.linear_r2, "boosted": self.boosted_r2}[self.best]
-        return (
-            f"The kernel space predicts y with R^2 = {self.kernel_r2.value:.3f}, {reference} with "
-            f"{r2.value:.3f} (gap {self.gap}): the kernel is too poor for these data. The statements "
-            f"about the fairness of its functions hold, but they do not cover the better predictors "
-            f"outside the kernel space. Choose another gamma, kernel or feature_map."
-        )
-
-
-def kernel_check(
-    psi: Array,
-    X: Array,
-    y: NDArray[Any],
-    *,
-    classes: bool,
-    weight: Array,
-    n_folds: int = 5,
-    max_rows: int = 5_000,
-    level: float = 0.95,
-    n_boot: int = 200,
-    rng: np.random.Generator,
-    clusters: Codes | None = None,
-) -> KernelCheck:
-    """Cross-fitted R^2 of the kernel space, of a linear model and of boosted trees.
-
-    Parameters
-    ----------
-    psi : (n, D) kernel coordinates of the rows; ridge regression on them is kernel ridge regression.
-    X : (n, p) the features as numbers, for the references.
-    y : (n,) target: numbers, or labels of any type if ``classes``.
-    classes : whether y holds classes.
-    weight : (n,) positive.
-    n_folds, max_rows : number of folds; rows beyond ``max_rows`` are left out at random.
-    level, n_boot : level and resamples of the intervals, a bootstrap over the held-out rows. Models
-        are not refitted, so the intervals do not cover the randomness of the training rows.
-    rng : source of all randomness.
-    clusters : (n,) cluster of each row; None if rows are independent. Folds and resamples have whole
-        clusters.
-
-    Returns
-    -------
-    KernelCheck
-        NaN with a note if y is constant or there are fewer than ``2 * n_folds`` rows, or clusters.
-
-    Notes
-    -----
-    The cost is O(K (n D^2 + D^3)) for K folds: one eigendecomposition of the covariance serves all
-    candidate penalties, and leave-one-out chooses one of them inside each training part. For classes,
-    ridge regression predicts their indicators, and a logistic link turns these predictions into
-    probabilities. The link is fitted on the other folds. Without it a good kernel would lose to trees
-    for the missing link alone.
-    """
-    rows = sample_rows(len(y), max_rows, rng)
-    psi, X, weight = psi[rows], unit_range(X[rows]), weight[rows] / weight[rows].mean()
-    n = len(rows)
-    target = _indicators(y[rows]) if classes else unit_range(y[rows][:, None].astype(np.float64))
-    together = renumbered(clusters, rows)
-    strata = target.argmax(axis=1) if classes and target.any() else np.zeros(n, dtype=np.intp)
-    reason = too_few_for_folds(n, n_folds, together)
-    if not reason and not target.any():
-        reason = "y is constant"
-    if not reason and classes and np.sort(count_clusters(strata, 2, together))[-2] < n_folds:
-        unit = "rows" if clusters is None else "clusters"
-        reason = f"fewer than two classes have {n_folds} {unit}"
-    if reason:
-        return KernelCheck(n_rows=n, note=reason)
-    fold = deal(strata, n_folds, rng, together)
-    seed = int(rng.integers(2**31))
-    boosted = partial(_boosted, classes=classes, seed=seed)
-    learners: dict[str, tuple[Array, Callable[[Array, Array, Array, Array], Array]]] = {
-        "kernel": (psi, ridge),
-        "linear": (standard(X, weight), ridge),
-        "boosted": (bins(X), boosted),
-    }
-    errors = {}
-    for name, (columns, learner) in learners.items():
-        predicted = np.empty_like(target)
-        for k in range(n_folds):
-            held = fold == k
-            predicted[held] = learner(columns[~held], target[~held], weight[~held], columns[held])
-        if classes and learner is ridge:
-            predicted = _probabilities(predicted, strata, weight, fold)
-        errors[name] = ((target - predicted) ** 2).sum(axis=1)
-    # The first row is the sample itself, the others are resamples.
-    masses = np.vstack([weight, weight * bootstrap_counts(n, n_boot, rng, clusters=together).T])
-    r2 = {name: r_squared(error, target, masses) for name, error in errors.items()}
-    best = max(("linear", "boosted"), key=lambda name: r2[name][0])
-    gap = summary(r2[best] - r2["kernel"], level)
-    r2s = {f"{name}_r2": summary(values, level) for name, values in r2.items()}
-    return KernelCheck(**r2s, gap=gap, best=best, misspecified=gap.low > MARGIN, n_rows=n, note="")
-
-
-def _indicators(labels: NDArray[Any]) -> Array:
-    """One column per class; none if there is a single class."""
-    classes, codes = np.unique(labels, return_inverse=True)
-    if len(classes) < 2:
-        return np.zeros((len(labels), 0))
-    return np.asarray(codes.ravel()[:, None] == np.arange(len(classes)), dtype=np.float64)
-
-
-def _probabilities(predicted: Array, codes: Codes, weight: Array, fold: Codes) -> Array:
-    """Turn predicted indicators into probabilities; the link of a fold is fitted on the others."""
-    out = np.zeros_like(predicted)
-    for k in np.unique(fold):
-        held = fold == k
-        link = LogisticRegression(C=100.0, max_iter=500)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # an approximate link is enough
-            link.fit(predicted[~held], codes[~held], sample_weight=weight[~held])
-        out[np.ix_(held, link.classes_)] = link.predict_proba(predicted[held])
-    return out
-
-
-def _boosted(
-    train: Array, target: Array, weight: Array, new: Array, *, classes: bool, seed: int
-) -> Array:
-    model = trees(len(train), target.shape[1] if classes else 0, seed)
-    if not classes:
-        predicted = model.fit(train, target[:, 0], sample_weight=weight).predict(new)
-        return np.asarray(predicted, dtype=np.float64)[:, None]
-    model.fit(train, target.argmax(axis=1), sample_weight=weight)
-    out = np.zeros((len(new), target.shape[1]))  # a rare class may be absent from a training part
-    out[:, model.classes_] = model.predict_proba(new)
-    return out

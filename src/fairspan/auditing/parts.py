@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.attackers import ATTACKERS, attack, renumbered
+from fairspan.auditing.attackers import ATTACKERS, attack
+from fairspan.auditing.cross_fit import KernelCheck, kernel_check
 from fairspan.auditing.findings import (
     SECTIONS,
     Finding,
@@ -22,14 +23,23 @@ from fairspan.auditing.findings import (
     probability_bins,
 )
 from fairspan.auditing.independence import holm, independence_test
-from fairspan.auditing.model_space import HeldOutBound, KernelCheck, held_out_bound, kernel_check
+from fairspan.auditing.model_space import HeldOutBound, held_out_bound
 from fairspan.auditing.proxy import Proxy, proxy_component
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.auditing.scores import distance_interval, score_columns, score_findings
 from fairspan.method.codes import code_slices, slice_edges
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
-from fairspan.metrics.groups import BIN, DECIDED, STRATA, TARGET, count_cells, group_sums, resample
+from fairspan.metrics.groups import (
+    BIN,
+    DECIDED,
+    STRATA,
+    TARGET,
+    count_cells,
+    group_sums,
+    renumbered,
+    resample,
+)
 
 # Parts that a user can request.
 PARTS = SECTIONS[1:]
@@ -40,13 +50,7 @@ _MOST_SUMS = 2**26
 # Resamples of attacks and proxies, each of which has its own bootstrap.
 _FEW_DRAWS = 200
 # Least value of each count among the options.
-_LEAST = {
-    "n_boot": 20,
-    "n_permutations": 19,
-    "min_rows": 1,
-    "max_attack_rows": 100,
-    "n_folds": 2,
-}
+_LEAST = {"n_boot": 20, "n_permutations": 19, "min_rows": 1, "max_attack_rows": 100, "n_folds": 2}
 # Tests given a numeric y compare rows within slices of about this many rows, at most so many slices.
 _ROWS_AT_Y, _MOST_AT_Y = 100, 100
 

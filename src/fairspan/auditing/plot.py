@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fairspan.auditing.findings import COVERED, Finding
 from fairspan.auditing.outputs import COVERAGE
-from fairspan.plotting import COLOURS, MARKERS, plain_label, require_pyplot
-from fairspan.plotting.style import LABEL, NOTE, PAGE, TICK, styled
+from fairspan.plotting import COLOURS, MARKERS, plain_label
+from fairspan.plotting.style import LABEL, NOTE, PAGE, TICK, new_axes, styled
 
 if TYPE_CHECKING:
     from fairspan.auditing.results import Audit
@@ -183,18 +183,16 @@ class AuditDisplay:
             if f.metric in _RATES and f.group and f.attribute in names
         ]
         if not rates:
-            msg = (
+            raise ValueError(
                 "The audit has no rates of decisions of two classes, and no coverage of intervals, to "
                 "draw; see its table()."
             )
-            raise ValueError(msg)
         rates = [f for f in rates if f.attribute == rates[0].attribute]
         groups = list({f.group: None for f in rates})
         metrics = [m for m in _RATES if any(f.metric == m for f in rates)]
         new = ax is None
         if new:
-            height = 1.2 + 0.16 * len(groups) * len(metrics)
-            _, ax = require_pyplot().subplots(figsize=(4.8, height), layout="constrained")
+            (ax,) = new_axes(4.8, 1.2 + 0.16 * len(groups) * len(metrics))
         small = {f.group for f in rates if f.small}
         lines = [plain_label(g) + (" †" if g in small else "") for g in groups]
         points = [(groups.index(f.group), f.metric, f) for f in rates if math.isfinite(f.value)]
@@ -210,11 +208,7 @@ class AuditDisplay:
     def _new_figure(self, gaps: list[Finding], attacks: list[Finding]) -> tuple[Any, ...]:
         rows = max(len({(f.metric, f.where) for f in gaps}), len({f.metric for f in attacks}), 3)
         size = (PAGE if attacks else 4.8, 1.0 + 0.3 * rows)
-        subplots = require_pyplot().subplots
-        _, axes = subplots(
-            1, 2 if attacks else 1, figsize=size, layout="constrained", squeeze=False
-        )
-        return tuple(axes[0])
+        return new_axes(*size, 2 if attacks else 1)
 
     def _gaps(self, ax: Any, gaps: list[Finding], names: list[str], kwargs: dict[str, Any]) -> None:
         # Lines are in the order of the tables, for any order of the attributes.

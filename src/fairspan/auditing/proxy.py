@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fairspan.auditing.reading import Protected
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
-from fairspan.metrics.groups import ALL, clusters_of, resample, strata_of_clusters
+from fairspan.metrics.groups import ALL, renumbered, resample, strata_of_clusters
 
 __all__ = ["Proxy", "proxy_component"]
 
@@ -257,7 +257,7 @@ class _Score:
         """Correlation, on the other half, of the component found on one half; and its interval."""
         mean, draws = 0.0, np.zeros(n_boot)
         for triangle, rows in zip(triangles, reversed(halves), strict=True):
-            together = None if self.clusters is None else clusters_of(self.clusters[rows].tolist())
+            together = renumbered(self.clusters, rows)
             n_drawn = len(rows) if together is None else len(np.unique(together))
             best = self.search(triangle, least)[0] if n_drawn >= _FEW else None
             if best is None:
@@ -379,12 +379,7 @@ def _halves(
 
 
 def _resampled_correlations(
-    g: Array,
-    s: Array,
-    weight: Array,
-    n_boot: int,
-    rng: np.random.Generator,
-    clusters: Codes | None,
+    g: Array, s: Array, weight: Array, n_boot: int, rng: np.random.Generator, clusters: Codes | None
 ) -> Array:
     """Correlation of two columns in the rows and in resamples, (1 + B,)."""
     share = weight / weight.sum()

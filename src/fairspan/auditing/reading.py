@@ -33,7 +33,7 @@ from fairspan.method.codes import (
 )
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes, Kind
-from fairspan.metrics.groups import STRATA, GroupSums, clusters_of, combinations
+from fairspan.metrics.groups import STRATA, GroupSums, clusters_of, combinations, unit_of
 from fairspan.metrics.inputs import (
     Labels,
     Rows,
@@ -143,7 +143,7 @@ class Audited:
     @property
     def unit(self) -> str:
         """What is drawn independently of each other: "rows" or "clusters"."""
-        return "rows" if self.clusters is None else "clusters"
+        return unit_of(self.clusters)
 
     @property
     def groupings(self) -> tuple[Protected, ...]:
@@ -275,11 +275,10 @@ def _is_model(given: Any) -> bool:
 def _check_arguments(given: Any, X: Any, sensitive_features: Any) -> None:
     """Raise if there is no protected attribute or no model or scores that can be audited."""
     if sensitive_features is None:
-        msg = (
+        raise ValueError(
             "audit needs the protected attributes: audit(model, X, y, sensitive_features=s), an array, "
             "a frame, or column names of X."
         )
-        raise ValueError(msg)
     if isinstance(given, FairnessPath):
         msg = "A path holds many models; audit one of them: audit(path.select(...), X, y, ...)."
         raise ValueError(msg)
@@ -325,11 +324,10 @@ def _clusters(labels: Labels) -> Codes:
     """Number the clusters; raise if there is only one."""
     clusters = clusters_of(labels.tolist())
     if clusters.max() == 0:
-        msg = (
+        raise ValueError(
             f"groups is {labels[0]!r} in every row: one cluster has no sampling error to estimate. Give "
             f"the label of each cluster of rows that belong together, or leave groups out."
         )
-        raise ValueError(msg)
     return clusters
 
 
@@ -375,11 +373,10 @@ def _classes(model: Any, outputs: Outputs, y: Labels | None) -> Labels | None:
         if infer_kind(column) == "continuous":
             if outputs.decisions is None:
                 return None
-            msg = (
+            raise ValueError(
                 f"y holds numbers ({len(np.unique(y))} of them), and the decisions are labels: give the "
                 f"true labels as y, or leave the decisions out."
             )
-            raise ValueError(msg)
     known = [] if outputs.classes is None else [np.asarray(outputs.classes)]
     parts = [_unboxed(part) for part in (*given, *known)]
     if len({part.dtype.kind in "OUS" for part in parts}) > 1:
@@ -396,11 +393,10 @@ def _check_labels(y: Labels, classes: Labels) -> None:
     true, known = (np.unique(_unboxed(np.asarray(part))) for part in (y, classes))
     unknown = np.setdiff1d(true, known)
     if len(unknown) == len(true):
-        msg = (
+        raise ValueError(
             f"y holds {listed_labels(true)}, and the model predicts {listed_labels(known)}: they have no "
             f"label in common, so every decision would count as wrong. Write the labels of y as in training."
         )
-        raise ValueError(msg)
     if len(unknown):
         n = int(np.isin(_unboxed(y), unknown).sum())
         warn_user(
@@ -482,11 +478,10 @@ def _strata(given: Any, keep: Any, weight: Array) -> Protected | None:
     parts = []
     for name, column in columns.items():
         if column.missing.any():
-            msg = (
+            raise ValueError(
                 f"control_features {name!r} is missing in {int(column.missing.sum())} rows; every row "
                 f"needs a stratum. Give those rows a category of their own."
             )
-            raise ValueError(msg)
         column = column.take(keep)
         coder = Coder.learn(column, infer_kind(column), _STRATA, weight)
         sign = " " if coder.kind == "continuous" else " = "

@@ -16,9 +16,10 @@ from sklearn.metrics import accuracy_score, mean_squared_error
 from fairspan._html import audit_html
 from fairspan._system import atomic_write, json_safe, printable_json, track
 from fairspan.auditing.attackers import ATTACKERS
+from fairspan.auditing.cross_fit import KernelCheck
 from fairspan.auditing.findings import SECTIONS, Finding
 from fairspan.auditing.markdown import ASSUMPTIONS, markdown, summary, warnings_of
-from fairspan.auditing.model_space import HeldOutBound, KernelCheck
+from fairspan.auditing.model_space import HeldOutBound
 from fairspan.auditing.parts import PARTS, Settings, finish, gather, unavailable_parts
 from fairspan.auditing.plot import AuditDisplay
 from fairspan.auditing.proxy import Proxy
@@ -204,8 +205,7 @@ def _metric_frame(data: Audited, metrics: Any) -> Any:
     try:
         fairlearn = import_module("fairlearn.metrics")
     except ImportError as error:
-        msg = 'metric_frame needs fairlearn: pip install "fairlearn>=0.12".'
-        raise ImportError(msg) from error
+        raise ImportError('metric_frame needs fairlearn: pip install "fairlearn>=0.12".') from error
     if data.target is None:
         raise ValueError("metric_frame needs y; the audit was made without.")
     y: Any = data.target.values

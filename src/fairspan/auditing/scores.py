@@ -25,7 +25,7 @@ from fairspan.metrics.groups import (
     TARGET,
     GroupSums,
     bootstrap_counts,
-    clusters_of,
+    renumbered,
     standardize,
 )
 
@@ -261,7 +261,7 @@ def _some_rows(
     rows = rows[position[rows] < max(fitting, _CLUSTERS)]
     if len(rows) > _ROWS:
         rows = rows[np.sort(rng.permutation(len(rows))[:_ROWS])]
-    return rows, clusters_of(clusters[rows].tolist())
+    return rows, renumbered(clusters, rows)
 
 
 def _count(n: int, clusters: Codes | None) -> int:

@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.datasets._files import (
-    DataFile,
-    Parts,
-    as_csv,
-    make_loader,
-    seeded_split,
-    zscored,
-)
+from fairspan.datasets._files import DataFile, Parts, as_csv, make_loader, seeded_split, zscored
 
 # ------------------------------------------------------------------ Communities and Crime
 

@@ -16,8 +16,7 @@ from fairspan.method.problem import FitConfig
 
 def refuse(name: str, value: object, allowed: str) -> None:
     """Raise the error for a value that is not allowed."""
-    msg = f"{name}={value!r} is not allowed; give {allowed}."
-    raise ValueError(msg)
+    raise ValueError(f"{name}={value!r} is not allowed; give {allowed}.")
 
 
 def is_number(value: object) -> bool:
@@ -39,38 +38,34 @@ def check_fairness(config: FitConfig) -> None:
             refuse("fairness", fairness, "a number from 0 (unconstrained) to 1 (fairest)")
         return
     if config.dial != "correlation":
-        msg = (
+        raise ValueError(
             f"fairness={fairness!r} gives every attribute a value of its own, which only "
             f"dial='correlation' can read (1 - fairness is the largest correlation), not {config.dial!r}."
         )
-        raise ValueError(msg)
     if not fairness or not all(is_number(v) and 0.0 <= v <= 1.0 for v in fairness.values()):
         refuse("fairness", fairness, "a number from 0 to 1 for each attribute that it names")
     for name, only in (("method", "optimal"), ("subspace", "model")):
         if getattr(config, name) != only:
-            msg = (
+            raise ValueError(
                 f"Separate limits for attributes are derived for {name}={only!r}, not "
                 f"{getattr(config, name)!r}. Give one number for all attributes instead."
             )
-            raise ValueError(msg)
 
 
 def check_removal(config: FitConfig) -> None:
     """Raise for a removal or a dial that has no form with the other parameters."""
     obstacle = config.without_new_rows_form
     if config.removal == "new_rows" and obstacle is not None:
-        msg = (
+        raise ValueError(
             f"removal='new_rows' has no form with {obstacle}. Use removal='training_rows' (or 'auto', "
             f"which chooses it), or the default of that parameter."
         )
-        raise ValueError(msg)
     if config.dial == "share" and not config.removes_on_new_rows:
         reason = obstacle or "removal='training_rows'"
-        msg = (
+        raise ValueError(
             f"dial='share' is for removal='new_rows', but with {reason} the dependence is removed on the "
             f"training rows. Use dial='angle', or 'auto'."
         )
-        raise ValueError(msg)
 
 
 def check_paper(config: FitConfig) -> None:
@@ -78,11 +73,10 @@ def check_paper(config: FitConfig) -> None:
     if config.variant.exact:
         return
     if config.alpha != "auto":
-        msg = (
+        raise ValueError(
             f"method='paper' has a least-squares head, so alpha={config.alpha!r} has no meaning. "
             f"Leave alpha='auto', or use method='rkhs' for a ridge head in the paper's geometry."
         )
-        raise ValueError(msg)
     for name in ("n_sensitive_directions", "n_predictive_directions"):
         if getattr(config, name) == "test":
             refuse(name, "test", "'auto' or an integer with method='paper'")
@@ -99,11 +93,10 @@ def check_confidence(confidence: Any) -> None:
 def check_new_fit(config: FitConfig) -> None:
     """Raise for a parameter without effect. Only a new fit is checked: version 0.1.0 saved such models."""
     if config.dependence != "mean" and not config.variant.exact:
-        msg = (
+        raise ValueError(
             f"method='paper' takes slices of a continuous S, so dependence={config.dependence!r} has no "
             f"effect. Leave dependence='mean', or use method='rkhs', which has the paper's geometry."
         )
-        raise ValueError(msg)
 
 
 def check_kernel(config: FitConfig, *, evidence: bool) -> None:
@@ -115,11 +108,10 @@ def check_kernel(config: FitConfig, *, evidence: bool) -> None:
         names = ", ".join(map(repr, kernel_names()))
         refuse("kernel", kernel, f"one of {names}, or a callable")
     if isinstance(gamma, str) and gamma == "auto":
-        msg = (
+        raise ValueError(
             "gamma='auto' is refused: in scikit-learn it means 1/n_features, which is not a choice "
             "made from the data. Give 'cv' (default), 'median', 'scale' or a positive number."
         )
-        raise ValueError(msg)
     words = ("cv", "median", "scale", *(("evidence",) if evidence else ()))
     allowed = ", ".join(map(repr, words)) + " or a positive number"
     if isinstance(gamma, str) and gamma not in words:
@@ -132,11 +124,10 @@ def check_kernel(config: FitConfig, *, evidence: bool) -> None:
     elif not (is_number(gamma) and math.isfinite(gamma) and gamma > 0):
         refuse("gamma", gamma, allowed)
     elif config.feature_map is not None or kernel not in GAMMA_KERNELS:
-        msg = (
+        raise ValueError(
             f"gamma={gamma!r} was given, but the {owner} has no gamma. Leave gamma='cv' (it is then "
             f"ignored), or pass the kernel's own parameters in kernel_params."
         )
-        raise ValueError(msg)
     if params is not None and not isinstance(params, Mapping):
         refuse("kernel_params", params, "a dict of the kernel's parameters, or None")
     if params and "gamma" in params:
@@ -146,11 +137,10 @@ def check_kernel(config: FitConfig, *, evidence: bool) -> None:
         known = sorted(set(KERNEL_PARAMS.get(kernel, ())) - {"gamma"})
         unknown = sorted(set(params) - set(known))
         if unknown:
-            msg = (
+            raise ValueError(
                 f"kernel_params holds {unknown[0]!r}, which kernel {kernel!r} does not read; it "
                 f"reads {', '.join(map(repr, known)) or 'nothing'}."
             )
-            raise ValueError(msg)
     if config.feature_map is not None and not hasattr(config.feature_map, "transform"):
         refuse("feature_map", config.feature_map, "a scikit-learn transformer, or None")
 
@@ -164,11 +154,10 @@ def check_regression_process(config: FitConfig) -> None:
         msg = f"mean='linear' adds a trend to a kernel on X; with {owner} it has no meaning."
         raise ValueError(msg)
     if (config.inference == "em-paper") == config.variant.exact:
-        msg = (
+        raise ValueError(
             f"inference={config.inference!r} with method={config.method!r}: 'em-paper' and "
             f"method='paper' go together, as the authors' EM belongs to their algorithm only."
         )
-        raise ValueError(msg)
     isotropic = isinstance(config.prior, str) and config.prior == "isotropic"
     if config.subspace == "fair" and not isotropic:
         msg = "subspace='fair' has an isotropic prior on all of F; use prior='isotropic'."
@@ -191,11 +180,10 @@ def one_minus(max_correlation: Any) -> Any:
     for limit in limits.values():
         number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
         if not number or not 0.0 <= limit <= 1.0:
-            msg = (
+            raise ValueError(
                 f"max_correlation={max_correlation!r} is not allowed; give a number from 0 to 1, or a "
                 f"dict with one for each attribute that is to have a limit."
             )
-            raise ValueError(msg)
     if isinstance(max_correlation, Mapping):
         return {name: 1.0 - float(limit) for name, limit in max_correlation.items()}
     return 1.0 - max_correlation
@@ -215,23 +203,20 @@ def check_decisions(config: FitConfig) -> None:
         msg = f"equalize='decisions' needs removal on new rows, which {reason} excludes."
         raise ValueError(msg)
     if config.criterion_name == "conditional_statistical_parity":
-        msg = (
+        raise ValueError(
             "equalize='decisions' has no form for criterion='conditional_statistical_parity'. Use "
             "'statistical_parity', 'equal_opportunity' or 'equalized_odds', or equalize='scores'."
         )
-        raise ValueError(msg)
     if config.dependence != "mean":
-        msg = (
+        raise ValueError(
             f"equalize='decisions' compares rates of groups or slices, so dependence="
             f"{config.dependence!r} has no meaning. Leave dependence='mean'."
         )
-        raise ValueError(msg)
     if isinstance(config.fairness, Mapping) or config.dial not in ("auto", "share"):
-        msg = (
+        raise ValueError(
             "With equalize='decisions' fairness is the share of the gap between groups that is gone "
             "(dial='share'). For limits use at(max_gap=...) or at(min_ratio=...)."
         )
-        raise ValueError(msg)
     if config.class_weight is not None:
         msg = "class_weight changes scores only; with equalize='decisions' give a cost_matrix."
         raise ValueError(msg)

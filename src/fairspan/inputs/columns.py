@@ -74,19 +74,17 @@ def _check_names(names: list[Any], role: str) -> None:
     _refuse_twice(names, f"{role} has")
     levels = next((name for name in names if isinstance(name, tuple)), None)
     if levels is not None:
-        msg = (
+        raise ValueError(
             f"{role} has columns with names of several levels, such as {levels!r}. Give each column one "
             f"name, e.g. table.columns = ['_'.join(map(str, name)) for name in table.columns]."
         )
-        raise ValueError(msg)
     first: dict[str, Any] = {}
     for name in names:
         if str(name) in first:
-            msg = (
+            raise ValueError(
                 f"{role} has the columns {first[str(name)]!r} and {name!r}, whose names are the same when "
                 f"written as text. Rename one of them."
             )
-            raise ValueError(msg)
         first[str(name)] = name
 
 
@@ -179,26 +177,23 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
         except ValueError:  # sequences of several lengths
             present = np.empty((0, 0))
         if present.ndim != 1:
-            msg = f"{role} column {name!r} holds sequences; give one value per row."
-            raise ValueError(msg)
+            raise ValueError(f"{role} column {name!r} holds sequences; give one value per row.")
     else:
         present = values
     kind = declared or present.dtype.kind
     if present.dtype.kind not in "biufU":
-        msg = (
+        raise ValueError(
             f"{role} column {name!r} has dtype {present.dtype}; give text, booleans, integers or "
             f"floats (turn dates into numbers, e.g. years)."
         )
-        raise ValueError(msg)
     if kind in "bU":
         text = np.array([str(v) for v in present.tolist()], dtype=np.str_)
         _refuse_half_characters("".join(text.tolist()), f"{role} column {name!r}")
         if kind == "U" and any(str(v).endswith("\0") for v in listed):
-            msg = (
+            raise ValueError(
                 f"{role} column {name!r} holds text that ends with a NUL character (\\x00), which NumPy "
                 f'drops. Remove it first, e.g. with .str.rstrip("\\0").'
             )
-            raise ValueError(msg)
         filled = np.full(len(values), "", dtype=text.dtype)
         filled[~missing] = text
         return Attribute(name, filled, missing, "b" if kind == "b" else "U")
@@ -220,11 +215,10 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
 def refuse_dates(values: Any, label: str) -> None:
     """Raise if an array holds dates or durations: as numbers they depend on the unit of the array."""
     if getattr(getattr(values, "dtype", None), "kind", None) in ("m", "M"):
-        msg = (
+        raise ValueError(
             f"{label} holds dates or durations ({values.dtype}); give numbers, e.g. years or "
             f'durations / np.timedelta64(1, "D").'
         )
-        raise ValueError(msg)
 
 
 def _refuse_mixed(values: list[Any], label: str) -> None:
@@ -232,11 +226,10 @@ def _refuse_mixed(values: list[Any], label: str) -> None:
     is_text = [isinstance(value, str) for value in values]
     if any(is_text) and not all(is_text):
         text, other = values[is_text.index(True)], values[is_text.index(False)]
-        msg = (
+        raise ValueError(
             f"{label} mixes text and other values, e.g. {text!r} and {other!r}. Give values of one type: "
             f"make them all text, with None for missing ones, or all numbers."
         )
-        raise ValueError(msg)
 
 
 def _refuse_half_characters(text: str, label: str) -> None:
@@ -244,11 +237,10 @@ def _refuse_half_characters(text: str, label: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        msg = (
+        raise ValueError(
             f"{label} holds text that is no valid Unicode ({text[error.start]!a}, half a character). Decode "
             f"the text again with the right encoding, or replace the character."
-        )
-        raise ValueError(msg) from error
+        ) from error
 
 
 def _refuse_merged(name: str, integers: np.ndarray, role: str) -> None:
@@ -256,11 +248,10 @@ def _refuse_merged(name: str, integers: np.ndarray, role: str) -> None:
     if not (np.abs(integers.astype(np.float64)) >= 2.0**53).any():
         return
     if len(np.unique(integers)) > len(np.unique(integers.astype(np.float64))):
-        msg = (
+        raise ValueError(
             f"{role} column {name!r} holds integers beyond 2^53 that are equal as floats, up to "
             f"{integers.max()}. Give them as text if they are names, or subtract their smallest."
         )
-        raise ValueError(msg)
 
 
 def _is_series(raw: Any) -> bool:
@@ -305,12 +296,10 @@ def read_attributes(raw: Any, n: int, role: str, prefix: str) -> dict[str, Attri
                 msg += " (To name columns instead, X must be a data frame and the names text.)"
             raise ValueError(msg)
         if name in out:
-            msg = f"{role} has two columns named {name!r}; give each its own name."
-            raise ValueError(msg)
+            raise ValueError(f"{role} has two columns named {name!r}; give each its own name.")
         out[name] = attribute
     if not out:
-        msg = f"{role} has no columns."
-        raise ValueError(msg)
+        raise ValueError(f"{role} has no columns.")
     return out
 
 
@@ -407,12 +396,11 @@ def align_rows(**arguments: Any) -> dict[str, Any]:
         return arguments
     if reference != first:
         name = next(iter(other))
-        msg = (
+        raise ValueError(
             f"{reference} and {name} have different row indexes, and {first} has none, so their order "
             f"is unclear. Put them into the order of {first}, e.g. {name}.loc[{reference}.index], or "
             f"{_BY_POSITION.format(name=name)}."
         )
-        raise ValueError(msg)
     positions = {
         name: _find_positions(name, index, reference, order) for name, index in other.items()
     }
@@ -474,11 +462,10 @@ def _find_positions(name: str, index: Any, reference: str, order: Any) -> Any:
         ]
         if len(default) == 1:
             reason += f" ({default[0]} has the default index 0 to {len(order) - 1})"
-    msg = (
+    raise ValueError(
         f"{name} and {reference} have different row indexes: {reason}. If row i of both is the same "
         f"person, {_BY_POSITION.format(name=name)}. Otherwise give both the same labels, each once."
     )
-    raise ValueError(msg)
 
 
 def _shown(label: Any) -> str:

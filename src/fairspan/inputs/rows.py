@@ -76,19 +76,17 @@ def _check_frame_dtypes(frame: nw.DataFrame[Any], protected: frozenset[str]) -> 
     ]
     inside = [name for name in frame.columns if name in protected]
     if bad and inside:
-        msg = (
+        raise ValueError(
             f"X holds text, and its column {inside[0]!r} has the name of a protected attribute. Pass "
             f"sensitive_features={inside!r} to take it out of X, or drop it; then encode the rest, e.g. "
             f"with fairspan.table_encoder."
         )
-        raise ValueError(msg)
     if bad:
-        msg = (
+        raise ValueError(
             f"X holds columns that are not numbers: {', '.join(bad[:5])}"
             f"{', ...' if len(bad) > 5 else ''}. Encode them first, e.g. "
             f"make_pipeline(fairspan.table_encoder(X), model)."
         )
-        raise ValueError(msg)
 
 
 def _column_label(est: FeatureReader, j: int) -> str:
@@ -132,8 +130,7 @@ def read_features(
                 frame = frame.drop(extra)
                 X = frame.to_native()
         if not frame.columns:
-            msg = "X is a frame without columns; a minimum of 1 feature(s) is required."
-            raise ValueError(msg)
+            raise ValueError("X is a frame without columns; a minimum of 1 feature(s) is required.")
         _check_frame_dtypes(frame, protected)
         _check_column_numbers(est, frame.columns, reset=reset)
         for name, dtype in frame.schema.items():
@@ -150,10 +147,9 @@ def read_features(
         if "could not convert string" in str(error):
             raise ValueError(_text_message(est, X)) from error
         if "setting an array element" in str(error):
-            msg = (
+            raise ValueError(
                 "X holds sequences, or rows of several lengths; give one number per row and column."
-            )
-            raise ValueError(msg) from error
+            ) from error
         raise
     _check_finite(est, checked)
     return checked
@@ -168,12 +164,11 @@ def _check_column_numbers(est: FeatureReader, names: list[Any], *, reset: bool) 
         return
     fitted = est._schema.column_numbers
     if numbers is not None and fitted is not None and fitted != numbers:
-        msg = (
+        raise ValueError(
             f"X has the columns {names[:8]!r}, but the model was fitted with the columns "
             f"[{', '.join(fitted[:8])}]. Give the same columns in the same order, or values without names "
             f"(X.to_numpy()) to go by position."
         )
-        raise ValueError(msg)
 
 
 def _check_finite(est: FeatureReader, X: Array) -> None:
@@ -186,24 +181,22 @@ def _check_finite(est: FeatureReader, X: Array) -> None:
     what = "NaN" if np.isnan(X[rows, j]).any() else "infinity"
     # A caller that gives one row names it in its own message.
     where = "" if len(X) == 1 else f", {len(rows)} rows, the first at row {rows[0]}"
-    msg = (
+    raise ValueError(
         f"Input X contains {what} (NaN and infinity are not accepted): column "
         f"{_column_label(est, j)}{where}. Impute first, e.g. with fairspan.table_encoder, which adds "
         f"indicators of what was missing."
     )
-    raise ValueError(msg)
 
 
 def _check_size(est: FeatureReader, X: Array) -> None:
     if X.min(initial=0.0) >= -LARGEST and X.max(initial=0.0) <= LARGEST:
         return
     j = int(np.flatnonzero((np.abs(X) > LARGEST).any(axis=0))[0])
-    msg = (
+    raise ValueError(
         f"Column {_column_label(est, j)} of X holds {np.abs(X[:, j]).max():.3g}, whose square is beyond "
         f"the range of float64; numbers up to {LARGEST:g} are taken. Rescale, e.g. with "
         f"fairspan.table_encoder, or mark what stands for a missing value as missing."
     )
-    raise ValueError(msg)
 
 
 def _encode(est: FeatureReader, X: Any, *, reset: bool) -> Array:
@@ -211,26 +204,23 @@ def _encode(est: FeatureReader, X: Any, *, reset: bool) -> Array:
     encoder = est._schema.encoder
     frame = as_frame(X, "X")
     if frame is None:
-        msg = (
+        raise ValueError(
             f"{type(est).__name__} was fitted on a table with an encoder, so it needs a data frame with "
             f"the same columns; got {type(X).__name__}."
         )
-        raise ValueError(msg)
     if reset:
         columns = {"feature_names_in_": np.array(frame.columns, dtype=object)}
         vars(est).update(columns, n_features_in_=len(frame.columns))
     names = vars(est)["feature_names_in_"].tolist()
     missing = [name for name in names if name not in frame.columns]
     if missing:
-        msg = f"X has no column {missing[0]!r}, which the model was fitted with."
-        raise ValueError(msg)
+        raise ValueError(f"X has no column {missing[0]!r}, which the model was fitted with.")
     out = np.asarray(encoder.transform(frame.select(names).to_native()), dtype=np.float64)
     if out.ndim != 2 or not np.isfinite(out).all():
-        msg = (
+        raise ValueError(
             f"encoder {type(encoder).__name__} gave an array of shape {out.shape} (all finite: "
             f"{bool(np.isfinite(out).all())}); a finite matrix of numbers is needed."
         )
-        raise ValueError(msg)
     return np.ascontiguousarray(out)
 
 
@@ -273,11 +263,10 @@ def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, ClassL
 def _check_magnitude(attribute: Attribute, what: str) -> None:
     values = attribute.values
     if values.dtype.kind == "f" and len(values) and np.abs(values).max() > LARGEST:
-        msg = (
+        raise ValueError(
             f"{what} holds {np.abs(values).max():.3g}, whose square is beyond the range of float64; "
             f"numbers up to {LARGEST:g} are taken. Rescale it."
         )
-        raise ValueError(msg)
 
 
 def one_column(y: Any) -> np.ndarray:
@@ -285,8 +274,7 @@ def one_column(y: Any) -> np.ndarray:
     try:
         array = as_array(y)
     except ValueError as error:
-        msg = "y holds sequences of several lengths; give one value per row."
-        raise ValueError(msg) from error
+        raise ValueError("y holds sequences of several lengths; give one value per row.") from error
     refuse_bytes(array, "y")
     return np.asarray(column_or_1d(array, warn=True))
 
@@ -309,17 +297,15 @@ def read_training_data(
         raise ValueError(_MISSING_S)
     conditional = criterion == "conditional_statistical_parity"
     if conditional and control_features is None:
-        msg = (
+        raise ValueError(
             "criterion='conditional_statistical_parity' needs control_features: the strata within "
             "which parity must hold."
         )
-        raise ValueError(msg)
     if control_features is not None and not conditional:
-        msg = (
+        raise ValueError(
             f"control_features was given, but criterion={config.criterion!r} does not use it. Pass "
             f"criterion='conditional_statistical_parity', or leave control_features out."
         )
-        raise ValueError(msg)
     frame = as_frame(X, "X")
     taken: list[str] = []
     parts: list[Any] = []
@@ -363,22 +349,20 @@ def read_training_data(
     if y is not None:
         target, classes = _read_target(y, home, numbers=config.target_kind == "continuous")
         if len(target.values) != n:
-            msg = (
+            raise ValueError(
                 f"Found input variables with inconsistent numbers of samples: y has "
                 f"{len(target.values)} rows, X has {n}."
             )
-            raise ValueError(msg)
     elif (
         config.subspace != "fair"
         or criterion in ("equalized_odds", "equal_opportunity")
         or config.target_kind is not None
     ):
-        msg = (
+        raise ValueError(
             f"{config.estimator} requires y to be passed, but the target y is None. Only "
             f"FairRepresentation with subspace='fair' and a criterion that does not condition on y "
             f"can do without it."
         )
-        raise ValueError(msg)
     if sample_weight is not None:
         sample_weight = read_weights(sample_weight, n, home, block=not reset)
     data = Data(
@@ -410,33 +394,30 @@ def _check_missing(
 ) -> None:
     for attribute in control.values():
         if attribute.missing.any():
-            msg = (
+            raise ValueError(
                 f"control_features {attribute.name!r} is missing in {int(attribute.missing.sum())} "
                 f"rows; every row needs a stratum. Give those rows a category of their own."
             )
-            raise ValueError(msg)
     if config.missing_sensitive == "omit":
         return
     for attribute in sensitive.values():
         if attribute.missing.any():
-            msg = (
+            raise ValueError(
                 f"sensitive_features {attribute.name!r} is missing (NaN or None) in "
                 f"{int(attribute.missing.sum())} rows. Pass missing_sensitive='omit' to leave those "
                 f"rows out of that attribute's constraint, give them a category of their own, or "
                 f"drop them."
             )
-            raise ValueError(msg)
 
 
 def check_rows(est: FeatureReader, config: FitConfig, data: Data) -> None:
     """Check X before a long fit: columns that repeat S, very different scales, tiny numbers."""
     widest = np.ptp(data.X, axis=0).max(initial=0.0)
     if 0.0 < widest < 1.0 / LARGEST and config.kernel != "precomputed":
-        msg = (
+        raise ValueError(
             f"X varies by {widest:.3g} at most, and squares of such numbers are 0 in float64. Rescale, "
             f"e.g. with fairspan.table_encoder."
         )
-        raise ValueError(msg)
     _warn_sensitive_columns(est, data)
     if config.feature_map is None and config.kernel in ("rbf", "laplacian"):
         # By range: a constant column may have a standard deviation of rounding, not of zero.

@@ -50,8 +50,7 @@ def read_tensor(est: object, X: Any, config: FitConfig, *, reset: bool) -> Any:
     if callable(config.kernel) or config.kernel not in DEVICE_KERNELS:
         refuse_on_device(f"kernel={config.kernel!r}")
     if X.dtype.is_complex:
-        msg = f"Complex data not supported: X is a tensor of {X.dtype}."
-        raise ValueError(msg)
+        raise ValueError(f"Complex data not supported: X is a tensor of {X.dtype}.")
     # Shape, number and names of columns: scikit-learn's own checks, on no more than they need.
     validate_data(
         est, to_numpy(X[:1].float() if X.ndim else X), reset=reset, ensure_all_finite=False
@@ -93,8 +92,7 @@ def read_tensor_attributes(
             raise ValueError(msg)
         out[name] = _attribute(name, values, role, home)
     if not out:
-        msg = f"{role} has no columns."
-        raise ValueError(msg)
+        raise ValueError(f"{role} has no columns.")
     return out
 
 
@@ -111,8 +109,7 @@ def _attribute(name: str, values: Any, role: str, home: Any) -> Attribute:
         return Attribute(name, values, torch.zeros_like(values, dtype=torch.bool), kind)
     endless = int(values.isinf().sum())
     if endless:
-        msg = f"{role} column {name!r} holds infinity in {endless} rows."
-        raise ValueError(msg)
+        raise ValueError(f"{role} column {name!r} holds infinity in {endless} rows.")
     missing = values.isnan()
     return Attribute(name, values.masked_fill(missing, 0.0), missing, kind)
 
@@ -131,13 +128,11 @@ def read_tensor_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, 
         )
         y = y[:, 0]
     if y.ndim != 1:
-        msg = f"y should be a 1d array, got an array of shape {tuple(y.shape)} instead."
-        raise ValueError(msg)
+        raise ValueError(f"y should be a 1d array, got an array of shape {tuple(y.shape)} instead.")
     attribute = _attribute("y", y, "target", home)
     unknown = int(attribute.missing.sum())
     if unknown:
-        msg = f"Input y contains NaN or None in {unknown} rows. Drop those rows first."
-        raise ValueError(msg)
+        raise ValueError(f"Input y contains NaN or None in {unknown} rows. Drop those rows first.")
     if numbers or len(y) == 0:
         return attribute, None
     labels = torch.unique(y)

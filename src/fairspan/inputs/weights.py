@@ -46,26 +46,23 @@ def read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Array
     unusable = int((~np.isfinite(weights)).sum())
     if unusable:
         what = "NaN" if np.isnan(weights).any() else "infinity"
-        msg = (
+        raise ValueError(
             f"Input sample_weight contains {what}: {unusable} rows have no finite weight. Give a number "
             f"of at least 0 for every row; weight 0 leaves a row out."
         )
-        raise ValueError(msg)
     if (weights < 0).any():
         negative = int((weights < 0).sum())
         msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
         raise ValueError(msg)
     largest = weights.max(initial=0.0)
     if largest > _WEIGHT_RANGE or 0.0 < largest < 1.0 / _WEIGHT_RANGE:
-        msg = (
+        raise ValueError(
             f"sample_weight is {largest:.3g} at most; that must be from {1.0 / _WEIGHT_RANGE:g} to "
             f"{_WEIGHT_RANGE:g}. Rescale the weights: weight k counts as k copies."
         )
-        raise ValueError(msg)
     # All-zero weights are fine for a streamed block, but an error for `fit`.
     if not block and not (weights > 0).any():
-        msg = "sample_weight is zero for every row; nothing is left to fit."
-        raise ValueError(msg)
+        raise ValueError("sample_weight is zero for every row; nothing is left to fit.")
     checked: Array = to_home(weights, home)
     return checked
 
@@ -74,15 +71,13 @@ def read_groups(groups: Any, n: int) -> NDArray[np.int64]:
     """Hashes of the labels of groups, one per row: rows of one label belong together."""
     columns = read_attributes(groups, n, "groups", "group")
     if len(columns) > 1:
-        msg = f"groups has {len(columns)} columns; give one label per row."
-        raise ValueError(msg)
+        raise ValueError(f"groups has {len(columns)} columns; give one label per row.")
     column = next(iter(columns.values()))
     if column.missing.any():
-        msg = (
+        raise ValueError(
             f"groups is missing in {int(column.missing.sum())} rows. Give every row the label of its "
             f"group; a row that belongs to no other gets a label of its own."
         )
-        raise ValueError(msg)
     labels, inverse = np.unique(column.values, return_inverse=True)
     digests = [hashlib.blake2b(str(label).encode(), digest_size=8).digest() for label in labels]
     hashes = np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
@@ -97,24 +92,20 @@ def _read_tensor(sample_weight: Any, n: int, home: Any, *, block: bool) -> Any:
     _check_shape(tuple(weights.shape), n)
     if not all_finite(weights):
         what = "NaN" if bool(weights.isnan().any()) else "infinity"
-        msg = f"Input sample_weight contains {what}."
-        raise ValueError(msg)
+        raise ValueError(f"Input sample_weight contains {what}.")
     low, high = torch.aminmax(weights)
     if float(low) < 0.0:
         negative = int((weights < 0).sum())
         msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
         raise ValueError(msg)
     if not block and float(high) == 0.0:
-        msg = "sample_weight is zero for every row; nothing is left to fit."
-        raise ValueError(msg)
+        raise ValueError("sample_weight is zero for every row; nothing is left to fit.")
     return weights
 
 
 def _check_shape(shape: tuple[int, ...], n: int) -> None:
     """One weight per row, in the words of scikit-learn."""
     if len(shape) != 1:
-        msg = "Sample weights must be 1D array or scalar"
-        raise ValueError(msg)
+        raise ValueError("Sample weights must be 1D array or scalar")
     if shape != (n,):
-        msg = f"sample_weight.shape == {shape}, expected {(n,)}!"
-        raise ValueError(msg)
+        raise ValueError(f"sample_weight.shape == {shape}, expected {(n,)}!")

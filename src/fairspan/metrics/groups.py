@@ -133,6 +133,16 @@ def clusters_of(labels: Iterable[Hashable]) -> Codes:
     return np.array(codes, dtype=np.intp)
 
 
+def renumbered(clusters: Codes | None, rows: Any) -> Codes | None:
+    """Clusters of some of the rows, numbered as in :func:`clusters_of`."""
+    return None if clusters is None else clusters_of(clusters[rows].tolist())
+
+
+def unit_of(clusters: Codes | None) -> str:
+    """What is drawn independently of each other."""
+    return "rows" if clusters is None else "clusters"
+
+
 def count_clusters(levels: Codes, n_levels: int, clusters: Codes | None) -> Codes:
     """Number of clusters with a row of each level; without clusters, the number of rows."""
     if clusters is not None:

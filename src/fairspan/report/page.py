@@ -73,8 +73,7 @@ def _plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        msg = 'The page needs plotly: pip install "fairspan[report]".'
-        raise ImportError(msg) from error
+        raise ImportError('The page needs plotly: pip install "fairspan[report]".') from error
     return str(get_plotlyjs())
 
 

@@ -49,12 +49,11 @@ def complete_rows(frame: Any, columns: Iterable[str]) -> Any:
         values = frame[name].infer_objects()
         whole = values.dtype.kind == "f" and not np.mod(values, 1.0).any()
         if whole and values.abs().max() >= _LARGEST_WHOLE:
-            msg = (
+            raise ValueError(
                 f"The column {name!r} has whole numbers beyond 2^53 and missing values; pandas stores them "
                 f"as floats, which cannot tell such numbers apart. Write them as text (such as id-1), or "
                 f"leave the incomplete rows out of the file."
             )
-            raise ValueError(msg)
         frame[name] = values.astype(np.int64) if whole else values
     return frame
 
@@ -192,11 +191,10 @@ def find_roles(
     for name in named:
         role = taken.get(name, "control_features")
         if role != "control_features":
-            msg = (
+            raise ValueError(
                 f"features names {name!r}, which is the {_ROLE_WORDS[role]}; a model must not learn from it. "
                 f"Leave it out of features."
             )
-            raise ValueError(msg)
     refused = []
     if not named:
         others = [name for name in known if name not in taken]

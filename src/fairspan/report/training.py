@@ -87,11 +87,10 @@ def choose_model(
         out.set_params(fairness=1.0, dial="auto")
     else:
         name = model.__name__ if isinstance(model, type) else type(model).__name__
-        msg = (
+        raise ValueError(
             f"model={name} is not allowed; give 'auto' or an unfitted predictor of fairspan, such as "
             f"FairGPClassifier(), FairGPRegressor(), FairRidge() or FairRidgeClassifier()."
         )
-        raise ValueError(msg)
     if kinds:
         out.set_params(sensitive_kind=kinds)
     _check_target(out, table, roles)
@@ -105,11 +104,10 @@ def _check_agreement(model: FairPredictor, criterion: str, pos_label: Any) -> No
         ("pos_label", pos_label, None, model.pos_label),
     ):
         if value not in (default, of_model):
-            msg = (
+            raise ValueError(
                 f"{name}={value!r}, but the model was given {name}={of_model!r}. Leave {name} out, or give "
                 f"it to the model."
             )
-            raise ValueError(msg)
 
 
 def _check_target(model: FairPredictor, table: Any, roles: Roles) -> None:
@@ -123,11 +121,10 @@ def _check_target(model: FairPredictor, table: Any, roles: Roles) -> None:
             raise ValueError(f"pos_label is for classes, but the target {name!r} is numeric.")
         return
     if n > _MAX_CLASSES:
-        msg = (
+        raise ValueError(
             f"The target {name!r} has {n:,} different values, such as {str(column.iloc[0])!r}; a class "
             f"target can have at most {_MAX_CLASSES}."
         )
-        raise ValueError(msg)
     if model.pos_label is not None and model.pos_label not in column.unique().tolist():
         shown = ", ".join(repr(v) for v in column.unique().tolist()[:6])
         raise ValueError(f"pos_label={model.pos_label!r} is no value of {name!r}: {shown}.")
@@ -396,11 +393,10 @@ def choose_favourable(
     senses = _sense(*words), _sense(*words[::-1])
     if senses[0] == senses[1]:
         if criterion == "equal_opportunity":
-            msg = (
+            raise ValueError(
                 f"Equal opportunity needs the favourable class, and the labels of {target!r}, {small!r} and "
                 f"{large!r}, do not say which one it is. Name it with --positive (in Python, pos_label)."
             )
-            raise ValueError(msg)
         both = {-1: "; both read as unfavourable", 1: "; both read as favourable"}
         return Favourable(large, False, f"the larger of the two labels{both.get(senses[0], '')}")
     best, other = (small, large) if senses[0] > senses[1] else (large, small)

@@ -13,19 +13,21 @@ from sklearn.metrics import r2_score, roc_auc_score
 from fairspan.auditing.attackers import (
     ATTACKERS,
     Attack,
-    Estimate,
     _p_value,
     _reach_blind,
     attack,
+    weighted_auc,
+)
+from fairspan.auditing.cross_fit import (
+    Estimate,
     bins,
     deal,
+    kernel_check,
     r_squared,
     ridge,
     summary,
     unit_range,
-    weighted_auc,
 )
-from fairspan.auditing.model_space import kernel_check
 from fairspan.auditing.reading import Protected
 from fairspan.metrics.groups import bootstrap_counts
 
