@@ -57,16 +57,25 @@ def _dependence(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
     large = [row for row in whole if abs(row["correlation_today"]) > 0.03]
     halved = [abs(r["correlation_new"]) <= abs(r["correlation_today"]) / 2.0 for r in large]
     yield at_most("rows above .03 today that are not halved", len(halved) - int(sum(halved)), 4)
-    paired = np.array([row["paired"] for row in rows])
+    yield from _error_differences(rows, "paired", "equal parity of the draw")
+    if all("paired_at_mean_parity" in row for row in rows):
+        yield from _error_differences(rows, "paired_at_mean_parity", "equal mean parity")
+
+
+def _error_differences(
+    rows: list[dict[str, Any]], column: str, where: str
+) -> Iterator[Measurement]:
+    """Errors minus those of today's path, in one of two comparisons."""
+    paired = np.array([row[column] for row in rows])
     # Splits of one table overlap: their standard error is corrected (Nadeau and Bengio 2003). Tables with
     # fewer training rows than 70 % would have a larger factor.
     planted = [row["name"].startswith(("people", "wide", "direct")) for row in rows]
     overlap = np.sqrt(1.0 + np.array([row["draws"] for row in rows]) * 3.0 / 7.0)
-    se = np.array([row["paired_se"] for row in rows]) * np.where(planted, 1.0, overlap)
+    se = np.array([row[f"{column}_se"] for row in rows]) * np.where(planted, 1.0, overlap)
     above = float(np.mean(paired > 2.0 * se))
-    yield at_most("rows whose error is above today's at equal parity by 2 SE", above, 0.05)
+    yield at_most(f"rows whose error is above today's by 2 SE, at {where}", above, 0.05)
     z = float(np.mean(paired / np.maximum(se, 1e-12)))
-    yield at_most("mean of paired error differences, in SE", z, 1.0)
+    yield at_most(f"mean of paired error differences, in SE, at {where}", z, 1.0)
 
 
 def _limits(rows: list[dict[str, Any]]) -> Iterator[Measurement]:

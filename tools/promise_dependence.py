@@ -1,4 +1,10 @@
-"""Dependence on S that is left on new rows at fairness 1, with both kinds of removal."""
+"""Dependence on S that is left on new rows at fairness 1, with both kinds of removal.
+
+Errors are compared with those of today's path, which goes past fairness 1, at equal dependence, in two ways.
+*At equal parity*: the dial value whose signed correlation on the new rows of a draw is nearest to that of the
+new model on the same rows; no user could make this choice. *At equal mean parity*: one dial value for all
+draws of a row of the table, at which the mean signed correlation is that of the new model.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,8 @@ from fairspan.estimators.dial_predictor import move, score_rows
 from tools.promise_populations import Draw, people, planted, splits, wide
 
 TODAY, NEW = "training_rows", "new_rows"
+# Dial values of today's path.
+DIAL = np.linspace(0.7, 1.7, 21)
 
 
 def rows_of_dependence() -> Iterator[tuple[str, Any, dict[str, Any]]]:
@@ -48,20 +56,56 @@ def summary(columns: dict[str, Any]) -> dict[str, float]:
     """Means over draws, with standard errors, and paired differences of errors."""
     out: dict[str, float] = {}
     for key, values in columns.items():
+        if values.ndim > 1:  # along today's path
+            continue
         out[key] = float(np.nanmean(values))
         if key.startswith(("correlation", "error")):
             out[f"{key}_se"] = float(np.nanstd(values, ddof=1) / np.sqrt(len(values)))
     paired = columns["error_new"] - columns["error_today_at_equal_parity"]
     out["paired"] = float(np.nanmean(paired))
     out["paired_se"] = float(np.nanstd(paired, ddof=1) / np.sqrt(len(paired)))
-    return out
+    return out | _at_equal_mean_parity(columns)
 
 
-def compare(draw: Draw, params: dict[str, Any]) -> dict[str, float]:
+def _at_equal_mean_parity(columns: dict[str, Any]) -> dict[str, float]:
+    """Compare errors with today's path at one dial value for all draws.
+
+    Values between those of the grid are interpolated. If the path has the mean correlation of the new model
+    at several dial values, that of the least mean error is taken; if at none, the nearest one of the grid.
+    """
+    reached, errors = columns["path_correlation"], columns["path_error"]
+    value = mean_parity_value(
+        reached.mean(axis=0), errors.mean(axis=0), float(np.mean(columns["correlation_new"]))
+    )
+    at_value = [np.array([np.interp(value, DIAL, one) for one in v]) for v in (reached, errors)]
+    paired = columns["error_new"] - at_value[1]
+    return {
+        "dial_today_at_equal_mean_parity": value,
+        "correlation_today_at_equal_mean_parity": float(at_value[0].mean()),
+        "error_today_at_equal_mean_parity": float(at_value[1].mean()),
+        "paired_at_mean_parity": float(paired.mean()),
+        "paired_at_mean_parity_se": float(paired.std(ddof=1) / np.sqrt(len(paired))),
+    }
+
+
+def mean_parity_value(reached: Any, errors: Any, wanted: float) -> float:
+    """Value of :data:`DIAL` at which mean correlations ``reached`` have the value ``wanted``."""
+    off = reached - wanted
+    crossings = [
+        DIAL[i] + (DIAL[i + 1] - DIAL[i]) * off[i] / (off[i] - off[i + 1])
+        for i in range(len(DIAL) - 1)
+        if off[i] != off[i + 1] and off[i] * off[i + 1] <= 0.0
+    ]
+    if not crossings:
+        return float(DIAL[np.argmin(np.abs(off))])
+    return float(min(crossings, key=lambda value: np.interp(value, DIAL, errors)))
+
+
+def compare(draw: Draw, params: dict[str, Any]) -> dict[str, Any]:
     """Signed correlation and error on new rows at fairness 1, today's removal and the new one."""
     numeric = draw.y.dtype.kind == "f"
     kind = FairRidge if numeric else FairRidgeClassifier
-    out = {}
+    out: dict[str, Any] = {}
     new = kind(random_state=0, removal=NEW, **params).fit(draw.X, draw.y, sensitive_features=draw.s)
     old = kind(random_state=0, removal=TODAY, **params).fit(
         draw.X, draw.y, sensitive_features=draw.s
@@ -77,11 +121,12 @@ def compare(draw: Draw, params: dict[str, Any]) -> dict[str, float]:
         out[f"correlation_{label}"] = values[label]
         out[f"error_{label}"] = _error(model, rows, draw.y_new)
     # Today's path, also past fairness 1, at the signed dependence that the new model reaches.
-    path, rows = [move(old, fairness) for fairness in np.linspace(0.7, 1.7, 21)], scored[id(old)]
+    path, rows = [move(old, fairness) for fairness in DIAL], scored[id(old)]
     reached = [sign * _correlation(_score(m, rows), draw.s_new, cells) for m in path]
     errors = [_error(m, rows, draw.y_new) for m in path]
     nearest = int(np.argmin(np.abs(np.array(reached) - values["new"])))
     out["error_today_at_equal_parity"] = errors[nearest]
+    out["path_correlation"], out["path_error"] = reached, errors
     out["left"] = float(len(new.certificate_.new_rows.directions_left()) > 0)
     return out
 

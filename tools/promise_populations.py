@@ -98,7 +98,11 @@ def splits(
     """Random splits of a table; S is one attribute, one group of it against the rest, or several."""
 
     def draw(seed: int) -> Draw:
-        table = fetch(data_home=data_home()) if "loans" not in fetch.__name__ else fetch()
+        table = (
+            fetch(data_home=data_home())
+            if "loans" not in getattr(fetch, "__name__", "")
+            else fetch()
+        )
         y = table.target.to_numpy(dtype=float) if numeric else table.target.astype(str).to_numpy()
         s = np.asarray(table.sensitive_features[attribute])
         s = s if group is None else np.where(s == group, group, "others")

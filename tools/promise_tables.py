@@ -30,7 +30,9 @@ from tools.table import ROOT
 RESULTS = ROOT / "benchmarks" / "results"
 DRAWS = {"dependence": 20, "limits": 300, "intervals": 200}
 
-Found = dict[str, dict[str, float]]  # columns of the rows of one draw
+Found = dict[
+    str, dict[str, Any]
+]  # columns of the rows of one draw: numbers, or lists for a summary
 
 
 def means(columns: dict[str, Any]) -> dict[str, float]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tools import promise_tables
+from tools.promise_dependence import DIAL, mean_parity_value, summary
 from tools.promise_limits import correlation, gap
 from tools.promise_tables import Found, Part
 
@@ -50,3 +51,31 @@ def test_the_worst_attribute_counts() -> None:
     assert gap(chosen, s) == 1.0
     assert gap(chosen, s[:, 0]) < 0.3
     assert correlation(np.ones(400), s) == 0.0
+
+
+def test_one_dial_value_for_all_draws_at_equal_mean_parity() -> None:
+    noise = np.array([-0.1, 0.0, 0.1])
+    reached = 1.0 - DIAL + noise[:, None]  # 0 at fairness 1 on average
+    errors = DIAL**2 + noise[:, None]
+    found = summary(
+        {
+            "correlation_new": np.array([-0.11, -0.1, -0.09]),
+            "error_new": np.array([1.3, 1.31, 1.35]),
+            "error_today_at_equal_parity": np.array([1.0, 1.0, 1.0]),
+            "path_correlation": reached,
+            "path_error": errors,
+        }
+    )
+    assert found["dial_today_at_equal_mean_parity"] == pytest.approx(1.1)
+    assert found["correlation_today_at_equal_mean_parity"] == pytest.approx(-0.1)
+    differences = np.array([1.3, 1.31, 1.35]) - 1.21 - noise
+    assert found["paired_at_mean_parity"] == pytest.approx(differences.mean())
+    expected = differences.std(ddof=1) / np.sqrt(3)
+    assert found["paired_at_mean_parity_se"] == pytest.approx(expected)
+
+
+def test_a_path_that_has_the_correlation_twice_or_never() -> None:
+    reached = (DIAL - 1.2) ** 2
+    assert mean_parity_value(reached, DIAL, 0.04) == pytest.approx(1.0)  # also at 1.4
+    assert mean_parity_value(reached, -DIAL, 0.04) == pytest.approx(1.4)
+    assert mean_parity_value(reached, DIAL, -1.0) == pytest.approx(1.2)
