@@ -61,7 +61,9 @@ METHODS = [
     (name, method)
     for name in CLASSES
     for method, what in inspect.getmembers(PUBLIC[name], inspect.isroutine)
-    if (getattr(what, "__module__", None) or "").startswith("fairspan") and method[0] != "_"
+    if (getattr(what, "__module__", None) or "").startswith("fairspan")
+    and method[0] != "_"
+    and hasattr(PUBLIC[name], method)  # a subclass may refuse a method
 ]
 
 

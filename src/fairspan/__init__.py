@@ -5,9 +5,11 @@ from fairspan._moved import forward_old_imports
 from fairspan.auditing import Audit, audit
 from fairspan.encoding import table_encoder
 from fairspan.estimators import (
+    FairClassifier,
     FairGPClassifier,
     FairGPRegressor,
     FairnessPath,
+    FairRegressor,
     FairRepresentation,
     FairRidge,
     FairRidgeClassifier,
@@ -37,8 +39,10 @@ __all__ = [
     "CheckpointError",
     "DataWarning",
     "DatasetError",
+    "FairClassifier",
     "FairGPClassifier",
     "FairGPRegressor",
+    "FairRegressor",
     "FairRepresentation",
     "FairRidge",
     "FairRidgeClassifier",

@@ -75,6 +75,13 @@ TRUSTED = (
     "fairspan.estimators.gp_regressor.FairGPRegressor",
     "fairspan.estimators.gp_regressor.ProcessFit",
     "fairspan.estimators.gp_classifier.FairGPClassifier",
+    # Models of learners are not here: their nodes are read without checks of bounds.
+    "fairspan.estimators.learner_columns.CategoryColumns",
+    "fairspan.estimators.learner_columns.FoldModels",
+    "fairspan.estimators.learner_columns.KernelModels",
+    "fairspan.estimators.learner_columns.LearnerColumns",
+    "fairspan.estimators.learners.FairClassifier",
+    "fairspan.estimators.learners.FairRegressor",
     "fairspan.estimators.representation.FairRepresentation",
     "fairspan.estimators.ridge.FairRidge",
     "fairspan.estimators.state.FittedState",

@@ -2,13 +2,16 @@
 
 from fairspan.estimators.gp_classifier import FairGPClassifier
 from fairspan.estimators.gp_regressor import FairGPRegressor
+from fairspan.estimators.learners import FairClassifier, FairRegressor
 from fairspan.estimators.path import FairnessPath, fairness_path
 from fairspan.estimators.representation import FairRepresentation
 from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
 
 __all__ = [
+    "FairClassifier",
     "FairGPClassifier",
     "FairGPRegressor",
+    "FairRegressor",
     "FairRepresentation",
     "FairRidge",
     "FairRidgeClassifier",

@@ -32,7 +32,7 @@ from fairspan.method.rule_words import RuleDifference, RuleWords, put_in_words
 if TYPE_CHECKING:
     from fairspan.estimators.state import FittedState
 
-__all__ = ["DecisionFit", "fit_decisions"]
+__all__ = ["DecisionFit", "choose_rules", "fit_decisions"]
 
 # Rules on the way from the unconstrained rule to equal rates.
 N_LIMITS = 31
@@ -179,7 +179,7 @@ def probabilities(scores: Array, contrasts: Array, slope: float, intercepts: Arr
 
 def fit_decisions(state: FittedState, data: Data) -> DecisionFit:
     """Make the predictions of every row by functions that did not see it, and choose the rules."""
-    pilot, config, fit = state.pilot, state.config, state.solved.new_rows
+    pilot, fit = state.pilot, state.solved.new_rows
     if fit is None or fit.code_functions is None or state.classes is None:
         msg = (
             f"equalize='decisions' needs removal on new rows, which {data.n} rows do not allow: it takes "
@@ -189,9 +189,7 @@ def fit_decisions(state: FittedState, data: Data) -> DecisionFit:
         raise ValueError(msg)
     encoded = pilot.encode(data)
     folds = to_numpy(pilot.folds(data, encoded, pilot.counter()))
-    L, weight = fit.n_functions, np.ones(data.n)
-    if data.weights is not None:
-        weight = np.asarray(to_numpy(data.weights), dtype=np.float64)
+    L = fit.n_functions
     functions = np.concatenate([fit.code_functions, fit.fold_bases[:, :, :L]], axis=2)
     averaged = np.einsum("k,kdm->dm", fit.share, functions)
     centre, m = averaged.T @ state.solved.mean, functions.shape[2]
@@ -201,6 +199,33 @@ def fit_decisions(state: FittedState, data: Data) -> DecisionFit:
         both = np.concatenate([of_fold, averaged], axis=1)
         values = to_numpy(pilot.features.scores(data.X[rows], both))
         scores[rows], of_average[rows] = values[:, :m] - of_fold.T @ mean, values[:, m:] - centre
+    return choose_rules(state, data, encoded, folds, averaged, scores, of_average)
+
+
+def choose_rules(
+    state: FittedState,
+    data: Data,
+    encoded: Encoded,
+    folds: Codes,
+    averaged: Array,
+    scores: Array,
+    of_average: Array,
+) -> DecisionFit:
+    """Choose the rules, given predictions of the codes and of y.
+
+    Parameters
+    ----------
+    averaged : (D, q + L) functions that predict the codes, then y.
+    scores : (n, q + L) predictions by functions that did not see the row, centred.
+    of_average : (n, q + L) predictions by the averaged functions, centred.
+    """
+    pilot, config, fit = state.pilot, state.config, state.solved.new_rows
+    assert fit is not None
+    assert state.classes is not None
+    L, weight = fit.n_functions, np.ones(data.n)
+    if data.weights is not None:
+        weight = np.asarray(to_numpy(data.weights), dtype=np.float64)
+    centre = averaged.T @ state.solved.mean
     y = to_numpy(encoded.levels)[:, len(pilot.coders)]
     shares = np.bincount(y, weight, minlength=len(state.classes)) / weight.sum()
     slope, intercepts = one_slope(scores[:, -L:] @ fit.contrasts.T, y, weight, shares)

@@ -17,6 +17,7 @@ from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import DecisionFit
 from fairspan.estimators.gp_classifier import FairGPClassifier
 from fairspan.estimators.gp_regressor import FairGPRegressor
+from fairspan.estimators.predictors import RuleClassifier
 from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
 from fairspan.estimators.state import ScoredRows
 from fairspan.exceptions import each_warning_once
@@ -95,14 +96,14 @@ class DialPrediction:
     @property
     def class_numbers(self) -> Codes:
         """Predicted classes as positions in ``model.classes_``, (n,)."""
-        assert isinstance(self.model, FairRidgeClassifier | FairGPClassifier)
+        assert isinstance(self.model, RuleClassifier)
         return decide(self.model._decisive(self.rows))
 
     @property
     def decision_function(self) -> Array:
         """Decision function of a classifier, always with columns: (n, 1) for two classes."""
-        assert isinstance(self.model, FairRidgeClassifier | FairGPClassifier)
-        out = self.model.decision_function(self.rows)
+        assert isinstance(self.model, RuleClassifier)
+        out: Array = self.model.decision_function(self.rows)
         return out[:, None] if out.ndim == 1 else out
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from fairspan.estimators.predictors import FairClassifier
+from fairspan.estimators.predictors import RuleClassifier
 from fairspan.estimators.state import FittedState
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.fair_prior import squared_lengths
@@ -240,7 +240,7 @@ def _row_scores(
     return scores, honest, lengths
 
 
-class SecondPass(FairClassifier):
+class SecondPass(RuleClassifier):
     """A classifier whose metric and head are fitted on rows, in memory or streamed again."""
 
     likelihood: str

@@ -40,13 +40,16 @@ class FairPredictor(FairKernelEstimator):
         return FairnessPath.from_estimator(self, X, y, **options)
 
 
-class FairClassifier(FairPredictor):
-    """An estimator that predicts classes."""
+class RuleClassifier(FairPredictor):
+    """An estimator that predicts classes, by scores or by decision rules."""
 
     _target_kind = "categorical"
     equalize: Any
     selection_rate: Any
     cost_matrix: Any
+
+    decision_function: Any
+    predict: Any
 
     decision_rule_ = FittedAttribute(lambda s: _rule_in_words(s), after="rule")
 
@@ -133,7 +136,7 @@ class FairClassifier(FairPredictor):
                 raise ValueError(msg)
             if equalize is not None and fairness is None and max_correlation is None:
                 fairness = self.fairness
-            return super(FairClassifier, source).at(
+            return super(RuleClassifier, source).at(
                 fairness, dial=dial, max_correlation=max_correlation, confidence=confidence
             )
         if source._fit_state.decisions is None:

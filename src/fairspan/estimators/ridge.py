@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from fairspan.estimators.conformal import ConformalIntervals, ConformalSets
-from fairspan.estimators.predictors import FairClassifier, FairPredictor
+from fairspan.estimators.predictors import FairPredictor, RuleClassifier
 from fairspan.inputs.config import document_parameters
 from fairspan.method.linalg import Array
 
@@ -53,7 +53,7 @@ class FairRidge(RegressorMixin, ConformalIntervals, FairPredictor):
 
 
 @document_parameters
-class FairRidgeClassifier(ClassifierMixin, ConformalSets, FairClassifier):
+class FairRidgeClassifier(ClassifierMixin, ConformalSets, RuleClassifier):
     """Fair classifier by least squares on one-hot labels, the twin of ``RidgeClassifier``.
 
     The paper's classifier, for two and more classes, fitted from moments alone.

@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, replace
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -218,6 +218,9 @@ class FittedEstimator(BaseEstimator):
     _target_kind: Kind | None = None
     # Likelihood of an estimator that has no such parameter.
     _likelihood: str | None = None
+    # Parameters that are no part of the record of a fit, and values of those that the estimator lacks.
+    _own_parameters: frozenset[str] = frozenset()
+    _fixed_parameters: Mapping[str, Any] = MappingProxyType({})
 
     pilot_ = FittedAttribute(lambda s: s.pilot, after="pilot")
     moments_ = FittedAttribute(lambda s: s.moments, after="moments")

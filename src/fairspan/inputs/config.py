@@ -380,6 +380,8 @@ class Configurable(Protocol):
 
     _target_kind: Kind | None
     _likelihood: str | None
+    _own_parameters: frozenset[str]
+    _fixed_parameters: Mapping[str, Any]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name."""
@@ -389,7 +391,15 @@ def read_config(estimator: Configurable) -> FitConfig:
     """Check the parameters of an estimator and freeze them."""
     params = estimator.get_params(deep=False)
     fixed = {"estimator": type(estimator).__name__, "target_kind": estimator._target_kind}
-    config = FitConfig(**{"likelihood": estimator._likelihood, **params, **fixed})
+    of_kernel = {k: v for k, v in params.items() if k not in estimator._own_parameters}
+    config = FitConfig(
+        **{
+            "likelihood": estimator._likelihood,
+            **estimator._fixed_parameters,
+            **of_kernel,
+            **fixed,
+        }
+    )
     check_kernel(config, evidence="prior" in params and config.likelihood == "gaussian")
     for name, value in params.items():
         check = PARAMETERS[name].check if name in PARAMETERS else _OWN_CHECKS.get(name)
@@ -412,11 +422,10 @@ def read_seed(random_state: Any) -> np.random.RandomState:
     try:
         generator: np.random.RandomState = check_random_state(random_state)
     except ValueError as error:
-        msg = (
+        raise ValueError(
             f"random_state={random_state!r} is not allowed; give None, a RandomState, or a whole number "
             f"from 0 to 2^32 - 1."
-        )
-        raise ValueError(msg) from error
+        ) from error
     return generator
 
 

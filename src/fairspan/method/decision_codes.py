@@ -17,7 +17,7 @@ from fairspan.method.folds import centre_within
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
-__all__ = ["CodeBlock", "RatePredictions", "predict_rate_codes"]
+__all__ = ["CodeBlock", "RatePredictions", "Recalibration", "predict_rate_codes", "recalibrate"]
 
 # Ridge of the recalibration, in units of 1 / sqrt(n).
 _RIDGE = 3.0
@@ -41,6 +41,61 @@ class RatePredictions:
     weight: tuple[Array, ...]  # share of each pair that is used
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recalibration:
+    """Regressions of the codes on out-of-fold predictions, each fitted on the other folds."""
+
+    matrices: Array  # (K, functions, q), for predictions that are not scaled
+    share: Array  # weight of each fold, (K,)
+    cov: Array  # of the recalibrated predictions out of fold, (q, q)
+    cov_codes: Array  # of the codes with them, (q, q)
+
+
+def recalibrate(
+    scores: Array,
+    codes: Array,
+    folds: Codes,
+    weight: Array,
+    n_effective: float,
+    parts: Codes | None = None,
+) -> Recalibration:
+    """Regress the codes on all predictions, with a small ridge, for every fold on the rows of the others.
+
+    ``scores`` are out-of-fold predictions, (n, functions); ``codes`` are centred within folds, (n, q).
+    Every function is divided by its standard deviation, or by that of its part: ``parts`` numbers the part
+    of each function. One scale for all codes of an attribute does not depend on the order of its groups.
+    """
+    Z = centre_within(scores, folds, weight)
+    share = weight / weight.sum()
+    sd = np.sqrt(share @ Z**2)
+    if parts is not None:
+        sd = np.sqrt(np.bincount(parts, sd**2) / np.bincount(parts))[parts]
+    varies = sd > ROUNDING * np.sqrt(share @ scores**2)
+    unit = np.divide(1.0, sd, out=np.zeros_like(sd), where=varies)
+    Z = Z * unit
+    own = [folds == k for k in range(int(folds.max()) + 1)]
+    pi = np.array([share[rows].sum() for rows in own])
+    products = np.stack([(Z[rows] * share[rows, None]).T @ Z[rows] for rows in own])
+    crosses = np.stack([(Z[rows] * share[rows, None]).T @ codes[rows] for rows in own])
+    ridge = _RIDGE / np.sqrt(n_effective) * np.eye(Z.shape[1])
+    matrices = np.stack(
+        [
+            scipy.linalg.solve(
+                (products.sum(axis=0) - products[k]) / (1.0 - pi[k]) + ridge,
+                (crosses.sum(axis=0) - crosses[k]) / (1.0 - pi[k]),
+                assume_a="pos",
+            )
+            for k in range(len(pi))
+        ]
+    )
+    return Recalibration(
+        matrices=unit[:, None] * matrices,
+        share=pi,
+        cov=np.einsum("kzq,kzy,kyr->qr", matrices, products, matrices),
+        cov_codes=np.einsum("kzc,kzq->cq", crosses, matrices),
+    )
+
+
 def predict_rate_codes(
     scores: Array, folds: Codes, weight: Array, blocks: list[CodeBlock], n_effective: float
 ) -> RatePredictions:
@@ -55,30 +110,9 @@ def predict_rate_codes(
     n_effective : effective number of rows, or of clusters.
     """
     C = np.concatenate([block.codes for block in blocks], axis=1)
-    Z = centre_within(scores, folds, weight)
+    found = recalibrate(scores, C, folds, weight, n_effective)
+    cov_b, cov_cb = found.cov, found.cov_codes
     share = weight / weight.sum()
-    sd = np.sqrt(share @ Z**2)
-    varies = sd > ROUNDING * np.sqrt(share @ scores**2)
-    unit = np.divide(1.0, sd, out=np.zeros_like(sd), where=varies)
-    Z = Z * unit
-    own = [folds == k for k in range(int(folds.max()) + 1)]
-    pi = np.array([share[rows].sum() for rows in own])
-    products = np.stack([(Z[rows] * share[rows, None]).T @ Z[rows] for rows in own])
-    crosses = np.stack([(Z[rows] * share[rows, None]).T @ C[rows] for rows in own])
-    ridge = _RIDGE / np.sqrt(n_effective) * np.eye(Z.shape[1])
-    recalibrations = np.stack(
-        [
-            scipy.linalg.solve(
-                (products.sum(axis=0) - products[k]) / (1.0 - pi[k]) + ridge,
-                (crosses.sum(axis=0) - crosses[k]) / (1.0 - pi[k]),
-                assume_a="pos",
-            )
-            for k in range(len(pi))
-        ]
-    )
-    # Moments of the recalibrated predictions with the codes, out of fold.
-    cov_b = np.einsum("kzq,kzy,kyr->qr", recalibrations, products, recalibrations)
-    cov_cb = np.einsum("kzc,kzq->cq", crosses, recalibrations)
     cov_c = (C * share[:, None]).T @ C
     start, maps, strengths, weights = 0, [], [], []
     for block in blocks:
@@ -97,12 +131,13 @@ def predict_rate_codes(
         start += r
     to_rates = np.concatenate(maps)
     codes = np.empty((len(scores), to_rates.shape[1]))
-    for k, rows in enumerate(own):
-        codes[rows] = (scores[rows] * unit) @ recalibrations[k] @ to_rates
-    averaged = np.einsum("k,kzq->zq", pi, recalibrations)
+    for k, matrix in enumerate(found.matrices):
+        rows = folds == k
+        codes[rows] = scores[rows] @ matrix @ to_rates
+    averaged = np.einsum("k,kzq->zq", found.share, found.matrices)
     return RatePredictions(
         codes=codes,
-        matrix=unit[:, None] * (averaged @ to_rates),
+        matrix=averaged @ to_rates,
         strength=tuple(strengths),
         weight=tuple(weights),
     )

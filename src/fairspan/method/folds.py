@@ -19,6 +19,7 @@ from fairspan.method.linalg import Array, is_tensor, mix, row_numbers, to_home, 
 __all__ = [
     "Counter",
     "FoldCounter",
+    "GivenFolds",
     "HashFolds",
     "KeyFolds",
     "PositionFolds",
@@ -239,6 +240,17 @@ class HashFolds(KeyFolds):
     def _deal(self, rows: RowKeys, first: int) -> Codes:  # noqa: ARG002
         keys = rows.keys if rows.clusters is None else mix(rows.clusters, 3)
         return np.asarray(mix(keys, 4) % self.n_folds, dtype=np.intp)
+
+
+class GivenFolds(KeyFolds):
+    """Folds of rows in memory that were dealt before."""
+
+    def __init__(self, n_folds: int, folds: Codes) -> None:
+        super().__init__(n_folds)
+        self._given = folds
+
+    def _deal(self, rows: RowKeys, first: int) -> Codes:  # noqa: ARG002
+        return self._given
 
 
 class FoldCounter:

@@ -10,7 +10,7 @@ are their out-of-fold predictions; ``u = b lambda`` is the part of A that S expl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -31,9 +31,11 @@ from fairspan.method.sdr import ridge_factor, ridge_grid
 
 __all__ = [
     "CrossFit",
+    "FoldMoments",
     "NewRowsBlock",
     "cross_fit",
     "damped",
+    "remove_out_of_fold",
 ]
 
 # Rows that every fold needs.
@@ -89,6 +91,9 @@ class CrossFit:
     # Mean over out-of-fold rows of (psi - mu)'(Sig + eta_y I)^-1 (psi - mu) / T, of the other folds;
     # only for Gaussian processes.
     leverage: float | None = None
+    # Covariance of the averaged functions on new rows, over all rows and in the cell of every block;
+    # None: that of the training rows.
+    averaged_cov: tuple[Array, tuple[Array, ...]] | None = None
     spread_by_fold: ClassVar[bool] = False  # one model has the same coefficients in all folds
 
     def coefficients(self, share: float) -> Array:
@@ -203,8 +208,8 @@ class CrossFit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Fold:
-    """One fold: its rows, means of the others, and regressions fitted on the others."""
+class FoldMoments:
+    """Moments of the rows of one fold, and the means that its predictions are taken about."""
 
     test: Pooled
     train_mean: Array  # of psi, (D,)
@@ -212,6 +217,12 @@ class _Fold:
     leverage: float | None  # mean squared length of its rows in the metric of the others, over T
     test_codes: list[tuple[Array, Array]]  # sums of each block in the fold
     target: Array  # Cov(psi, y) in the fold, (D, L)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fold(FoldMoments):
+    """One fold, and regressions fitted on the others."""
+
     functions: Array  # g, (D, L)
     regressions: list[Array]  # H of each block, (etas, D, r)
 
@@ -235,7 +246,6 @@ def cross_fit(
     eta_y : ridge of the regression of y.
     reductions : tridiagonal forms of the covariances without each fold; empty if they are not known.
     """
-    K = moments.n_folds
     sums, target = CodeSums(by_cell, pilot), Outputs(pilot)
     every = make_codes(reports, pilot, sums, config.variant.min_rows)
     blocks = [codes for codes in every if codes is not None]
@@ -248,13 +258,42 @@ def cross_fit(
     constrained = [i for i, codes in enumerate(blocks) if codes.report.constrained]
     leverages = config.ridge_by_evidence
     folds = list(_folds(moments, sums, blocks, target, eta_y, grid, reductions, leverages))
-    share = np.array([fold.test.weight for fold in folds]) / total.weight
     # The ridge of least out-of-fold squared error of the codes, for each block.
     best = [_best_ridge(folds, i) for i in range(len(blocks))]
     H = [np.stack([fold.regressions[i][best[i]] for fold in folds]) for i in range(len(blocks))]
     g = np.stack([fold.functions for fold in folds])  # (K, D, L)
     both = np.concatenate([g, *(H[i] for i in constrained)], axis=2)  # (K, D, L + q)
-    both = both * _reaches_new_rows(both, folds, share, total.cov)
+    etas = [float(grid[i]) for i in best]
+    return remove_out_of_fold(both, folds, every, etas, sums, target, total, pilot, config)
+
+
+def remove_out_of_fold(
+    functions: Array,
+    folds: Sequence[FoldMoments],
+    every: list[FoldCodes | None],
+    etas: list[float],
+    sums: CodeSums,
+    target: Outputs,
+    total: Pooled,
+    pilot: Pilot,
+    config: FitConfig,
+) -> CrossFit:
+    """Remove the dependence of out-of-fold predictions on the codes, whatever learner made them.
+
+    Parameters
+    ----------
+    functions : (K, D, L + q), predictions of the contrasts of y and of the constrained codes, as functions
+        of psi; those of fold k were fitted without its rows.
+    folds : moments of psi in every fold.
+    every : codes of every block, None for a block without any.
+    etas : ridge of the regression of each block with codes.
+    sums, target, total : moments of the codes, of y, and of all rows.
+    """
+    blocks = [codes for codes in every if codes is not None]
+    constrained = [i for i, codes in enumerate(blocks) if codes.report.constrained]
+    L, leverages = target.contrasts.shape[1], folds[0].leverage is not None
+    share = np.array([fold.test.weight for fold in folds]) / total.weight
+    both = functions * _reaches_new_rows(functions, folds, share, total.cov)
     # Out-of-fold moments of [A, b], of these with y, and of the codes with them.
     products = [both[k].T @ fold.test.cov @ both[k] for k, fold in enumerate(folds)]
     cov = np.einsum("k,kij->ij", share, products)
@@ -266,7 +305,6 @@ def cross_fit(
         products = [fold.test_codes[i][0].T @ both[k] for k, fold in enumerate(folds)]
         cross.append(np.sum(products, axis=0) / total.weight)
         code_cov.append(np.sum([fold.test_codes[i][1] for fold in folds], axis=0) / total.weight)
-    L = g.shape[2]
     n = kish(total.weight, total.weight2) * pilot.cluster_share
     lam, directions, removed, active = find_removal(
         [blocks[i] for i in constrained],
@@ -300,7 +338,7 @@ def cross_fit(
                 cov=cross[i] @ mix * (total.weight / weight),
                 removed=removed.get(id(codes), np.zeros((codes.rank, 0))),
                 n_effective=kish(weight, weight2) * pilot.cluster_share,
-                eta=float(grid[best[i]]),
+                eta=etas[i],
                 directions=tuple(by_block.get(i, ())),
             )
         )
@@ -318,13 +356,15 @@ def cross_fit(
         first=first,
         last=last,
         blocks=tuple(reported),
-        n_folds=K,
+        n_folds=len(folds),
         code_functions=both[:, :, L:] if config.equalize == "decisions" else None,
-        leverage=float(share @ [fold.leverage for fold in folds]) if leverages else None,
+        leverage=float(share @ [fold.leverage or 0.0 for fold in folds]) if leverages else None,
     )
 
 
-def _reaches_new_rows(functions: Array, folds: list[_Fold], share: Array, cov: Array) -> Array:
+def _reaches_new_rows(
+    functions: Array, folds: Sequence[FoldMoments], share: Array, cov: Array
+) -> Array:
     """Mark the functions of the folds whose values out of fold are more than rounding, (m,).
 
     With a very narrow kernel every function is 0 but at the rows it was fitted on. ``cov`` is the

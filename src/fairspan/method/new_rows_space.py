@@ -92,7 +92,8 @@ class NewRows:
 
     def _expected(self, C: Array, **options: Any) -> NewRowsCertificate:
         path = self.solution.path
-        return expect(self._fit, C, path.cov, path.block_cov, **options)
+        cov, block_cov = self._fit.averaged_cov or (path.cov, path.block_cov)
+        return expect(self._fit, C, cov, block_cov, **options)
 
     @property
     def attributes(self) -> set[str]:

@@ -307,6 +307,20 @@ def solve(
     )
 
 
+def cross_fit_kernel(moments: Moments, pilot: Pilot, config: FitConfig) -> CrossFit:
+    """Kernel regressions of y and of the codes without each fold, with ridges of least out-of-fold error."""
+    by_cell = moments.over_folds() if pilot.cells.n_groups > 1 else None
+    by_fold = moments.over_cells()
+    if pilot.features.pending is not None:
+        by_fold = by_fold.project(pilot.features.pending)
+        by_cell = by_cell and by_cell.project(pilot.features.pending)
+    total = by_fold.pool()
+    eta_y = _target_ridge(by_fold, pilot, config, total, None)
+    blocks = build_blocks(by_cell or by_fold, pilot, config, total, total.cov)
+    reports = [block.report for block in blocks]
+    return cross_fit(moments, by_fold, pilot, config, reports, eta_y, [])
+
+
 def _why_no_estimate(
     moments: Moments, pilot: Pilot, config: FitConfig, pair: PrincipalPair, likelihood_metric: bool
 ) -> str:

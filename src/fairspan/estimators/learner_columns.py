@@ -1,0 +1,261 @@
+"""Out-of-fold predictions of y and of the codes of S by any learner, and their averages for new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import has_fit_parameter
+
+from fairspan.estimators.prepare import build_pilot
+from fairspan.method.accumulate import MomentsPass
+from fairspan.method.features import LandmarkMap, TransformerMap
+from fairspan.method.folds import GivenFolds
+from fairspan.method.linalg import Array, to_numpy
+from fairspan.method.problem import Codes, Data, FitConfig
+from fairspan.method.solution import cross_fit_kernel
+
+__all__ = [
+    "CategoryColumns",
+    "FoldModels",
+    "KernelModels",
+    "LearnerColumns",
+    "Task",
+    "fit_kernel",
+    "fit_models",
+]
+
+# Packages whose models split on ordinal codes of categories.
+_TREES = ("sklearn.ensemble", "sklearn.tree", "lightgbm", "xgboost", "catboost")
+# Most distinct codes that a classifier predicts as classes.
+MOST_CLASSES = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategoryColumns:
+    """One-hot columns of an encoded table, which trees read as one column of ordinal codes each."""
+
+    groups: tuple[tuple[int, ...], ...]  # columns of each category variable
+
+    def rest(self, n_columns: int) -> list[int]:
+        """Columns that are not one-hot."""
+        used = {j for group in self.groups for j in group}
+        return [j for j in range(n_columns) if j not in used]
+
+    def ordinal(self, X: Array) -> Array:
+        """Other columns first, then one ordinal code for each category variable; unknown is the last."""
+        codes = [
+            np.where(X[:, group].any(axis=1), X[:, group].argmax(axis=1), len(group))
+            for group in map(list, self.groups)
+        ]
+        return np.column_stack([X[:, self.rest(X.shape[1])], *codes])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What a learner predicts: columns, as numbers or as expectations over classes."""
+
+    values: Array  # (n, columns)
+    labels: Codes | None  # class of each row, if there are few distinct rows of values
+    vectors: Array | None  # (classes, columns): values of each class
+
+    @classmethod
+    def numbers(cls, values: Array) -> Task:
+        """Numbers, whatever their values are."""
+        return cls(values=values, labels=None, vectors=None)
+
+    @classmethod
+    def of(cls, values: Array) -> Task:
+        """Classes are the distinct rows of the values."""
+        vectors, labels = np.unique(values, axis=0, return_inverse=True)
+        if len(vectors) > MOST_CLASSES:
+            return cls.numbers(values)
+        return cls(values=values, labels=labels.ravel().astype(np.intp), vectors=vectors)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldModels:
+    """Models of one learner for one task, each fitted without one fold."""
+
+    models: tuple[tuple[Any, ...], ...]  # (K, 1) classifiers, or (K, columns) regressors
+    vectors: Array | None  # (classes, columns), for classifiers
+    n_columns: int
+    categories: CategoryColumns | None  # trees read ordinal codes
+    share: Array  # weight of each fold
+
+    def predict(self, fold: int, X: Array) -> Array:
+        """Columns predicted by the model that was fitted without a fold, (n, columns)."""
+        if self.categories is not None:
+            X = self.categories.ordinal(X)
+        models = self.models[fold]
+        if self.vectors is None:
+            return np.column_stack([np.asarray(model.predict(X), np.float64) for model in models])
+        seen = np.asarray(models[0].classes_, dtype=np.intp)
+        return np.asarray(models[0].predict_proba(X) @ self.vectors[seen])
+
+    def average(self, X: Array) -> Array:
+        """Average over the folds."""
+        return np.asarray(sum(s * self.predict(k, X) for k, s in enumerate(self.share)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelModels:
+    """Kernel regressions of y and of all codes, each fitted without one fold."""
+
+    features: LandmarkMap | TransformerMap
+    centre: Array  # of the columns of X
+    scale: Array
+    functions: Array  # (K, D, columns)
+    offset: Array  # (K, columns): values at the mean of the rows that each was fitted on
+    share: Array
+
+    def predict(self, fold: int, X: Array) -> Array:
+        """Columns predicted by the functions that were fitted without a fold."""
+        Z = (X - self.centre) / self.scale
+        return np.asarray(self.features.scores(Z, self.functions[fold]) - self.offset[fold])
+
+    def average(self, X: Array) -> Array:
+        """Average over the folds."""
+        mean = np.einsum("k,kdm->dm", self.share, self.functions)
+        Z = (X - self.centre) / self.scale
+        return np.asarray(self.features.scores(Z, mean) - self.share @ self.offset)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerColumns:
+    """Predictions of all learners side by side, in a given order."""
+
+    learners: tuple[FoldModels | KernelModels, ...]
+    order: Codes  # column of the learners that comes at each place
+
+    def transform(self, X: Array) -> Array:
+        """Averages over the folds, (n, M)."""
+        columns = np.concatenate([learner.average(X) for learner in self.learners], axis=1)
+        return np.ascontiguousarray(columns[:, self.order])
+
+    def out_of_fold(self, X: Array, folds: Codes) -> Array:
+        """Predictions of every row by the models that did not see it, (n, M)."""
+        out = np.empty((len(X), len(self.order)))
+        for k in range(int(folds.max()) + 1):
+            rows = np.flatnonzero(folds == k)
+            part = [learner.predict(k, X[rows]) for learner in self.learners]
+            out[rows] = np.concatenate(part, axis=1)[:, self.order]
+        return out
+
+
+def fit_models(
+    jobs: Sequence[tuple[Any, Task]],
+    X: Array,
+    folds: Codes,
+    weight: Array | None,
+    share: Array,
+    categories: CategoryColumns | None,
+    n_jobs: int | None,
+    seed: int,
+) -> list[FoldModels]:
+    """Fit every learner for its task without each fold, in parallel."""
+    for learner, task in jobs:
+        _check(learner, task, weight)
+    views: dict[bool, Array] = {False: X}
+    trees = [categories is not None and _splits_on_codes(learner) for learner, _ in jobs]
+    if any(trees) and categories is not None:
+        views[True] = categories.ordinal(X)
+    work = []
+    for (learner, task), ordinal in zip(jobs, trees, strict=True):
+        Z = views[ordinal]
+        prepared = _prepared(learner, Z.shape[1], categories if ordinal else None, seed)
+        others = [np.flatnonzero(folds != k) for k in range(len(share))]
+        work += [(prepared, task, Z, rows, weight) for rows in others]
+    fitted = iter(Parallel(n_jobs=n_jobs)(delayed(_fit_one)(*args) for args in work))
+    return [
+        FoldModels(
+            models=tuple(next(fitted) for _ in share),
+            vectors=task.vectors if is_classifier(learner) else None,
+            n_columns=task.values.shape[1],
+            categories=categories if ordinal else None,
+            share=share,
+        )
+        for (learner, task), ordinal in zip(jobs, trees, strict=True)
+    ]
+
+
+def _check(learner: Any, task: Task, weight: Array | None) -> None:
+    name = type(learner).__name__
+    if is_classifier(learner) and task.labels is None:
+        msg = (
+            f"{name} is a classifier and cannot predict the values of a continuous attribute. Pass "
+            f"sensitive_estimator= a regressor, or dependence='mean'."
+        )
+        raise ValueError(msg)
+    if is_classifier(learner) and not hasattr(learner, "predict_proba"):
+        msg = f"{name} has no predict_proba, which is needed. Wrap it in CalibratedClassifierCV."
+        raise ValueError(msg)
+    if weight is not None and not has_fit_parameter(learner, "sample_weight"):
+        msg = f"sample_weight was given, but {name}.fit does not take it. Use another estimator."
+        raise ValueError(msg)
+
+
+def _splits_on_codes(learner: Any) -> bool:
+    return type(learner).__module__.startswith(_TREES)
+
+
+def _prepared(learner: Any, n_columns: int, categories: CategoryColumns | None, seed: int) -> Any:
+    """A copy with the seed of the fit, and native categories for histogram boosting."""
+    out = clone(learner)
+    parameters = out.get_params()
+    given: dict[str, Any] = {
+        name: seed
+        for name in parameters
+        if name.rpartition("__")[2] == "random_state" and parameters[name] is None
+    }
+    if categories is not None and isinstance(
+        out, HistGradientBoostingClassifier | HistGradientBoostingRegressor
+    ):
+        mask = np.arange(n_columns) >= n_columns - len(categories.groups)
+        given["categorical_features"] = mask
+    return out.set_params(**given)
+
+
+def _fit_one(
+    learner: Any, task: Task, X: Array, rows: Codes, weight: Array | None
+) -> tuple[Any, ...]:
+    options = {} if weight is None else {"sample_weight": weight[rows]}
+    if not is_classifier(learner):
+        return tuple(clone(learner).fit(X[rows], v, **options) for v in task.values[rows].T)
+    assert task.labels is not None
+    labels = task.labels[rows]
+    if len(np.unique(labels)) == 1:  # most classifiers refuse one class
+        return (DummyClassifier(strategy="prior").fit(X[rows], labels),)
+    return (clone(learner).fit(X[rows], labels, **options),)
+
+
+def fit_kernel(config: FitConfig, data: Data, folds: Codes, n_folds: int) -> KernelModels:
+    """Fit the kernel of the library on standardised columns, in closed form for all folds.
+
+    Columns of 0 and 1 stay as they are: rows of a rare category would be too far from all others.
+    """
+    centre, scale = data.X.mean(axis=0), data.X.std(axis=0)
+    as_is = ((data.X == 0.0) | (data.X == 1.0)).all(axis=0) | (np.ptp(data.X, axis=0) == 0.0)
+    centre[as_is], scale[as_is] = 0.0, 1.0
+    scaled = replace(data, X=(data.X - centre) / scale)
+    kept = replace(config, equalize="decisions")  # keeps the functions of the codes
+    pilot = replace(build_pilot(kept, scaled), n_folds=n_folds)
+    row_pass = MomentsPass(pilot, pilot.empty_moments())
+    row_pass.add(scaled, GivenFolds(n_folds, folds), verbose=config.verbose)
+    fit = cross_fit_kernel(row_pass.moments(), pilot, kept)
+    assert fit.code_functions is not None
+    functions = np.concatenate([fit.fold_bases[:, :, : fit.n_functions], fit.code_functions], 2)
+    return KernelModels(
+        features=pilot.features,
+        centre=centre,
+        scale=scale,
+        functions=functions,
+        offset=np.einsum("kdm,kd->km", functions, fit.fold_means),
+        share=np.asarray(to_numpy(fit.share)),
+    )
