@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tools import promise_tables
-from tools.promise_dependence import DIAL, mean_parity_value, summary
+from tools.promise_dependence import DIAL, equal_parity_value, summary
 from tools.promise_limits import correlation, gap
 from tools.promise_tables import Found, Part
 
@@ -76,6 +76,6 @@ def test_one_dial_value_for_all_draws_at_equal_mean_parity() -> None:
 
 def test_a_path_that_has_the_correlation_twice_or_never() -> None:
     reached = (DIAL - 1.2) ** 2
-    assert mean_parity_value(reached, DIAL, 0.04) == pytest.approx(1.0)  # also at 1.4
-    assert mean_parity_value(reached, -DIAL, 0.04) == pytest.approx(1.4)
-    assert mean_parity_value(reached, DIAL, -1.0) == pytest.approx(1.2)
+    assert equal_parity_value(reached, DIAL, 0.04) == pytest.approx(1.0)  # also at 1.4
+    assert equal_parity_value(reached, -DIAL, 0.04) == pytest.approx(1.4)
+    assert equal_parity_value(reached, DIAL, -1.0) == pytest.approx(1.2)

@@ -110,12 +110,23 @@ def _fair_evidence(solution: Solution, position: Position, noise: float) -> floa
     return -0.5 * float(minus_two)
 
 
+# Numbers chosen to make out-of-fold errors small: bandwidth, ridge, and coefficients of the predictions of y
+# and of S, of which the fair end has only the first.
+_CHOSEN = 4.0
+
+
 def _new_rows_process(solution: Solution, position: Position) -> ProcessFit:
-    """Noise that gives out-of-fold rows the variance of their errors, with the variance of the posterior."""
+    """Noise that gives out-of-fold rows the size of their errors, with the variance of the posterior.
+
+    The size is half-way between the mean square, which is precise for normal errors, and the 90 %
+    quantile: a 90 % interval from the mean square alone covers 92.5 % of errors with heavy tails (t_3).
+    """
     new_rows, T = solution.new_rows, solution.weight
     assert new_rows is not None
     assert new_rows.leverage is not None
-    error = new_rows.error(position.fairness)
+    n, fitted = solution.n_rows, _CHOSEN - position.fairness
+    error = new_rows.error(position.fairness) * new_rows.tail(position.fairness)
+    error *= n / max(n - fitted, 1.0)
     floor = max(1e-12 * float(solution.target_var[0]), 1e-24 * float(solution.target_mean[0]) ** 2)
     noise = max(max(error, floor) / (1.0 + 1.0 / T + new_rows.leverage), 1e-300)
     return ProcessFit(noise=noise, prior_precision=T * solution.eta_y / noise)

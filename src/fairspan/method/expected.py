@@ -12,6 +12,7 @@ from fairspan.method.certificates import Direction, ExpectedDependence, NewRowsC
 from fairspan.method.fold_codes import Flags, FoldCodes
 from fairspan.method.folds import PositionFolds, centre_within
 from fairspan.method.linalg import Array, psd_eigh, take, to_numpy
+from fairspan.method.moments import kish
 from fairspan.method.new_rows import CrossFit
 from fairspan.method.pilot import Pilot
 from fairspan.method.problem import Codes, Data
@@ -28,6 +29,9 @@ CONFIDENCE = 0.95
 SPREAD_ROWS = 10_000
 # The same for refits, which are only reported; 10,000 rows would slow a fit by 9 %.
 REFIT_ROWS = 4_000
+# Intervals of a Gaussian process that are compared with out-of-fold errors, and points of the dial at which.
+COVERAGE = 0.9
+_TAIL_POINTS = 11
 # Of the order in which rows are drawn for it.
 _SALT = 17
 # Most entries of one spread.
@@ -66,7 +70,33 @@ def measure_spread(fit: Folds, pilot: Pilot, data: Data, most_rows: int = SPREAD
             )
         )
     scores = np.asarray(scores, dtype=np.float64)
+    if isinstance(fit, CrossFit):
+        y = values[:, -1] if pilot.target_is_numeric else None
+        fit = _with_tails(fit, scores, y, folds, weight[chosen])
     return with_spread(fit, scores, folds, weight[chosen], codes, data.clusters)
+
+
+def _with_tails(
+    fit: CrossFit, scores: Array, y: Array | None, folds: Codes, weight: Array
+) -> CrossFit:
+    """Add quantiles of out-of-fold errors, which only Gaussian processes use."""
+    if fit.leverage is None or y is None:
+        return fit
+    both = centre_within(np.column_stack([y, scores]), folds, weight)
+    n_rows = kish(float(weight.sum()), float(weight @ weight))
+    level = min(COVERAGE * (n_rows + 1.0) / n_rows, 1.0)
+    normal = float(scipy.stats.norm.isf((1.0 - COVERAGE) / 2.0))
+    out = []
+    for share in np.linspace(0.0, 1.0, _TAIL_POINTS):
+        error = np.abs(both[:, 0] - both[:, 1:] @ fit.coefficients(share)[:, 0])
+        size = float(np.sqrt(weight @ error**2 / weight.sum()))
+        if size == 0.0:
+            return fit
+        order = np.argsort(error)
+        reached = np.cumsum(weight[order]) / weight.sum()
+        place = min(int(np.searchsorted(reached, level * (1.0 - 1e-12))), len(order) - 1)
+        out.append(float(error[order[place]]) / (normal * size))
+    return replace(fit, tails=np.array(out))
 
 
 def with_spread(

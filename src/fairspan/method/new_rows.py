@@ -91,6 +91,9 @@ class CrossFit:
     # Mean over out-of-fold rows of (psi - mu)'(Sig + eta_y I)^-1 (psi - mu) / T, of the other folds;
     # only for Gaussian processes.
     leverage: float | None = None
+    # For Gaussian processes with rows in memory: the 90 % quantile of out-of-fold errors over that of normal
+    # errors with the same mean square, at equally spaced shares from 0 to 1. None: normal errors.
+    tails: Array | None = None
     # Covariance of the averaged functions on new rows, over all rows and in the cell of every block;
     # None: that of the training rows.
     averaged_cov: tuple[Array, tuple[Array, ...]] | None = None
@@ -130,6 +133,12 @@ class CrossFit:
             - 2.0 * np.sum(C * self.cov_target)
             + np.sum(C * (self.cov @ C))
         )
+
+    def tail(self, share: float) -> float:
+        """Quantile of the errors over that of normal errors of this mean square; heavy tails: below 1."""
+        if self.tails is None:
+            return 1.0
+        return float(np.interp(share, np.linspace(0.0, 1.0, len(self.tails)), self.tails))
 
     def _shift_error(self, C: Array) -> float:
         off = self.target_shift - self.shift @ C

@@ -275,3 +275,19 @@ def test_intervals_of_the_process_cover_new_rows(fairness):
         mean, std = model.fit(X, y, sensitive_features=s).predict(fresh, return_std=True)
         covered.append(np.mean(np.abs(target - mean) <= 1.645 * std))
     assert np.mean(covered) == pytest.approx(0.9, abs=0.03)
+
+
+def test_the_noise_reads_the_tails_of_out_of_fold_errors():
+    """Errors of t_3 have a 90 % quantile below that of normal errors with the same mean square."""
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(800, 2)), rng.integers(0, 2, 800)
+    tails = {}
+    for name, noise in (("normal", rng.normal(size=800)), ("t", rng.standard_t(3, size=800))):
+        y = X[:, 0] + 2.0 * noise
+        model = FairGPRegressor(gamma=0.2, random_state=0).fit(X, y, sensitive_features=s)
+        tails[name] = model._solution.new_rows.tail(0.5)
+        ten = FairGPRegressor(gamma=0.2, random_state=0).fit(X, 10.0 * y, sensitive_features=s)
+        assert ten._solution.new_rows.tail(0.5) == pytest.approx(tails[name], rel=1e-6)
+        assert ten.noise_ == pytest.approx(100.0 * model.noise_, rel=1e-6)
+    assert tails["normal"] == pytest.approx(1.0, abs=0.06)
+    assert tails["t"] < 0.9
