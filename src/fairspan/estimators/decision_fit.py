@@ -116,6 +116,18 @@ class DecisionFit:
         averaged, out_of_fold = map(decide, margins)
         return RuleDifference.between(self.problem, averaged, out_of_fold)
 
+    def spread_of_folds(self, n_folds: int) -> float:
+        """Factor of the variance of rates, because their average decides and not the rules of the folds.
+
+        It is that of correlations (METHOD 12): the more the margins out of fold vary beyond those of the
+        averaged rule, the more the rates of the two can differ.
+        """
+        assert self.scores is not None
+        smallest = self.path.smallest
+        margins = self.training_margins(smallest), self.margins(smallest, self.scores)
+        out_of_fold, averaged = (float(m.var(axis=0).sum()) for m in margins)
+        return 1.0 + n_folds * max(out_of_fold / max(averaged, 1e-300) - 1.0, 0.0)
+
     # ------------------------------------------------------------------ limits
 
     def at_share(self, share: float) -> RulePoint:
@@ -266,6 +278,9 @@ def choose_rules(
         problem=problem,
         scores=of_average,
     )
+    spread = out.spread_of_folds(fit.n_folds)
+    judged = [replace(g, n_effective=g.n_effective / spread) for g in out.judged]
+    out = replace(out, judged=tuple(judged))
     if path.smallest.is_constant:
         warn_user(
             f"At fairness 1 the rule decides alike for {100 * path.smallest.alike:.1f} % of the rows: equal "
