@@ -253,6 +253,7 @@ def choose_rules(
     predicted = predict_rate_codes(
         scores, folds, weight, _code_blocks(state, blocks, encoded, folds, weight, favourable), n
     )
+    judged = tuple(JudgedGroups.of(b, weight, pilot.cluster_share) for b in blocks)
     problem = DecisionProblem(
         probability=p,
         codes=predicted.codes,
@@ -261,6 +262,7 @@ def choose_rules(
         weight=weight,
         cost=None if config.cost_matrix is None else _costs(config.cost_matrix, favourable),
         selection_rate=config.selection_rate,
+        group_rows=tuple(groups.n_effective for groups in judged),
     )
     path = rule_path(problem, gap_limits(problem, N_LIMITS))
     out = DecisionFit(
@@ -272,15 +274,15 @@ def choose_rules(
         matrix=predicted.matrix,
         classes=names,
         favourable=favourable,
-        judged=tuple(JudgedGroups.of(b, weight, pilot.cluster_share) for b in blocks),
+        judged=judged,
         path=path,
         n_rows=data.n,
         problem=problem,
         scores=of_average,
     )
     spread = out.spread_of_folds(fit.n_folds)
-    judged = [replace(g, n_effective=g.n_effective / spread) for g in out.judged]
-    out = replace(out, judged=tuple(judged))
+    judged = tuple(replace(g, n_effective=g.n_effective / spread) for g in judged)
+    out = replace(out, judged=judged)
     if path.smallest.is_constant:
         warn_user(
             f"At fairness 1 the rule decides alike for {100 * path.smallest.alike:.1f} % of the rows: equal "

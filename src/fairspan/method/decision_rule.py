@@ -53,6 +53,7 @@ class DecisionProblem:
     weight : (n,)
     cost : (K, K) cost of each decision (column) for each class (row); errors cost 1 by default.
     selection_rate : share of rows to select; for two classes.
+    group_rows : for each block the effective number of rows of its groups, (J,); None: rates have no noise.
     """
 
     probability: Array
@@ -62,6 +63,7 @@ class DecisionProblem:
     weight: Array
     cost: Array | None = None
     selection_rate: float | None = None
+    group_rows: tuple[Array, ...] | None = None
 
     def __post_init__(self) -> None:
         n, Q = len(self.y), sum(block.n_groups for block in self.blocks)
@@ -93,6 +95,24 @@ class DecisionProblem:
     def share(self) -> Array:
         """Weights with the sum 1."""
         return np.asarray(self.weight / self.weight.sum())
+
+    def noise(self, limit: Limit, rates: Sequence[Array]) -> float:
+        """Standard error of the largest excess of rates, (J, K) in each block, over a limit.
+
+        0 for two groups, whose rates can be made equal; also if they are, but for two rows.
+        """
+        if self.group_rows is None or sum(block.n_groups for block in self.blocks) <= 2:
+            return 0.0
+        over = limit.excesses(rates, self.blocks)
+        worst = int(np.argmax(over))
+        rate, n = rates[worst], self.group_rows[worst]
+        if over[worst] <= 2.0 / n.min():
+            return 0.0
+        column = int(np.argmax(np.ptp(rate, axis=0)))
+        ends = [int(pick(rate[:, column])) for pick in (np.argmax, np.argmin)]
+        variance = sum(rate[j, column] * (1.0 - rate[j, column]) / n[j] for j in ends)
+        unit = 1.0 if limit.kind == "gap" else max(float(rate[:, column].max()), 1e-12)
+        return float(np.sqrt(variance)) / unit
 
     @cached_property
     def unconstrained(self) -> DecisionRule:
@@ -315,7 +335,8 @@ def rule_path(problem: DecisionProblem, limits: Sequence[Limit]) -> RulePath:
     The unconstrained rule is taken if it keeps a limit. Otherwise the multipliers of the limit are scaled
     by 0, .02, ..., 2, and the rule of least error (then of least scale) is taken among those whose real
     rates keep the limit. If none does, the rule of another limit of the sequence is taken that does, and
-    at last the one that comes nearest, with ``met=False``.
+    at last the one that comes nearest, with ``met=False``. Among three or more groups the nearest is known
+    only up to noise, so the rule of least error within one standard error of the nearest is taken.
     """
     free = along_scales(problem, problem.unconstrained, np.zeros(1))
     points: list[RulePoint] = []
@@ -328,14 +349,18 @@ def rule_path(problem: DecisionProblem, limits: Sequence[Limit]) -> RulePath:
         points.append(_scaled(problem, limit, solution.rule))
     errors = np.array([point.error for point in points])
     by_gap = points[-1].limit.kind == "gap"
-    distance = np.array([point.gap if by_gap else 1.0 - point.ratio for point in points])
-    smallest = points[_least(distance, errors)]
+    rates = [_with_classes(point.rates) for point in points]
+
+    def nearest(limit: Limit) -> tuple[int, Array]:
+        excess = np.array([float(limit.excess(r, problem.blocks)) for r in rates])
+        return _least(excess, errors, problem.noise(limit, rates[int(np.argmin(excess))])), excess
+
+    ideal = Limit(kind=points[-1].limit.kind, value=0.0 if by_gap else 1.0)
+    smallest = points[nearest(ideal)[0]]
     chosen = []
     for point in points:
         if not point.met:
-            rates = [_with_classes(other.rates) for other in points]
-            excess = np.array([float(point.limit.excess(r, problem.blocks)) for r in rates])
-            best = _least(excess, errors)
+            best, excess = nearest(point.limit)
             chosen.append(
                 replace(points[best], limit=point.limit, met=bool(excess[best] <= _ROUNDING))
             )
@@ -371,9 +396,10 @@ def rule_at(problem: DecisionProblem, limit: Limit) -> RulePoint:
     return rule_path(problem, steps).points[0]
 
 
-def _least(excess: Array, errors: Array) -> int:
-    """First of the least errors among the rules that keep a limit, or that come nearest to it."""
-    near = excess <= max(float(excess.min()), 0.0) + _ROUNDING
+def _least(excess: Array, errors: Array, noise: float) -> int:
+    """First of the least errors among the rules that keep a limit, or that come nearest to it up to noise."""
+    least = float(excess.min())
+    near = excess <= (_ROUNDING if least <= _ROUNDING else least + max(noise, _ROUNDING))
     return int(np.argmax(near & (errors <= errors[near].min() + _ROUNDING)))
 
 
@@ -385,7 +411,8 @@ def _scaled(problem: DecisionProblem, limit: Limit, rule: DecisionRule) -> RuleP
         changes = at_every_change(problem, rule)
         if changes is not None:
             outcomes, excess = changes, changes.excess(limit, problem.blocks)
-    best = _least(excess, outcomes.error)
+    at_least = [rate[int(np.argmin(excess))] for rate in outcomes.rates]
+    best = _least(excess, outcomes.error, problem.noise(limit, at_least))
     return _point(limit, rule, outcomes, best, met=bool(excess[best] <= _ROUNDING))
 
 

@@ -167,11 +167,15 @@ class Limit:
         ``rates`` has an array for each block with the groups on the last axis but one (classes on the
         last).
         """
-        over = [
+        over = self.excesses(rates, blocks)
+        return np.asarray(np.max(over, axis=0)) if over else np.asarray(0.0)
+
+    def excesses(self, rates: Sequence[Array], blocks: Sequence[RateBlock]) -> list[Array]:
+        """Excess of every block."""
+        return [
             spread(rate) - limit if self.kind == "gap" else limit - ratio(rate)
             for rate, limit in zip(rates, self.of(blocks), strict=True)
         ]
-        return np.asarray(np.max(over, axis=0)) if over else np.asarray(0.0)
 
 
 def spread(rates: Array) -> Array:

@@ -169,3 +169,29 @@ def test_without_groups_the_rule_is_unconstrained():
     assert point.met
     margin = point.rule.margin(problem.probability, problem.codes)
     np.testing.assert_allclose(margin, 2.0 * problem.probability - 1.0, atol=1e-15)
+
+
+def test_noise_of_small_groups_is_not_paid_for():
+    """Three groups, no rule keeps the limit: the cheapest within one standard error of the nearest."""
+    problem = planted(4, n=2000, sizes=(3,))
+    limits = gap_limits(problem)
+    exact = rule_path(problem, limits).points[-1]
+    (block,) = problem.blocks
+    rows = (np.bincount(block.member, minlength=3).astype(float),)
+    path = rule_path(replace(problem, group_rows=rows), limits)
+    point = path.points[-1]
+    se = np.sqrt(2.0 * 0.25 / rows[0].min())
+    assert exact.gap > 2.0 / rows[0].min()  # equal rates are out of reach
+    assert point.error <= exact.error
+    assert exact.gap <= point.gap <= exact.gap + se
+    assert not point.met
+    # With very many rows there is no noise.
+    sure = rule_path(replace(problem, group_rows=(1e12 * rows[0],)), limits)
+    assert sure.points[-1].gap == pytest.approx(exact.gap, abs=1e-5)
+    # Two groups can be made equal, whatever their size is.
+    two = planted(4, n=2000, sizes=(2,))
+    points = [
+        rule_path(replace(two, group_rows=n), gap_limits(two)).smallest.gap
+        for n in (None, (np.full(2, 30.0),))
+    ]
+    assert points[0] == points[1]
