@@ -4,6 +4,7 @@ from fairspan.estimators.gp_classifier import FairGPClassifier
 from fairspan.estimators.gp_regressor import FairGPRegressor
 from fairspan.estimators.learners import FairClassifier, FairRegressor
 from fairspan.estimators.path import FairnessPath, fairness_path
+from fairspan.estimators.postprocessors import FairPostprocessor, FairPostprocessorRegressor
 from fairspan.estimators.representation import FairRepresentation
 from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
 
@@ -11,6 +12,8 @@ __all__ = [
     "FairClassifier",
     "FairGPClassifier",
     "FairGPRegressor",
+    "FairPostprocessor",
+    "FairPostprocessorRegressor",
     "FairRegressor",
     "FairRepresentation",
     "FairRidge",

@@ -8,13 +8,20 @@ import pytest
 import sklearn
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit, cross_validate
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 from tests.support.hashed import hashed_groups
 from tests.test_estimator_checks import TINY, run_checks
 
-from fairspan import FairClassifier, FairnessPath, FairRegressor, load_model, save_model
+from fairspan import (
+    FairClassifier,
+    FairnessPath,
+    FairRegressor,
+    fairness_path,
+    load_model,
+    save_model,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
 LOGISTIC = LogisticRegression()
@@ -197,6 +204,14 @@ def test_paths():
     path = FairnessPath.from_estimator(model, Z, labels, sensitive_features=groups)
     errors = [np.mean(model.at(t).predict(Z) != labels) for t in (0.0, 1.0)]
     np.testing.assert_allclose(path.table()["error"].iloc[[0, -1]], errors)
+
+
+@pytest.mark.parametrize("cv", [5, KFold(5)], ids=str)
+def test_paths_of_training_rows_are_out_of_fold(cv):
+    X, y, s = table(300)
+    learned_by_heart = RandomForestClassifier(10)
+    path = fairness_path(FairClassifier(learned_by_heart, cv=cv), X, y, sensitive_features=s)
+    assert path.table()["error"].iloc[0] > 0.15
 
 
 def test_files(tmp_path):
