@@ -1363,4 +1363,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "frame.to_native()",
         _tests("unit/estimators/test_postprocessors", "the_model_gets_the_frame_of_the_user"),
     ),
+    Mutant(
+        "leaves of trees that saw the rows of their fold",
+        "estimators/leaves.py",
+        "[folds != k for k in range(K)]",
+        "[folds == k for k in range(K)]",
+        _tests("unit/estimators/test_leaves", "trees_do_not_see_the_rows_of_their_fold"),
+    ),
+    Mutant(
+        "new rows with the sum of the feature maps instead of their average",
+        "estimators/leaves.py",
+        "np.where(folds < 0, 1.0 / K, 0.0)",
+        "np.where(folds < 0, 1.0, 0.0)",
+        _tests("unit/estimators/test_leaves", "blocks_of_columns"),
+    ),
 )

@@ -5,6 +5,7 @@ from fairspan._moved import forward_old_imports
 from fairspan.auditing import Audit, audit
 from fairspan.encoding import table_encoder
 from fairspan.estimators import (
+    BoostedLeaves,
     FairClassifier,
     FairGPClassifier,
     FairGPRegressor,
@@ -37,6 +38,7 @@ del forward_old_imports
 
 __all__ = [
     "Audit",
+    "BoostedLeaves",
     "Certificate",
     "CheckpointError",
     "DataWarning",

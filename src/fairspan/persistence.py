@@ -82,6 +82,7 @@ TRUSTED = (
     "fairspan.estimators.learner_columns.LearnerColumns",
     "fairspan.estimators.learners.FairClassifier",
     "fairspan.estimators.learners.FairRegressor",
+    "fairspan.estimators.leaves.BoostedLeaves",
     "fairspan.estimators.frozen.FrozenScores",
     "fairspan.estimators.postprocessors.FairPostprocessor",
     "fairspan.estimators.postprocessors.FairPostprocessorRegressor",
