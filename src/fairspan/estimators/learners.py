@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
+import narwhals as nw
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -254,7 +255,9 @@ def _is_boosting(learner: Any) -> bool:
 
 
 def _has_nan(column: Any) -> bool:
-    return bool(column.dtype.is_float() and column.is_nan().any())
+    if column.dtype not in (nw.Float32, nw.Float64):
+        return False
+    return bool(np.isnan(column.to_numpy().astype(np.float64)).any())
 
 
 def _categories(encoder: Any) -> CategoryColumns | None:

@@ -131,11 +131,13 @@ def test_dependence_on_new_rows_falls():
 
 
 def test_files(tmp_path):
-    pytest.importorskip("skops")
+    skops = pytest.importorskip("skops.io")
     X, y, s = table(200)
     model = FairRidge(feature_map=BoostedLeaves(**SMALL)).fit(X, y, sensitive_features=s)
     path = save_model(model, tmp_path / "model.skops")
-    loaded = load_model(path, trusted=["sklearn.tree._tree.Tree"])
+    with pytest.raises(ValueError, match="does not trust"):
+        load_model(path)
+    loaded = load_model(path, trusted=skops.get_untrusted_types(file=path))
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
