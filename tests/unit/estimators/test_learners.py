@@ -3,7 +3,6 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from sklearn.ensemble import RandomForestClassifier
@@ -23,6 +22,7 @@ from fairspan import (
     save_model,
 )
 
+pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
 LOGISTIC = LogisticRegression()
 

@@ -1,7 +1,6 @@
 """BoostedLeaves: out-of-fold leaves, rows of the fit and others, targets, and as a feature map."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -13,6 +12,7 @@ from tests.unit.estimators.test_learners import table
 
 from fairspan import BoostedLeaves, FairRidge, FairRidgeClassifier, load_model, save_model
 
+pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
 SMALL = {"n_trees": 5}
 

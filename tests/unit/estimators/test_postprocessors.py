@@ -3,7 +3,6 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -28,6 +27,7 @@ from fairspan import (
     save_model,
 )
 
+pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
 LOGISTIC = LogisticRegression()
 
@@ -303,6 +303,11 @@ def test_what_is_not_allowed():
         post(sensitive_estimator=None).fit(X, y, sensitive_features=s)
     with pytest.raises(ValueError, match="but y has the classes"):
         post(3).fit(X, y, sensitive_features=s)
+    black_box = vendor()
+    model = post(model=black_box).fit(X, y, sensitive_features=s)
+    black_box.fit(X, table(100, classes=3)[1])  # the model was not frozen after all
+    with pytest.raises(ValueError, match="3 scores per row, but gave 2 to the rows of the fit"):
+        model.predict(X)
     frame = pd.DataFrame(X, columns=list("abc")).assign(s=s)
     reads_s = LogisticRegression().fit(frame, y)
     with pytest.raises(ValueError, match="reads the column 's'"):
