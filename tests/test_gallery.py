@@ -130,6 +130,23 @@ def probabilities(ns):
     assert ns["same"]
 
 
+def my_model_made_fair(ns):
+    """The dependence is within noise at fairness 1, and nothing is left on average."""
+    assert ns["corr"][0.0] > 4 * ns["noise"] > ns["noise"] > ns["corr"][1.0]
+    assert ns["accuracy"][1.0] > 0.9
+    assert abs(np.mean(ns["signed"])) < ns["noise"] < max(map(abs, ns["signed"]))
+    assert ns["model"].certificate_.new_rows.correlation < 1e-10
+    assert (ns["both"].stack_weights_ > 0.0).all()
+
+
+def a_vendors_model(ns):
+    """Rows that the model has not seen give the right correction; those of its training do not."""
+    assert ns["corr"]["vendor"] > 0.4
+    assert ns["corr"][1.0] < ns["noise"]
+    wrong, right = ns["left"].values()
+    assert max(wrong) < -0.1 < -ns["noise"] < np.mean(right) < ns["noise"]
+
+
 LAWS = {
     "plot_01_regression_parity": regression_parity,
     "plot_02_continuous_attribute": continuous_attribute,
@@ -143,6 +160,8 @@ LAWS = {
     "plot_10_what_is_guaranteed": what_is_guaranteed,
     "plot_11_more_rows_than_memory": more_rows_than_memory,
     "plot_12_probabilities": probabilities,
+    "plot_13_my_model_made_fair": my_model_made_fair,
+    "plot_14_a_vendors_model": a_vendors_model,
 }
 
 

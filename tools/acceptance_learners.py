@@ -30,8 +30,29 @@ def measurements() -> Iterator[Measurement]:
     for row in rows:
         for key in ("error", "signed", "free_error"):
             yield shown(f"{key.replace('_', ' ')}, {row['name']}", row[key])
+    yield from _post(read("post", "learners"))
     for row in read("time", "learners"):
         yield at_most(f"fit over plain boosting, {row['name']}", row["share"], 12.0)
+
+
+def _post(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
+    """A frozen model that is corrected, beside a fair model over the same learner."""
+    yield at_least("rows of the table of frozen models", len(rows), 2)
+    yield from enough_draws("frozen models", rows, 10)
+    for row in rows:
+        name = f"frozen model, {row['name']}"
+        yield at_most(f"|dependence|, {name}", abs(row["post_signed"]), MOST_DEPENDENCE)
+        yield at_most(f"standard error of it, {name}", row["post_signed_se"], 0.015)
+        for key, rows_of in (("difference", "all rows"), ("half_difference", "half of the rows")):
+            yield at_most(
+                f"error - FairClassifier's with {rows_of}, in SE, {row['name']}",
+                row[key] / row[f"{key}_corrected_se"],
+                2.0,
+            )
+            yield shown(f"the same, as it is, {row['name']}", row[key])
+            yield shown(f"its plain standard error, {row['name']}", row[f"{key}_se"])
+        for key in ("frozen_error", "frozen_signed", "post_error", "trained_error", "half_error"):
+            yield shown(f"{key.replace('_', ' ')}, {row['name']}", row[key])
 
 
 def _law_school(by_name: dict[str, dict[str, Any]]) -> Iterator[Measurement]:

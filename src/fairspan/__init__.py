@@ -5,10 +5,13 @@ from fairspan._moved import forward_old_imports
 from fairspan.auditing import Audit, audit
 from fairspan.encoding import table_encoder
 from fairspan.estimators import (
+    BoostedLeaves,
     FairClassifier,
     FairGPClassifier,
     FairGPRegressor,
     FairnessPath,
+    FairPostprocessor,
+    FairPostprocessorRegressor,
     FairRegressor,
     FairRepresentation,
     FairRidge,
@@ -35,6 +38,7 @@ del forward_old_imports
 
 __all__ = [
     "Audit",
+    "BoostedLeaves",
     "Certificate",
     "CheckpointError",
     "DataWarning",
@@ -42,6 +46,8 @@ __all__ = [
     "FairClassifier",
     "FairGPClassifier",
     "FairGPRegressor",
+    "FairPostprocessor",
+    "FairPostprocessorRegressor",
     "FairRegressor",
     "FairRepresentation",
     "FairRidge",

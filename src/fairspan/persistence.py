@@ -82,6 +82,10 @@ TRUSTED = (
     "fairspan.estimators.learner_columns.LearnerColumns",
     "fairspan.estimators.learners.FairClassifier",
     "fairspan.estimators.learners.FairRegressor",
+    "fairspan.estimators.leaves.BoostedLeaves",
+    "fairspan.estimators.frozen.FrozenScores",
+    "fairspan.estimators.postprocessors.FairPostprocessor",
+    "fairspan.estimators.postprocessors.FairPostprocessorRegressor",
     "fairspan.estimators.representation.FairRepresentation",
     "fairspan.estimators.ridge.FairRidge",
     "fairspan.estimators.state.FittedState",
@@ -292,7 +296,7 @@ def _check_content(file: IO[bytes]) -> Any:
         names = archive.namelist()
         if _SCHEMA not in names:
             raise ValueError(f"there is no {_SCHEMA} in it")
-        other = [name for name in names if name != _SCHEMA and not name.endswith(".npy")]
+        other = [name for name in names if name != _SCHEMA and not name.endswith((".npy", ".bin"))]
         if other:  # a sparse matrix is a zip file of its own, and compressed
             raise ValueError(f"its part {inert(repr(other[0]))} is not an array")
         try:
@@ -352,14 +356,23 @@ def _check_schema(schema: Any) -> None:
             if sizes.setdefault(number, total) != total:
                 raise ValueError(f"{_SCHEMA} has two different nodes of one number")
             array = node.get("file")
-            # Of any other type, skops would call that with the array.
-            if array is not None and str(node.get("__module__")).partition(".")[0] != "numpy":
+            if array is not None and not _is_array_or_bytes(node, str(array)):
                 raise ValueError(f"{_SCHEMA} has an array of a type that is not numpy's")
             if isinstance(array, str) and owners.setdefault(array, number) != number:
                 raise ValueError(f"{_SCHEMA} has an array that stands for two")
         return total
 
     size(schema, 0)
+
+
+def _is_array_or_bytes(node: dict[str, Any], part: str) -> bool:
+    """Whether a node reads an array, whose header was checked, or raw bytes of another library.
+
+    Of any other type, skops would call that with the array.
+    """
+    if node.get("__loader__") in ("BytesNode", "BytearrayNode"):
+        return part.endswith(".bin")
+    return part.endswith(".npy") and str(node.get("__module__")).partition(".")[0] == "numpy"
 
 
 def _is_node(node: dict[str, Any]) -> bool:

@@ -382,6 +382,15 @@ def arrays_of_another_type(schema):
             one["__class__"], one["__module__"] = "FairRidge", "fairspan.estimators.ridge"
 
 
+def array_as_bytes() -> bytes:
+    """An array whose header is not checked, because its part has the name of raw bytes."""
+    parts = parts_of(model_bytes())
+    first = next(name for name in parts if name.endswith(".npy"))
+    schema = parts["schema.json"].replace(first.encode(), b"1.bin")
+    claimed = npy_header("<f8", f"({2**37},)", bytes(64))
+    return archive_of({**parts, "schema.json": schema, "1.bin": claimed})
+
+
 def parts_exchanged(schema):
     content = schema["content"]["model"]["content"]["content"]["_state"]["content"]["content"]
     content["solution"], content["pilot"] = content["pilot"], content["solution"]
@@ -441,6 +450,7 @@ MODEL_FILES = {
     "another library's estimator": lambda: with_schema(another_estimator),
     "objects without a state": lambda: with_schema(no_state),
     "arrays of another type": lambda: with_schema(arrays_of_another_type),
+    "an array as raw bytes": array_as_bytes,
     "parts of a model exchanged": lambda: with_schema(parts_exchanged),
     "pickle": pickled,
     "gzipped pickle": lambda folder: gzip.compress(pickled(folder)),
@@ -650,6 +660,7 @@ WHY = {
     "model: JSON 100,000 deep": "nests too deeply",
     "model: one array a thousand times": "stands for two",
     "model: arrays of another type": "not numpy's",
+    "model: an array as raw bytes": "not numpy's",
     "model: two schemas": "have one name",
     "model: a zip file inside": "is not an array",
     "checkpoint: pickle inside an array": "holds Python objects",

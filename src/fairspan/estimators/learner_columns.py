@@ -129,24 +129,40 @@ class KernelModels:
 
 @dataclass(frozen=True, kw_only=True)
 class LearnerColumns:
-    """Predictions of all learners side by side, in a given order."""
+    """Predictions of all learners side by side, in a given order, after those of a frozen model."""
 
     learners: tuple[FoldModels | KernelModels, ...]
-    order: Codes  # column of the learners that comes at each place
+    order: Codes  # column that comes at each place
+    frozen: Array | None = None  # (m, L): from scores, the last m columns of X, to contrasts of y
+
+    def after_frozen(self, frozen: Array) -> LearnerColumns:
+        """The contrasts of a frozen model, then the columns of the learners."""
+        L = frozen.shape[1]
+        order = np.concatenate([np.arange(L), L + self.order])
+        return replace(self, frozen=frozen, order=order)
 
     def transform(self, X: Array) -> Array:
         """Averages over the folds, (n, M)."""
-        columns = np.concatenate([learner.average(X) for learner in self.learners], axis=1)
-        return np.ascontiguousarray(columns[:, self.order])
+        X, columns = self._divided(X)
+        columns += [learner.average(X) for learner in self.learners]
+        return np.ascontiguousarray(np.concatenate(columns, axis=1)[:, self.order])
 
     def out_of_fold(self, X: Array, folds: Codes) -> Array:
         """Predictions of every row by the models that did not see it, (n, M)."""
         out = np.empty((len(X), len(self.order)))
         for k in range(int(folds.max()) + 1):
             rows = np.flatnonzero(folds == k)
-            part = [learner.predict(k, X[rows]) for learner in self.learners]
+            Z, part = self._divided(X[rows])
+            part += [learner.predict(k, Z) for learner in self.learners]
             out[rows] = np.concatenate(part, axis=1)[:, self.order]
         return out
+
+    def _divided(self, X: Array) -> tuple[Array, list[Array]]:
+        """Columns for the learners, and contrasts of y by the frozen model."""
+        if self.frozen is None:
+            return X, []
+        n_features = X.shape[1] - len(self.frozen)
+        return X[:, :n_features], [X[:, n_features:] @ self.frozen]
 
 
 def fit_models(

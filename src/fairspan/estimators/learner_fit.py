@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.estimators.frozen import FrozenScores
 from fairspan.estimators.learner_columns import (
     CategoryColumns,
     FoldModels,
@@ -37,7 +38,7 @@ from fairspan.method.solution import Solution
 from fairspan.method.stacking import stack
 from fairspan.method.subspaces import path_moments, principal_pair
 
-__all__ = ["KERNEL", "LearnerFit", "fit_learners", "link_ends"]
+__all__ = ["KERNEL", "LearnerFit", "deal_folds", "fit_learners", "link_ends"]
 
 # Stands for the kernel of the library in a list of learners.
 KERNEL = "kernel"
@@ -93,11 +94,13 @@ def fit_learners(
     categories: CategoryColumns | None,
     cv: Any,
     n_jobs: int | None,
+    n_scores: int = 0,
 ) -> LearnerFit:
     """Fit learners of y and of S without each fold, join them, and remove the dependence on S.
 
     A learner is a scikit-learn estimator, or ``KERNEL``. Learners of S are pairs of a classifier and a
-    regressor, of which the one that fits the codes is used, or single ones.
+    regressor, of which the one that fits the codes is used, or single ones. One learner of y may be
+    ``FrozenScores``, whose scores are the last ``n_scores`` columns of X.
     """
     pilot = build_pilot(replace(config, kernel="linear"), data)
     encoded = pilot.encode(data)
@@ -117,13 +120,33 @@ def fit_learners(
     raw = [_of_rows(codes, encoded)[0] for codes in wanted]
     outputs = Outputs(pilot)
     y = _contrasts(pilot, encoded, outputs)
+    features = replace(data, X=np.ascontiguousarray(data.X[:, : data.X.shape[1] - n_scores]))
+    frozen = None
+    if n_scores:
+        (model,) = learners
+        assert isinstance(model, FrozenScores)
+        frozen = model.to_contrasts(n_scores, _labels(pilot, data), outputs.contrasts)
+        learners = ()
     columns = _fit_all(
-        config, data, folds, share, y, wanted, raw, learners, sensitive_learners, categories, n_jobs
+        config,
+        features,
+        folds,
+        share,
+        y,
+        wanted,
+        raw,
+        learners,
+        sensitive_learners,
+        categories,
+        n_jobs,
     )
+    if frozen is not None:
+        columns = columns.after_frozen(frozen)
     oof, averaged = columns.out_of_fold(data.X, folds), columns.transform(data.X)
     codes = np.concatenate([_centred(c, encoded, folds, weight) for c in wanted], axis=1)
     n = kish(float(weight.sum()), float(weight @ weight)) * pilot.cluster_share
-    L, n_y = y.shape[1], len(learners)
+    L = y.shape[1]
+    n_y = len(learners) if frozen is None else 1
     blocks = np.repeat(np.arange(len(wanted)), [c.rank for c in wanted])
     joined = stack(y, codes, oof[:, : n_y * L], oof[:, n_y * L :], folds, weight, n, blocks)
     of_columns = replace(pilot, features=TransformerMap(None, oof.shape[1]))
@@ -204,6 +227,13 @@ def _centred(codes: FoldCodes, encoded: Encoded, folds: Codes, weight: Array) ->
     out = np.zeros_like(values)
     out[known] = centre_within(values[known], folds[known], weight[known])
     return out
+
+
+def _labels(pilot: Pilot, data: Data) -> Any:
+    """Labels of y in the order of their codes; None for numbers."""
+    if pilot.target_is_numeric or data.classes is None or pilot.target is None:
+        return None
+    return data.classes.in_order_of(pilot.target)
 
 
 def _contrasts(pilot: Pilot, encoded: Encoded, outputs: Outputs) -> Array:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
+import narwhals as nw
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -14,17 +15,18 @@ from fairspan.encoding import column_kinds, table_encoder
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import choose_rules
 from fairspan.estimators.learner_columns import CategoryColumns
-from fairspan.estimators.learner_fit import KERNEL, LearnerFit, fit_learners, link_ends
+from fairspan.estimators.learner_fit import KERNEL, LearnerFit, deal_folds, fit_learners, link_ends
 from fairspan.estimators.predictors import FairPredictor, RuleClassifier
 from fairspan.estimators.state import FittedAttribute, FittedState, check_search, snapshot
 from fairspan.inputs.checks import refuse
 from fairspan.inputs.columns import as_frame, named_columns_of
 from fairspan.inputs.config import document_parameters
 from fairspan.inputs.rows import ColumnSchema, check_rows
+from fairspan.method.features import TransformerMap
 from fairspan.method.laplace import softmax
 from fairspan.method.linalg import Array
 from fairspan.method.new_rows_space import NewRows
-from fairspan.method.problem import Data
+from fairspan.method.problem import Codes, Data
 from fairspan.method.row_sketch import RowSketch
 from fairspan.method.spaces import Head, LineHead, Space
 
@@ -53,7 +55,9 @@ class FairLearner(FairKernelEstimator):
     """Shared fit of the estimators over any learner."""
 
     kernel = "rbf"
-    _own_parameters = frozenset(("estimator", "sensitive_estimator", "cv", "n_jobs", "encoder"))
+    _own_parameters = frozenset(
+        ("estimator", "model", "sensitive_estimator", "cv", "n_jobs", "encoder")
+    )
     _fixed_parameters = MappingProxyType(
         {
             "kernel": "rbf",
@@ -128,7 +132,14 @@ class FairLearner(FairKernelEstimator):
             check_rows(work, replace(config, kernel="learners"), data)
             categories = _categories(work._schema.encoder)
             found = fit_learners(
-                config, data, learners, sensitive, categories, self.cv, self.n_jobs
+                config,
+                data,
+                learners,
+                sensitive,
+                categories,
+                self.cv,
+                self.n_jobs,
+                work._schema.n_scores,
             )
             classes = None
             if data.classes is not None and config.target_kind == "categorical":
@@ -141,13 +152,24 @@ class FairLearner(FairKernelEstimator):
                 moments=None,
                 counter=None,
                 classes=classes,
-                row_sketch=RowSketch.empty("").add(data.X),
+                row_sketch=RowSketch.empty("").add(work._without_scores(data.X)),
                 solution=found.solution,
                 head=found.weights,
             )
             work._state = work._with_learners(state, found, data)
             work._locate()
         return self
+
+    def _out_of_fold(self, data: Data) -> tuple[Codes, Array]:
+        """Fold of every row of the fit, and predictions by the models that did not see the row."""
+        pilot = self._pilot
+        folds, _ = deal_folds(pilot, data, pilot.encode(data), self.cv)
+        assert isinstance(pilot.features, TransformerMap)
+        return folds, pilot.features.transformer.out_of_fold(data.X, folds)
+
+    def _without_scores(self, X: Array) -> Array:
+        """Columns of X, without scores of a frozen model."""
+        return X[:, : X.shape[1] - self._schema.n_scores]
 
     def _with_learners(
         self,
@@ -195,18 +217,19 @@ class FairLearner(FairKernelEstimator):
         """Learners of y and of S."""
         classes = self._target_kind == "categorical"
         given = self._listed("estimator", self.estimator)
-        pair = (HistGradientBoostingClassifier(), HistGradientBoostingRegressor())
         kind, suits = ("classifier", is_classifier) if classes else ("regressor", is_regressor)
         for learner in given:
             if not isinstance(learner, str) and not suits(learner):
                 refuse("estimator", learner, f"a {kind} of scikit-learn, a list of them, or 'auto'")
-        of_y = [pair[0 if classes else 1] if item == "boosting" else item for item in given]
-        wanted = given
-        if self.sensitive_estimator is not None:
-            wanted = self._listed("sensitive_estimator", self.sensitive_estimator)
-        return of_y, [
-            pair if isinstance(item, str) and item == "boosting" else item for item in wanted
-        ]
+        boosted = _boosting()[0 if classes else 1]
+        of_y = [boosted if _is_boosting(item) else item for item in given]
+        if self.sensitive_estimator is None:
+            return of_y, [_boosting() if _is_boosting(item) else item for item in given]
+        return of_y, self._learners_of_s()
+
+    def _learners_of_s(self) -> list[Any]:
+        given = self._listed("sensitive_estimator", self.sensitive_estimator)
+        return [_boosting() if _is_boosting(item) else item for item in given]
 
     def _listed(self, name: str, value: Any) -> list[Any]:
         items = list(value) if isinstance(value, list | tuple) else [value]
@@ -223,8 +246,18 @@ class FairLearner(FairKernelEstimator):
         return items
 
 
+def _boosting() -> tuple[Any, Any]:
+    return HistGradientBoostingClassifier(), HistGradientBoostingRegressor()
+
+
+def _is_boosting(learner: Any) -> bool:
+    return isinstance(learner, str) and learner == "boosting"
+
+
 def _has_nan(column: Any) -> bool:
-    return bool(column.dtype.is_float() and column.is_nan().any())
+    if column.dtype not in (nw.Float32, nw.Float64):
+        return False
+    return bool(np.isnan(column.to_numpy().astype(np.float64)).any())
 
 
 def _categories(encoder: Any) -> CategoryColumns | None:
@@ -242,8 +275,68 @@ def _categories(encoder: Any) -> CategoryColumns | None:
     return CategoryColumns(groups=tuple(groups))
 
 
+class LearnerRegressor(RegressorMixin, FairLearner, FairPredictor):
+    """Numbers, by least squares on out-of-fold predictions."""
+
+    _target_kind = "continuous"
+
+    def predict(self, X: Any) -> Array:
+        """Predictions; no protected attribute is read."""
+        return self._outputs(X)[:, 0]
+
+
+class LearnerClassifier(ClassifierMixin, FairLearner, RuleClassifier):
+    """Classes from log odds that are fitted out of fold, or from decision rules."""
+
+    def _with_learners(self, state: FittedState, found: LearnerFit, data: Data) -> FittedState:
+        state = replace(state, ends=link_ends(found, data))
+        if state.config.equalize == "scores":
+            return state
+        fit = found.solution.new_rows
+        assert fit is not None
+        L = fit.n_functions
+        # Rules read the predictions of the codes first.
+        order = np.roll(np.arange(found.functions.shape[1]), -L)
+        rules = choose_rules(
+            state,
+            data,
+            found.encoded,
+            found.folds,
+            found.functions[:, order],
+            found.scores[:, order],
+            found.of_average[:, order],
+        )
+        return replace(state, decisions=rules)
+
+    def decision_function(self, X: Any) -> Array:
+        """Log odds: one column per class, or those of the larger label for two.
+
+        With ``equalize="decisions"``, the margins of the rule.
+        """
+        self._check_fitted()
+        out = self._decisive(X)
+        return out[:, 0] if out.shape[1] == 1 else out
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the largest score, or of the decision rule."""
+        return self._labels_of(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities, (n, K), in the order of ``classes_``.
+
+        With ``equalize="decisions"`` they are about y alone.
+        """
+        self._check_fitted()
+        if self._fit_state.decisions is not None:
+            return self._rule_probabilities(X)
+        out = self._outputs(X)
+        if out.shape[1] == 1:
+            out = np.concatenate([-out, out], axis=1) / 2.0
+        return softmax(out)
+
+
 @document_parameters
-class FairRegressor(RegressorMixin, FairLearner, FairPredictor):
+class FairRegressor(LearnerRegressor):
     """Any regressor made fair to new people, from out-of-fold predictions of y and of S.
 
     The learners predict y and the protected attributes without each fold. What S explains of the
@@ -272,8 +365,6 @@ class FairRegressor(RegressorMixin, FairLearner, FairPredictor):
     certificate_ : Certificate
         What is expected on new rows, with intervals; see :class:`FairRepresentation` for this and others.
     """
-
-    _target_kind = "continuous"
 
     def __init__(
         self,
@@ -314,13 +405,9 @@ class FairRegressor(RegressorMixin, FairLearner, FairPredictor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def predict(self, X: Any) -> Array:
-        """Predictions; no protected attribute is read."""
-        return self._outputs(X)[:, 0]
-
 
 @document_parameters
-class FairClassifier(ClassifierMixin, FairLearner, RuleClassifier):
+class FairClassifier(LearnerClassifier):
     """Any classifier made fair to new people, from out-of-fold predictions of y and of S.
 
     The learners predict y and the protected attributes without each fold. What S explains of the
@@ -398,49 +485,3 @@ class FairClassifier(ClassifierMixin, FairLearner, RuleClassifier):
         self.missing_sensitive = missing_sensitive
         self.random_state = random_state
         self.verbose = verbose
-
-    def _with_learners(self, state: FittedState, found: LearnerFit, data: Data) -> FittedState:
-        state = replace(state, ends=link_ends(found, data))
-        if state.config.equalize == "scores":
-            return state
-        fit = found.solution.new_rows
-        assert fit is not None
-        L = fit.n_functions
-        # Rules read the predictions of the codes first.
-        order = np.roll(np.arange(found.functions.shape[1]), -L)
-        rules = choose_rules(
-            state,
-            data,
-            found.encoded,
-            found.folds,
-            found.functions[:, order],
-            found.scores[:, order],
-            found.of_average[:, order],
-        )
-        return replace(state, decisions=rules)
-
-    def decision_function(self, X: Any) -> Array:
-        """Log odds: one column per class, or those of the larger label for two.
-
-        With ``equalize="decisions"``, the margins of the rule.
-        """
-        self._check_fitted()
-        out = self._decisive(X)
-        return out[:, 0] if out.shape[1] == 1 else out
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of the largest score, or of the decision rule."""
-        return self._labels_of(X)
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities, (n, K), in the order of ``classes_``.
-
-        With ``equalize="decisions"`` they are about y alone.
-        """
-        self._check_fitted()
-        if self._fit_state.decisions is not None:
-            return self._rule_probabilities(X)
-        out = self._outputs(X)
-        if out.shape[1] == 1:
-            out = np.concatenate([-out, out], axis=1) / 2.0
-        return softmax(out)

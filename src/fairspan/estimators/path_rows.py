@@ -20,6 +20,7 @@ from fairspan.estimators.dial_predictor import (
     RuleHeads,
     RuleOutputs,
 )
+from fairspan.estimators.learners import FairLearner
 from fairspan.estimators.path_selection import PathEvaluator
 from fairspan.inputs.checks import is_number, refuse
 from fairspan.inputs.columns import as_frame, named_columns_of
@@ -157,8 +158,11 @@ def _strata(attribute: Attribute, kind: Kind | None) -> Codes:
 
 def of_own_folds(model: FairKernelEstimator, data: Data, heads: DialHeads) -> list[DialOutputs]:
     """Fitted scores of the folds of a cross-fitted model, each by the functions without its fold."""
-    pilot = model.pilot_
-    folds = pilot.folds(data, pilot.encode(data), pilot.counter())
+    pilot, unseen = model.pilot_, None
+    if isinstance(model, FairLearner):
+        folds, unseen = model._out_of_fold(data)
+    else:
+        folds = pilot.folds(data, pilot.encode(data), pilot.counter())
     fold_rows = [np.flatnonzero(folds == k) for k in range(pilot.n_folds)]
     if isinstance(heads, RuleHeads):
         empty = np.empty((data.n, 0))
@@ -167,7 +171,10 @@ def of_own_folds(model: FairKernelEstimator, data: Data, heads: DialHeads) -> li
     assert fit is not None
     out = []
     for rows, basis, mean in zip(fold_rows, fit.fold_bases, fit.fold_means, strict=True):
-        scores = pilot.features.scores(data.X[rows], basis) - basis.T @ mean
+        if unseen is None:
+            scores = pilot.features.scores(data.X[rows], basis) - basis.T @ mean
+        else:
+            scores = (unseen[rows] - mean) @ basis
         out.append(DialOutputs(rows=rows, scores=scores, heads=heads))
     return out
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.optimize
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from fairspan._system import memory_bytes
 from fairspan.exceptions import DataWarning, warn_user
@@ -208,6 +210,17 @@ _LANDMARK_SLICES = 4
 _SALTS = {"landmarks": 11, "median": 12, "evidence": 13, "validation": 14, "residual": 15}
 
 
+def _as_given(attribute: Attribute) -> Any:
+    """Values of an attribute with integers as integers, and None for those that are missing."""
+    values: Any = attribute.values
+    if attribute.dtype_kind == "i":
+        values = values.astype(np.int64)
+    if attribute.missing.any():
+        values = values.astype(object)
+        values[attribute.missing] = None
+    return values
+
+
 def build_features(
     config: FitConfig, data: Data, pilot: Pilot, keys: RowKeys
 ) -> tuple[LandmarkMap | TransformerMap, float | None, Codes]:
@@ -218,8 +231,13 @@ def build_features(
         raise ValueError(msg)
     if config.feature_map is not None:
         transformer = clone(config.feature_map)
-        y = None if data.y is None else data.y.values
-        transformer.fit(data.X, y)
+        given = {}
+        if has_fit_parameter(transformer, "sensitive_features"):
+            given["sensitive_features"] = {k: _as_given(a) for k, a in data.sensitive.items()}
+        y: Any = None
+        if data.y is not None:
+            y = data.y.values if pilot.target_is_numeric else _as_given(data.y)
+        transformer.fit(data.X, y, **given)
         width = transformer.transform(data.X[:1]).shape[1]
         _check_memory(pilot, config, int(width), 0)
         return TransformerMap(transformer, int(width)), None, none

@@ -162,7 +162,8 @@ _TABLE = (
         "feature_map",
         "transformer, optional",
         "Coordinates of your own instead of a kernel: random features, tree embeddings, a "
-        "network's last layer. Cloned and fitted on X (and y).",
+        "network's last layer, :class:`BoostedLeaves`. Cloned and fitted on X (and y, and S if it takes "
+        "``sensitive_features``).",
     ),
     Parameter(
         "n_components",

@@ -60,6 +60,15 @@ class ColumnSchema:
     column_numbers: tuple[str, ...] | None = None  # names of columns, if they are numbers
     encoder: Any = None  # fitted transformer of the table, from `fit_stream`
     text_features: tuple[str, ...] | None = None  # columns that held text, if there is an encoder
+    frozen: RowScores | None = None  # scores that are appended to the clean columns
+    n_scores: int = 0  # columns that they have
+
+
+class RowScores(Protocol):
+    """A model that gives scores to rows as the user passed them."""
+
+    def columns(self, X: Any) -> Array:
+        """Scores, (n, columns)."""
 
 
 class FeatureReader(Protocol):
@@ -109,8 +118,41 @@ def read_features(
     """X as finite, dense float64; columns that held S in the fit are dropped if present.
 
     ``reset`` records the columns on ``est``, as in scikit-learn; otherwise X must have the same ones.
-    ``config`` is needed for tensors.
+    ``config`` is needed for tensors. Scores of a frozen model come after the columns of X.
     """
+    frozen = est._schema.frozen
+    if frozen is None:
+        return _read_columns(est, X, reset=reset, protected=protected, config=config)
+    X = to_numpy(X) if is_tensor(X) else X
+    clean = _read_columns(est, X, reset=reset, protected=protected, config=config)
+    scores = frozen.columns(_as_given(est, X, clean))
+    if reset:
+        est._schema = replace(est._schema, n_scores=scores.shape[1])
+    elif scores.shape[1] != est._schema.n_scores:
+        raise ValueError(
+            f"The model gives {scores.shape[1]} scores per row, but gave {est._schema.n_scores} to the "
+            f"rows of the fit. Fit again if the model has changed."
+        )
+    return np.concatenate([clean, scores], axis=1)
+
+
+def _as_given(est: FeatureReader, X: Any, clean: Array) -> Any:
+    """X in the type that the user passed, with the columns of the fit."""
+    frame = as_frame(X, "X")
+    if frame is None:
+        return X if hasattr(X, "dtype") else clean
+    names = getattr(est, "feature_names_in_", None)
+    return frame.to_native() if names is None else frame.select(names.tolist()).to_native()
+
+
+def _read_columns(
+    est: FeatureReader,
+    X: Any,
+    *,
+    reset: bool,
+    protected: frozenset[str],
+    config: FitConfig | None,
+) -> Array:
     if est._schema.encoder is not None:
         return _encode(est, X, reset=reset)
     if is_tensor(X):

@@ -1,78 +1,18 @@
-"""Feature map from the leaves of boosted trees."""
+"""Ridge penalty on the leaves of boosted trees that are grown on all rows."""
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+from sklearn.base import clone
 from sklearn.model_selection import KFold
-from sklearn.preprocessing import OneHotEncoder
 
+from fairspan import BoostedLeaves
 from fairspan.method.linalg import Array
 
-__all__ = ["BoostedLeaves", "best_alpha"]
+__all__ = ["best_alpha"]
 
 # Ridges to choose from, in the units of scikit-learn's Ridge.
 _ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-
-
-class BoostedLeaves(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Indicators of the leaf of each row, for all trees of a boosted ensemble.
-
-    Their inner product is the share of trees in which two rows are in the same leaf. A linear model on
-    them is thus a kernel machine with a kernel learnt from y.
-
-    Parameters
-    ----------
-    classes : bool
-        Whether the target is a class label.
-    n_trees : int, default=80
-        Trees of at most 8 leaves (depth 3).
-    subsample : float, default=0.5
-        Share of the rows that each tree is grown on.
-    learning_rate : float, default=0.1
-        Shrinkage of each tree.
-    random_state : int, default=0
-        Seed of the subsamples.
-    """
-
-    def __init__(
-        self,
-        classes: bool,
-        *,
-        n_trees: int = 80,
-        subsample: float = 0.5,
-        learning_rate: float = 0.1,
-        random_state: int = 0,
-    ) -> None:
-        self.classes = classes
-        self.n_trees = n_trees
-        self.subsample = subsample
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Grow the trees."""
-        cls = GradientBoostingClassifier if self.classes else GradientBoostingRegressor
-        self.model_ = cls(
-            n_estimators=self.n_trees,
-            max_depth=3,
-            subsample=self.subsample,
-            learning_rate=self.learning_rate,
-            random_state=self.random_state,
-        ).fit(X, y)
-        self.encoder_ = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-        self.encoder_.fit(self._leaves(X))
-        return self
-
-    def transform(self, X: Any) -> Array:
-        """Indicators, scaled to unit length."""
-        return np.asarray(self.encoder_.transform(self._leaves(X)) / np.sqrt(self.n_trees))
-
-    def _leaves(self, X: Any) -> Array:
-        return np.asarray(self.model_.apply(X)).reshape(len(X), -1)
 
 
 def best_alpha(trees: BoostedLeaves, X: Array, y: Array) -> float:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.estimators import FairGPClassifier, FairGPRegressor
+from fairspan.estimators import BoostedLeaves, FairGPClassifier, FairGPRegressor
 from fairspan.estimators.path import FairnessPath
 from fairspan.method.linalg import Array
-from fairspan_lab.frontier._leaves import BoostedLeaves, best_alpha
+from fairspan_lab.frontier._leaves import best_alpha
 from fairspan_lab.frontier._problems import Part
 from fairspan_lab.frontier._task import Point, Task, timed
 
@@ -55,7 +55,12 @@ def decisions(task: Task) -> Iterator[Point]:
 
 def leaves(task: Task) -> Iterator[Point]:
     """Use a feature map of boosted leaves instead of a Gaussian kernel."""
-    trees = BoostedLeaves(task.classifies, n_trees=40 if task.quick else 80)
+    trees = BoostedLeaves(
+        targets="y",
+        cv=None,
+        n_trees=40 if task.quick else 80,
+        target_kind="categorical" if task.classifies else "continuous",
+    )
     alpha, before = timed(best_alpha, trees, task.fit.X, task.fit.y)
     return _along_the_dial(task, _estimator(task, feature_map=trees, alpha=alpha), before=before)
 
