@@ -1105,6 +1105,27 @@ MUTANTS: tuple[Mutant, ...] = (
         _tests("unit/test_encoding", "rows_are_encoded_one_by_one"),
     ),
     Mutant(
+        "dates in local time instead of UTC",
+        "encoding.py",
+        'column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)',
+        "column.dt.replace_time_zone(None)",
+        _tests("unit/test_encoding", "dates_are_days_since_1970"),
+    ),
+    Mutant(
+        "frames of numbers encoded too",
+        "encoding.py",
+        "    if all(complete):\n        return None\n",
+        "",
+        _tests("unit/estimators/test_base", "frames_of_numbers_and_arrays_stay_as_they_are"),
+    ),
+    Mutant(
+        "kernel matrices encoded",
+        "estimators/base.py",
+        "found = None if config.encoder is None or of_kernel else fit_if_needed(X)",
+        "found = None if config.encoder is None else fit_if_needed(X)",
+        _tests("unit/estimators/test_base", "what_is_not_encoded"),
+    ),
+    Mutant(
         "file of a newer format believed",
         "persistence.py",
         "if type(number) is not int or number not in _READABLE:",

@@ -204,6 +204,7 @@ class FairGPRegressor(RegressorMixin, ConformalIntervals, FairPredictor):
         method: Any = "optimal",
         removal: Any = "auto",
         missing_sensitive: Any = "raise",
+        encoder: Any = "auto",
         random_state: Any = None,
         verbose: Any = 0,
     ) -> None:
@@ -230,6 +231,7 @@ class FairGPRegressor(RegressorMixin, ConformalIntervals, FairPredictor):
             method=method,
             removal=removal,
             missing_sensitive=missing_sensitive,
+            encoder=encoder,
             random_state=random_state,
             verbose=verbose,
         )

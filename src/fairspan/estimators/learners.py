@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from fairspan.encoding import column_kinds, table_encoder
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import choose_rules
 from fairspan.estimators.learner_columns import CategoryColumns
@@ -18,9 +17,8 @@ from fairspan.estimators.learner_fit import KERNEL, LearnerFit, fit_learners, li
 from fairspan.estimators.predictors import FairPredictor, RuleClassifier
 from fairspan.estimators.state import FittedAttribute, FittedState, check_search, snapshot
 from fairspan.inputs.checks import refuse
-from fairspan.inputs.columns import as_frame, named_columns_of
 from fairspan.inputs.config import document_parameters
-from fairspan.inputs.rows import ColumnSchema, check_rows
+from fairspan.inputs.rows import check_rows
 from fairspan.method.laplace import softmax
 from fairspan.method.linalg import Array
 from fairspan.method.new_rows_space import NewRows
@@ -53,7 +51,7 @@ class FairLearner(FairKernelEstimator):
     """Shared fit of the estimators over any learner."""
 
     kernel = "rbf"
-    _own_parameters = frozenset(("estimator", "sensitive_estimator", "cv", "n_jobs", "encoder"))
+    _own_parameters = frozenset(("estimator", "sensitive_estimator", "cv", "n_jobs"))
     _fixed_parameters = MappingProxyType(
         {
             "kernel": "rbf",
@@ -99,7 +97,7 @@ class FairLearner(FairKernelEstimator):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Numbers; with ``encoder="auto"`` also a frame with text, categories and missing values.
+            Numbers; with ``encoder="auto"`` also a frame with text, categories, dates and missing values.
         y : array-like of shape (n_samples,)
             Classes or numbers.
         sensitive_features : array-like, frame, or column name(s) of X
@@ -118,9 +116,8 @@ class FairLearner(FairKernelEstimator):
         check_search()
         learners, sensitive = self._learners()
         with self._new_fit() as work:
-            work._schema = self._encoded_schema(X, (sensitive_features, control_features, groups))
             given = (X, y, sensitive_features, control_features, sample_weight)
-            data = work._read(*given, reset=True, groups=groups).on_host()
+            data = work._read(*given, reset=True, groups=groups, encode=True).on_host()
             if data.n < 2:
                 msg = f"n_samples={data.n}: at least two rows are needed to learn anything about groups."
                 raise ValueError(msg)
@@ -165,30 +162,6 @@ class FairLearner(FairKernelEstimator):
     ) -> Space:
         return NewRows(state.solved, state.config, state.ends)
 
-    def _encoded_schema(self, X: Any, roles: tuple[Any, ...]) -> ColumnSchema:
-        """Schema with a fitted encoder, if X is a frame that needs one."""
-        if self.encoder is None:
-            return ColumnSchema()
-        if not (isinstance(self.encoder, str) and self.encoder == "auto"):
-            refuse("encoder", self.encoder, "'auto' or None")
-        frame = as_frame(X, "X")
-        if frame is None or any(not isinstance(name, str) for name in frame.columns):
-            return ColumnSchema()
-        taken: list[str] = []
-        for raw, role in zip(
-            roles, ("sensitive_features", "control_features", "groups"), strict=True
-        ):
-            taken += [] if raw is None else named_columns_of(frame, raw, role) or []
-        table = frame.drop([name for name in frame.columns if name in taken])
-        if not table.columns:
-            return ColumnSchema()  # reading the rows raises the error
-        native = table.to_native()
-        numbers, text = column_kinds(native)
-        gaps = any(bool(table[name].is_null().any() or _has_nan(table[name])) for name in numbers)
-        if not text and not gaps:
-            return ColumnSchema()
-        return ColumnSchema(encoder=table_encoder(native).fit(native), text_features=tuple(text))
-
     # ------------------------------------------------------------------ learners
 
     def _learners(self) -> tuple[list[Any], list[Any]]:
@@ -221,10 +194,6 @@ class FairLearner(FairKernelEstimator):
         if not items:
             refuse(name, value, "at least one learner")
         return items
-
-
-def _has_nan(column: Any) -> bool:
-    return bool(column.dtype.is_float() and column.is_nan().any())
 
 
 def _categories(encoder: Any) -> CategoryColumns | None:
@@ -262,7 +231,7 @@ class FairRegressor(RegressorMixin, FairLearner, FairPredictor):
     n_jobs : int, optional
         Models that are fitted at the same time, as in scikit-learn.
     encoder : {"auto", None}, default="auto"
-        "auto": encode frames with text, categories or missing values. Trees get ordinal codes of
+        "auto": encode frames with text, categories, dates or missing values. Trees get ordinal codes of
         categories, other learners one-hot columns.
 
     Attributes
@@ -339,7 +308,7 @@ class FairClassifier(ClassifierMixin, FairLearner, RuleClassifier):
     n_jobs : int, optional
         Models that are fitted at the same time, as in scikit-learn.
     encoder : {"auto", None}, default="auto"
-        "auto": encode frames with text, categories or missing values. Trees get ordinal codes of
+        "auto": encode frames with text, categories, dates or missing values. Trees get ordinal codes of
         categories, other learners one-hot columns.
 
     Attributes

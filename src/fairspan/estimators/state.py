@@ -304,7 +304,7 @@ class FittedEstimator(BaseEstimator):
 
     @property
     def encoder_(self) -> Any:
-        """Fitted transformer of tables, if :meth:`fit_stream` made one."""
+        """Fitted transformer of tables, if :meth:`fit` or :meth:`fit_stream` made one."""
         if self._schema.encoder is None:
             msg = f"{type(self).__name__!r} object has no attribute 'encoder_'"
             raise AttributeError(msg)
@@ -312,7 +312,7 @@ class FittedEstimator(BaseEstimator):
 
     @property
     def text_features_(self) -> list[str]:
-        """Columns that held text, if :meth:`fit_stream` encoded a table."""
+        """Columns that held text, if :meth:`fit` or :meth:`fit_stream` encoded a table."""
         if self._schema.text_features is None:
             msg = f"{type(self).__name__!r} object has no attribute 'text_features_'"
             raise AttributeError(msg)

@@ -117,6 +117,11 @@ def _ridge(name: str, value: object) -> None:
         refuse(name, value, "'auto' or a positive number")
 
 
+def _encoder(name: str, value: object) -> None:
+    if value is not None and not (isinstance(value, str) and value == "auto"):
+        refuse(name, value, "'auto' or None")
+
+
 def _flag(name: str, value: object) -> None:
     if not isinstance(value, bool | np.bool_):
         refuse(name, value, "True or False")
@@ -320,6 +325,14 @@ _TABLE = (
         "What to do with rows without S: raise an error, or leave them out of that "
         "attribute's constraint.",
         check=_words("raise", "omit"),
+    ),
+    Parameter(
+        "encoder",
+        '{"auto", None}, default="auto"',
+        '"auto": :meth:`fit` turns a frame with text, categories, dates or missing values into numbers, '
+        "with :func:`fairspan.table_encoder`, and predictions take such frames. Arrays and frames of "
+        "numbers stay as they are. None: such frames are an error.",
+        check=_encoder,
     ),
     Parameter(
         "random_state",

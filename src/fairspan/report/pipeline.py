@@ -17,7 +17,7 @@ from sklearn.base import is_classifier
 from fairspan._system import track
 from fairspan.auditing import audit
 from fairspan.auditing.parts import PARTS, Settings
-from fairspan.encoding import category_label, collect_unseen
+from fairspan.encoding import category_label
 from fairspan.estimators.dial_predictor import DialPredictor
 from fairspan.estimators.path_rows import read_rows
 from fairspan.estimators.path_selection import PathEvaluator, sampling_noise
@@ -59,6 +59,7 @@ from fairspan.report.training import (
 )
 from fairspan.report.views import extra_errors, position
 from fairspan.report.words import ReportContext, about, notes
+from fairspan.unseen import collect_unseen
 
 __all__ = ["check_options", "explore"]
 
