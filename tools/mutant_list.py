@@ -1126,6 +1126,28 @@ MUTANTS: tuple[Mutant, ...] = (
         _tests("unit/estimators/test_base", "what_is_not_encoded"),
     ),
     Mutant(
+        "paths of learners judged by models that saw the rows",
+        "estimators/path_rows.py",
+        "columns = learners.out_of_fold(data.X, folds)",
+        "columns = learners.transform(data.X)",
+        _tests("unit/estimators/test_path_rows", "a_path_of_learners_is_out_of_fold"),
+    ),
+    Mutant(
+        "splitters count only rows with weight",
+        "estimators/learner_fit.py",
+        "n = data.n if data.given is None else data.given\n"
+        "    given = np.arange(n) if data.index is None else data.index",
+        "n = data.n\n    given = np.arange(n)",
+        _tests("unit/estimators/test_learner_fit", "rows_of_weight_zero_count_for_splitters"),
+    ),
+    Mutant(
+        "boosted trees loaded without trust",
+        "cli/evaluation.py",
+        "trusted = common.split_commas(trust) or []",
+        "trusted = untrusted_types(path)",
+        _tests("unit/cli/test_training", "boosted_models_load_by_the_lines_that_are_printed"),
+    ),
+    Mutant(
         "file of a newer format believed",
         "persistence.py",
         "if type(number) is not int or number not in _READABLE:",

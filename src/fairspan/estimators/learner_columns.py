@@ -13,6 +13,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
+from fairspan._system import track
 from fairspan.estimators.prepare import build_pilot
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.features import LandmarkMap, TransformerMap
@@ -158,6 +159,7 @@ def fit_models(
     categories: CategoryColumns | None,
     n_jobs: int | None,
     seed: int,
+    verbose: int = 0,
 ) -> list[FoldModels]:
     """Fit every learner for its task without each fold, in parallel."""
     for learner, task in jobs:
@@ -172,7 +174,10 @@ def fit_models(
         prepared = _prepared(learner, Z.shape[1], categories if ordinal else None, seed)
         others = [np.flatnonzero(folds != k) for k in range(len(share))]
         work += [(prepared, task, Z, rows, weight) for rows in others]
-    fitted = iter(Parallel(n_jobs=n_jobs)(delayed(_fit_one)(*args) for args in work))
+    calls = (delayed(_fit_one)(*args) for args in work)
+    # Tasks are taken when a process is free, so their number shows the progress.
+    shown = track(calls, len(work), "models of folds", verbose=verbose)
+    fitted = iter(Parallel(n_jobs=n_jobs)(shown))
     return [
         FoldModels(
             models=tuple(next(fitted) for _ in share),

@@ -141,6 +141,7 @@ class FairLearner(FairKernelEstimator):
                 row_sketch=RowSketch.empty("").add(data.X),
                 solution=found.solution,
                 head=found.weights,
+                folds=found.folds,
             )
             work._state = work._with_learners(state, found, data)
             work._locate()
