@@ -1148,6 +1148,13 @@ MUTANTS: tuple[Mutant, ...] = (
         _tests("unit/cli/test_training", "boosted_models_load_by_the_lines_that_are_printed"),
     ),
     Mutant(
+        "refitted models judge the rows that they were fitted on",
+        "estimators/learner_columns.py",
+        "return self._columns(self.models[fold], X)",
+        "return self._columns(self.final or self.models[fold], X)",
+        _tests("unit/estimators/test_learner_columns", "models_of_all_rows_predict_new_rows_only"),
+    ),
+    Mutant(
         "file of a newer format believed",
         "persistence.py",
         "if type(number) is not int or number not in _READABLE:",

@@ -286,9 +286,10 @@ def column_kinds(frame: Any) -> tuple[list[str], list[str]]:
 def fit_if_needed(X: Any) -> tuple[TableEncoder, list[str]] | None:
     """Encoder fitted to features, and their columns of text; None for arrays and frames of numbers alone."""
     table = as_frame(X, "X")
-    if table is None or any(not isinstance(name, str) for name in table.columns):
+    if table is None:
         return None
-    complete = [_is_complete(table[name], name) for name in table.columns]
+    # Not table[name]: a name that is a number would be read as the number of a row.
+    complete = [_is_complete(table.get_column(name), name) for name in table.columns]
     if all(complete):
         return None
     return table_encoder(X).fit(X), column_kinds(X)[1]

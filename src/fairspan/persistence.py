@@ -21,7 +21,9 @@ import numpy as np
 from fairspan._moved import rename_moved_classes
 from fairspan._system import atomic_write, check_archive, first_line, inert
 from fairspan.estimators.base import FairKernelEstimator
+from fairspan.estimators.learner_columns import LearnerColumns
 from fairspan.estimators.state import FittedState
+from fairspan.method.features import TransformerMap
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot
 from fairspan.method.row_sketch import RowSketch
@@ -200,7 +202,11 @@ def _state_to_save(state: FittedState, *, keep_moments: bool, row_sketch: bool) 
         moments = replace(moments, row_sketch=sketch)
     if not keep_moments:
         moments = counter = None
-    out = replace(state, moments=moments, counter=counter, row_sketch=sketch, folds=None)
+    features = state.pilot.features
+    if isinstance(features, TransformerMap) and isinstance(features.transformer, LearnerColumns):
+        features = replace(features, transformer=features.transformer.for_new_rows())
+        state = replace(state, pilot=replace(state.pilot, features=features), folds=None)
+    out = replace(state, moments=moments, counter=counter, row_sketch=sketch)
     for name in ("config", "given"):
         del vars(out)[name]
     return out

@@ -89,20 +89,29 @@ class FoldModels:
     n_columns: int
     categories: CategoryColumns | None  # trees read ordinal codes
     share: Array  # weight of each fold
+    final: tuple[Any, ...] | None = None  # fitted on all rows, to predict new ones
 
     def predict(self, fold: int, X: Array) -> Array:
         """Columns predicted by the model that was fitted without a fold, (n, columns)."""
+        return self._columns(self.models[fold], X)
+
+    def _columns(self, models: tuple[Any, ...], X: Array) -> Array:
         if self.categories is not None:
             X = self.categories.ordinal(X)
-        models = self.models[fold]
         if self.vectors is None:
             return np.column_stack([np.asarray(model.predict(X), np.float64) for model in models])
         seen = np.asarray(models[0].classes_, dtype=np.intp)
         return np.asarray(models[0].predict_proba(X) @ self.vectors[seen])
 
     def average(self, X: Array) -> Array:
-        """Average over the folds."""
+        """Columns for new rows: the average over the folds, or by the models of all rows."""
+        if self.final is not None:
+            return self._columns(self.final, X)
         return np.asarray(sum(s * self.predict(k, X) for k, s in enumerate(self.share)))
+
+    def for_new_rows(self) -> FoldModels:
+        """Without the models of the folds, if those of all rows predict new rows."""
+        return self if self.final is None else replace(self, models=())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +136,10 @@ class KernelModels:
         Z = (X - self.centre) / self.scale
         return np.asarray(self.features.scores(Z, mean) - self.share @ self.offset)
 
+    def for_new_rows(self) -> KernelModels:
+        """Itself: the average is one function."""
+        return self
+
 
 @dataclass(frozen=True, kw_only=True)
 class LearnerColumns:
@@ -136,9 +149,13 @@ class LearnerColumns:
     order: Codes  # column of the learners that comes at each place
 
     def transform(self, X: Array) -> Array:
-        """Averages over the folds, (n, M)."""
+        """Columns for new rows, (n, M)."""
         columns = np.concatenate([learner.average(X) for learner in self.learners], axis=1)
         return np.ascontiguousarray(columns[:, self.order])
+
+    def for_new_rows(self) -> LearnerColumns:
+        """What new rows need."""
+        return replace(self, learners=tuple(learner.for_new_rows() for learner in self.learners))
 
     def out_of_fold(self, X: Array, folds: Codes) -> Array:
         """Predictions of every row by the models that did not see it, (n, M)."""
@@ -160,8 +177,10 @@ def fit_models(
     n_jobs: int | None,
     seed: int,
     verbose: int = 0,
+    *,
+    refit: bool = False,
 ) -> list[FoldModels]:
-    """Fit every learner for its task without each fold, in parallel."""
+    """Fit every learner for its task without each fold, and with ``refit`` on all rows, in parallel."""
     for learner, task in jobs:
         _check(learner, task, weight)
     views: dict[bool, Array] = {False: X}
@@ -173,6 +192,7 @@ def fit_models(
         Z = views[ordinal]
         prepared = _prepared(learner, Z.shape[1], categories if ordinal else None, seed)
         others = [np.flatnonzero(folds != k) for k in range(len(share))]
+        others += [np.arange(len(X))] if refit else []
         work += [(prepared, task, Z, rows, weight) for rows in others]
     calls = (delayed(_fit_one)(*args) for args in work)
     # Tasks are taken when a process is free, so their number shows the progress.
@@ -185,6 +205,7 @@ def fit_models(
             n_columns=task.values.shape[1],
             categories=categories if ordinal else None,
             share=share,
+            final=next(fitted) if refit else None,
         )
         for (learner, task), ordinal in zip(jobs, trees, strict=True)
     ]

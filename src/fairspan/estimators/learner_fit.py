@@ -107,6 +107,8 @@ def fit_learners(
     categories: CategoryColumns | None,
     cv: Any,
     n_jobs: int | None,
+    *,
+    refit: bool = False,
 ) -> LearnerFit:
     """Fit learners of y and of S without each fold, join them, and remove the dependence on S.
 
@@ -132,7 +134,18 @@ def fit_learners(
     outputs = Outputs(pilot)
     y = _contrasts(pilot, encoded, outputs)
     columns = _fit_all(
-        config, data, folds, share, y, wanted, raw, learners, sensitive_learners, categories, n_jobs
+        config,
+        data,
+        folds,
+        share,
+        y,
+        wanted,
+        raw,
+        learners,
+        sensitive_learners,
+        categories,
+        n_jobs,
+        refit=refit,
     )
     oof, averaged = columns.out_of_fold(data.X, folds), columns.transform(data.X)
     codes = np.concatenate([_centred(c, encoded, folds, weight) for c in wanted], axis=1)
@@ -239,6 +252,8 @@ def _fit_all(
     sensitive_learners: Sequence[Any],
     categories: CategoryColumns | None,
     n_jobs: int | None,
+    *,
+    refit: bool,
 ) -> LearnerColumns:
     """Columns of all learners: of y learner by learner, then of the codes learner by learner."""
     L, starts = y.shape[1], np.cumsum([0, *(codes.rank for codes in wanted)])
@@ -265,7 +280,16 @@ def _fit_all(
     seed = int(config.random_state) if isinstance(config.random_state, int | np.integer) else 0
     fitted: list[FoldModels | KernelModels] = list(
         fit_models(
-            jobs, data.X, folds, data.weights, share, categories, n_jobs, seed, config.verbose
+            jobs,
+            data.X,
+            folds,
+            data.weights,
+            share,
+            categories,
+            n_jobs,
+            seed,
+            config.verbose,
+            refit=refit,
         )
     )
     first = np.cumsum([0, *(task.values.shape[1] for _, task in jobs)])

@@ -51,7 +51,7 @@ class FairLearner(FairKernelEstimator):
     """Shared fit of the estimators over any learner."""
 
     kernel = "rbf"
-    _own_parameters = frozenset(("estimator", "sensitive_estimator", "cv", "n_jobs"))
+    _own_parameters = frozenset(("estimator", "sensitive_estimator", "cv", "n_jobs", "refit"))
     _fixed_parameters = MappingProxyType(
         {
             "kernel": "rbf",
@@ -72,6 +72,7 @@ class FairLearner(FairKernelEstimator):
     sensitive_estimator: Any
     cv: Any
     n_jobs: Any
+    refit: Any
     encoder: Any
 
     prepare = _ONE_FIT
@@ -125,7 +126,14 @@ class FairLearner(FairKernelEstimator):
             check_rows(work, replace(config, kernel="learners"), data)
             categories = _categories(work._schema.encoder)
             found = fit_learners(
-                config, data, learners, sensitive, categories, self.cv, self.n_jobs
+                config,
+                data,
+                learners,
+                sensitive,
+                categories,
+                self.cv,
+                self.n_jobs,
+                refit=self.refit,
             )
             classes = None
             if data.classes is not None and config.target_kind == "categorical":
@@ -231,6 +239,9 @@ class FairRegressor(RegressorMixin, FairLearner, FairPredictor):
         Folds. A splitter must put every row into one test fold.
     n_jobs : int, optional
         Models that are fitted at the same time, as in scikit-learn.
+    refit : bool, default=False
+        True: new rows are predicted by learners that are fitted on all rows, one instead of one per
+        fold.
     encoder : {"auto", None}, default="auto"
         "auto": encode frames with text, categories, dates or missing values. Trees get ordinal codes of
         categories, other learners one-hot columns.
@@ -252,6 +263,7 @@ class FairRegressor(RegressorMixin, FairLearner, FairPredictor):
         sensitive_estimator: Any = None,
         cv: Any = 5,
         n_jobs: Any = None,
+        refit: Any = False,
         encoder: Any = "auto",
         criterion: Any = "statistical_parity",
         fairness: Any = 1.0,
@@ -270,6 +282,7 @@ class FairRegressor(RegressorMixin, FairLearner, FairPredictor):
         self.sensitive_estimator = sensitive_estimator
         self.cv = cv
         self.n_jobs = n_jobs
+        self.refit = refit
         self.encoder = encoder
         self.criterion = criterion
         self.fairness = fairness
@@ -308,6 +321,9 @@ class FairClassifier(ClassifierMixin, FairLearner, RuleClassifier):
         Folds. A splitter must put every row into one test fold.
     n_jobs : int, optional
         Models that are fitted at the same time, as in scikit-learn.
+    refit : bool, default=False
+        True: new rows are predicted by learners that are fitted on all rows, one instead of one per
+        fold.
     encoder : {"auto", None}, default="auto"
         "auto": encode frames with text, categories, dates or missing values. Trees get ordinal codes of
         categories, other learners one-hot columns.
@@ -334,6 +350,7 @@ class FairClassifier(ClassifierMixin, FairLearner, RuleClassifier):
         cost_matrix: Any = None,
         cv: Any = 5,
         n_jobs: Any = None,
+        refit: Any = False,
         encoder: Any = "auto",
         criterion: Any = "statistical_parity",
         fairness: Any = 1.0,
@@ -355,6 +372,7 @@ class FairClassifier(ClassifierMixin, FairLearner, RuleClassifier):
         self.cost_matrix = cost_matrix
         self.cv = cv
         self.n_jobs = n_jobs
+        self.refit = refit
         self.encoder = encoder
         self.criterion = criterion
         self.fairness = fairness

@@ -356,6 +356,7 @@ _OWN_CHECKS: dict[str, Check] = {
     "calibrate": _flag,
     "curvature": _words("likelihood", "constant"),
     "class_weight": _class_weight,
+    "refit": _flag,
 }
 
 PARAMETERS = {parameter.name: parameter for parameter in _TABLE}

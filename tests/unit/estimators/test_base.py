@@ -162,6 +162,8 @@ def test_what_is_not_encoded():
             getattr(FairRidge(**FIXED), method)(TABLE, Y, **given)
     with pytest.raises(TypeError, match=r"drop them: 'stay' \(Duration"):
         FairRidge(**FIXED).fit(TABLE.assign(stay=pd.Timedelta(1, "D")), Y, **given)
+    with pytest.raises(ValueError, match=r"column names must be strings, got \[0, 1.*rename"):
+        FairRidge(**FIXED).fit(TABLE.set_axis(range(6), axis=1), Y, **given)
     with pytest.raises(ValueError, match="sensitive_features"):
         FairRidge(**FIXED).fit(TABLE, Y)
     kernel = pd.DataFrame(np.eye(N), columns=[f"k{i}" for i in range(N)])
