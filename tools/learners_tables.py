@@ -1,11 +1,13 @@
-"""Tables about learners: ``python -m tools.learners_tables fair | time | post``.
+"""Tables about learners: ``python -m tools.learners_tables fair | time | refit | post``.
 
 *fair*: error (0/1, or root mean squared for numbers) and signed dependence of the score on S on test rows, at
 fairness 1 and 0, for the learners "auto", "boosting" and "kernel", and for the default kernel estimator with
-the library's encoder. *time*: seconds of a fit with one thread, over those of plain boosting. *post*: half of
-the training rows train histogram boosting, the other half correct it as a frozen model. ``FairClassifier``
-over the same learner, with the same predictors of S, learns from all training rows, and from the second half
-alone. All settings are defaults. Options and files are those of ``tools.promise_tables``;
+the library's encoder. *time*: seconds of a fit with one thread, over those of plain boosting. *refit*: signed
+dependence and error at fairness 1 with ``refit=True``, minus those of the averages over the folds, for
+"boosting" and "auto". *post*: half of the training rows train histogram boosting, the other half correct it
+as a frozen model. ``FairClassifier`` over the same learner, with the same predictors of S, learns from all
+training rows, and from the second half alone. All settings are defaults. Options and files are those of
+``tools.promise_tables``;
 ``make acceptance-learners`` compares the files with their limits.
 """
 
@@ -32,10 +34,11 @@ from fairspan import (
     table_encoder,
 )
 from tools.calibration import data_home
-from tools.promise_populations import MOST_ROWS, Draw, planted, wide
+from tools.promise_populations import MOST_ROWS, Draw, people, planted, wide
 from tools.promise_tables import Found, Part, main
 
-DRAWS = {"fair": 10, "time": 3, "post": 10}
+DRAWS = {"fair": 10, "time": 3, "refit": 10, "post": 10}
+REFITTED = ("boosting", "auto")
 LEARNERS = ("auto", "boosting", "kernel")
 
 
@@ -211,5 +214,44 @@ def post(draws: int) -> Iterator[Part]:
         )
 
 
+def refit_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
+    """Learners fitted on all rows, beside the averages over the folds, on one draw."""
+    rows, out = draw(seed), {}
+    kind = FairRegressor if np.asarray(rows.y).dtype.kind == "f" else FairClassifier
+    for learner in REFITTED:
+        found = []
+        for refit in (False, True):
+            model = kind(learner, refit=refit, random_state=0)
+            model.fit(rows.X, rows.y, sensitive_features=rows.s)
+            free_error, free = measure(model, rows, 0.0)
+            error, score = measure(model, rows, 1.0)
+            found.append([dependence(score, free, rows.s_new), error, free_error])
+        average, again = found
+        signed, error, free_error = np.subtract(again, average).tolist()
+        out[f"{name}, {learner}"] = {
+            "signed_more": signed,
+            "error_more": error,
+            "free_error_more": free_error,
+            "signed": again[0],
+        }
+    return out
+
+
+def refitted(draws: int) -> Iterator[Part]:
+    """Over-correction of learners that are fitted on all rows."""
+    populations = {
+        "people(3000, .3)": planted(lambda n, rng: people(n, 0.3, rng), 3000),
+        "wide(1500, 50)": planted(lambda n, rng: wide(n, 50, rng), 1500),
+    }
+    for name, draw in populations.items():
+        yield Part(
+            names=[f"{name}, {learner}" for learner in REFITTED],
+            measure=partial(refit_draw, name, draw),
+            draws=draws,
+            summary=summary,
+        )
+
+
 if __name__ == "__main__":
-    main({"fair": fair, "time": seconds, "post": post}, DRAWS, "learners", __doc__)
+    tables = {"fair": fair, "time": seconds, "refit": refitted, "post": post}
+    main(tables, DRAWS, "learners", __doc__)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import heapq
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -20,16 +19,13 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from fairspan._system import refuse_bytes
 from fairspan.exceptions import DataWarning, warn_user
-from fairspan.inputs.columns import LARGEST, as_frame
+from fairspan.inputs.columns import LARGEST, as_frame, refuse_mixed
+from fairspan.unseen import READ_AS_TEXT, SHOWN_VALUES, UnseenValues, listed, report_or_collect
 
 __all__ = ["table_encoder"]
 
 _MISSING = "missing"
 _CATEGORY_DTYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
-# Fewer rows or a single unseen value may well be a new category, and not a known one written
-# differently.
-_MIN_UNSEEN_ROWS, _MIN_UNSEEN_VALUES = 10, 2
-_SHOWN_VALUES, _SHOWN_COLUMNS = 3, 5
 _WHOLE_NUMBER = re.compile(r"(0|-?[1-9]\d*)\.0")
 
 
@@ -61,18 +57,19 @@ def table_encoder(
     Raises
     ------
     TypeError
-        `frame` is not a pandas or polars DataFrame, or a column is neither a number, a boolean nor
-        a category. For a date, the message asks for a number: an encoder cannot guess whether an
-        age, a month or a weekday is meant.
+        `frame` is not a pandas or polars DataFrame, or a column is neither a number, a boolean, a
+        date nor a category.
     ValueError
         A column name is not a string, or there is no column.
 
     Notes
     -----
-    *Numbers and booleans.* Missing values take the median of the training rows, then the column is
-    standardised. A column with missing values in training gains an indicator. A constant column
-    becomes zeros, and so does one that was never observed. So does a column whose spread is below
-    the precision of float64 at its mean, such as 2**60, 2**60 + 1, ...; a warning names it.
+    *Numbers, booleans and dates.* Dates and timestamps are days since 1970-01-01 in UTC; replace them by
+    an age, a month or a weekday if that is what matters. Missing values take the median of the training
+    rows, then the column is standardised. A column with missing values in training gains an indicator.
+    A constant column becomes zeros, and so does one that was never observed. So does a column whose
+    spread is below the precision of float64 at its mean, such as 2**60, 2**60 + 1, ...; a warning
+    names it.
 
     *Categories* (strings, categoricals, objects) are one-hot encoded by their text. A missing value
     is the category "missing". A whole number is one category however it is stored: 1, 1.0, "1" or
@@ -116,7 +113,11 @@ def table_encoder(
     """
     numbers, categories = column_kinds(frame)
     _warn_of_offsets(frame, numbers)
-    to_numbers = FunctionTransformer(_as_numbers, feature_names_out="one-to-one")
+    table = nw.from_native(frame, eager_only=True)
+    dates = [name for name in numbers if is_date(table[name])]
+    to_numbers = FunctionTransformer(
+        _as_numbers, kw_args={"dates": dates} if dates else None, feature_names_out="one-to-one"
+    )
     to_float = FunctionTransformer(_as_float, feature_names_out="one-to-one")
     branches: list[tuple[str, Any, list[str]]] = []
     if numbers:
@@ -176,7 +177,7 @@ class TableEncoder(ColumnTransformer):
             if j not in indicators.features_:
                 n_missing = int(column.is_null().sum() if len(column) else 0)
                 unseen.add_missing(name, len(column), n_missing)
-        _report_or_collect(unseen)
+        report_or_collect(unseen)
 
 
 def _with_plain_names(X: Any) -> Any:
@@ -208,7 +209,7 @@ class CategoryEncoder(OneHotEncoder):
         """Encode the columns of a frame."""
         text = _as_text(X)
         unseen = self._unseen_values(nw.from_native(X, eager_only=True), text)
-        _report_or_collect(unseen)
+        report_or_collect(unseen)
         # An array, so that the index and the names of an output frame are those of X.
         return np.asarray(super().transform(text))
 
@@ -230,7 +231,7 @@ class CategoryEncoder(OneHotEncoder):
             if _MISSING not in self.categories_[j]:
                 out.add_missing(name, len(text), n_missing)
             unseen = Counter({v: counts[v] for v in counts.keys() - set(known)})
-            some = heapq.nsmallest(_SHOWN_VALUES + 1, unseen)
+            some = heapq.nsmallest(SHOWN_VALUES + 1, unseen)
             out.add(name, counts.total(), unseen.total(), some, known)
             dtype = table.schema[table.columns[j]]
             all_unseen = bool(known and unseen) and len(unseen) == len(counts)
@@ -238,114 +239,9 @@ class CategoryEncoder(OneHotEncoder):
             if all_unseen and numbers and not any(map(is_number_label, known)):
                 raise ValueError(
                     f"column {name!r} holds numbers or booleans ({dtype}), and held text in training, "
-                    f"such as {_listed(known)}. Give text: {_READ_AS_TEXT.format(name)}"
+                    f"such as {listed(known)}. Give text: {READ_AS_TEXT.format(name)}"
                 )
         return out
-
-
-class UnseenValues:
-    """Values of category columns that an encoder has not seen in `fit`, counted by column."""
-
-    def __init__(self) -> None:
-        # By column: number of values, number of unseen ones, some of these, all known ones.
-        self._columns: dict[str, tuple[int, int, list[str], list[str]]] = {}
-        # By column that was complete in training: number of rows, number of missing values.
-        self._missing: dict[str, tuple[int, int]] = {}
-
-    def add(
-        self, name: str, n: int, n_unseen: int, unseen: Sequence[str], known: list[str]
-    ) -> None:
-        """Add `n` values of a column, of which `n_unseen` are unseen."""
-        before = self._columns.get(name, (0, 0, [], known))
-        some = list(dict.fromkeys([*before[2], *unseen]))[: _SHOWN_VALUES + 1]
-        self._columns[name] = (before[0] + n, before[1] + n_unseen, some, known)
-
-    def add_missing(self, name: str, n: int, n_missing: int) -> None:
-        """Add `n` rows of a column that was complete in training; `n_missing` of them lack a value."""
-        before = self._missing.get(name, (0, 0))
-        self._missing[name] = (before[0] + n, before[1] + n_missing)
-
-    def update(self, other: UnseenValues) -> None:
-        """Add the counts of other rows."""
-        for name, missing in other._missing.items():
-            self.add_missing(name, *missing)
-        for name, counted in other._columns.items():
-            self.add(name, *counted)
-
-    def report(self) -> None:
-        """Raise if all values of a column are unseen; otherwise warn once, with the counts."""
-        empty = [
-            repr(name)
-            for name, (n, n_missing) in self._missing.items()
-            if n_missing == n >= _MIN_UNSEEN_ROWS
-        ]
-        if empty:
-            more = ", ..." if len(empty) > _SHOWN_COLUMNS else ""
-            warn_user(
-                f"No row has a value of {', '.join(empty[:_SHOWN_COLUMNS])}{more}, and training had one in "
-                f"every row. Every row is treated like the median (or the rarest category) of training. Fill "
-                f"the column in, or fit without it.",
-                DataWarning,
-            )
-        parts = []
-        for name, (n, n_unseen, unseen, known) in self._columns.items():
-            enough = n >= _MIN_UNSEEN_ROWS and len(unseen) >= _MIN_UNSEEN_VALUES
-            if n_unseen == n and enough and known:
-                raise ValueError(
-                    f"column {name!r}: none of its {n:,} values was in the training data. It holds "
-                    f"{_listed(unseen)}; known are {_listed(known)}. Write the column as in training (to "
-                    f"keep leading zeros: {_READ_AS_TEXT.format(name)}), or, if new rows always have "
-                    f"new values there, fit without it."
-                )
-            if n_unseen:
-                parts.append(
-                    f"column {name!r}: {n_unseen:,} of {n:,} values were not in the training data, e.g. "
-                    f"{_listed(unseen)}"
-                )
-        if parts:
-            more = (
-                f"; and {len(parts) - _SHOWN_COLUMNS} more" if len(parts) > _SHOWN_COLUMNS else ""
-            )
-            warn_user(
-                f"{'; '.join(parts[:_SHOWN_COLUMNS])}{more}. They are encoded as a rare category, or as "
-                f"none where training had no rare one. Check how they are written, or fit again with them.",
-                DataWarning,
-            )
-
-
-def _report_or_collect(unseen: UnseenValues) -> None:
-    """Report unseen values now, or add them to those of an open `collect_unseen`."""
-    collected = _collected.get()
-    if collected is None:
-        unseen.report()
-    else:
-        collected.update(unseen)
-
-
-_READ_AS_TEXT = "pandas.read_csv(..., dtype={{{0!r}: str}})"
-_collected: ContextVar[UnseenValues | None] = ContextVar("collected", default=None)
-
-
-@contextmanager
-def collect_unseen() -> Iterator[UnseenValues]:
-    """Collect the unseen values of several encoders, instead of a report from each of them.
-
-    Yields
-    ------
-    UnseenValues
-        Call its `report` at the end; without it nothing is reported.
-    """
-    out = UnseenValues()
-    token = _collected.set(out)
-    try:
-        yield out
-    finally:
-        _collected.reset(token)
-
-
-def _listed(labels: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, map(str, labels[:_SHOWN_VALUES])))
-    return f"{shown}, ..." if len(labels) > _SHOWN_VALUES else shown
 
 
 def is_number_label(text: str) -> bool:
@@ -370,7 +266,7 @@ def column_kinds(frame: Any) -> tuple[list[str], list[str]]:
     numbers, categories, refused = [], [], []
     for name, dtype in table.schema.items():
         name = str(name)
-        if dtype.is_numeric() or dtype == nw.Boolean:
+        if dtype.is_numeric() or dtype == nw.Boolean or is_date(table[name]):
             numbers.append(name)
         elif dtype in _CATEGORY_DTYPES and (other_type := _other_type(table[name])) is None:
             categories.append(name)
@@ -381,10 +277,43 @@ def column_kinds(frame: Any) -> tuple[list[str], list[str]]:
             refused.append(f"{name!r} ({kind}{remedy})")
     if refused:
         raise TypeError(
-            "table_encoder takes numbers, booleans and categories; turn these columns into one of "
-            f"them (for a date: an age, a month, a weekday) or drop them: {', '.join(refused)}"
+            "table_encoder takes numbers, booleans, dates and categories; turn these columns into one "
+            f"of them (for a duration: a number of days) or drop them: {', '.join(refused)}"
         )
     return numbers, categories
+
+
+def fit_if_needed(X: Any) -> tuple[TableEncoder, list[str]] | None:
+    """Encoder fitted to features, and their columns of text; None for arrays and frames of numbers alone."""
+    table = as_frame(X, "X")
+    if table is None:
+        return None
+    # Not table[name]: a name that is a number would be read as the number of a row.
+    complete = [_is_complete(table.get_column(name), name) for name in table.columns]
+    if all(complete):
+        return None
+    return table_encoder(X).fit(X), column_kinds(X)[1]
+
+
+def _is_complete(column: nw.Series[Any], name: str) -> bool:
+    """Whether a column has a number or a boolean in every row; raise if it mixes text and numbers."""
+    if column.dtype == nw.Object:
+        known = column.drop_nulls().to_list()
+        refuse_mixed(known, f"column {name!r} of X")
+        # Values of other types, such as Decimal, are left to the reader of numbers.
+        text = any(isinstance(value, str | datetime.date) for value in known)
+        return len(known) == len(column) and not text
+    numbers = column.dtype.is_numeric() or column.dtype == nw.Boolean
+    nan = column.dtype.is_float() and column.is_nan().any()
+    return bool(numbers and not nan and not column.is_null().any())
+
+
+def is_date(column: nw.Series[Any]) -> bool:
+    """Whether a column holds dates or timestamps; pandas holds dates as objects."""
+    if column.dtype == nw.Object:
+        known = column.drop_nulls().to_list()
+        return bool(known) and all(isinstance(value, datetime.date) for value in known)
+    return column.dtype in (nw.Date, nw.Datetime)
 
 
 def _warn_of_offsets(frame: Any, numbers: list[str]) -> None:
@@ -392,7 +321,9 @@ def _warn_of_offsets(frame: Any, numbers: list[str]) -> None:
     table = nw.from_native(frame, eager_only=True)
     for name in numbers:
         column = table[name].drop_nulls()
-        if len(column) < 2 or column.dtype == nw.Boolean or column.min() == column.max():
+        if len(column) < 2 or column.dtype == nw.Boolean or is_date(column):
+            continue
+        if column.min() == column.max():
             continue
         values = column.cast(nw.Float64).to_numpy()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -417,18 +348,23 @@ def _other_type(column: nw.Series[Any]) -> str | None:
     )
 
 
-def _as_numbers(block: Any) -> NDArray[np.float64]:
-    """Return numeric columns as float64, NaN where missing."""
+def _as_numbers(block: Any, dates: Sequence[str] = ()) -> NDArray[np.float64]:
+    """Return numeric columns as float64, and `dates` as days since 1970; NaN where missing."""
     table = nw.from_native(block, eager_only=True)
     out = np.empty(table.shape)
     for j, name in enumerate(table.columns):
         column = table[name]
+        if name in dates:
+            out[:, j] = _as_days(column, name)
+            continue
         why = (
             f"column {name!r} was numeric when the encoder was built and now is not ({column.dtype}): "
             f"give numbers there, or build the encoder with this table"
         )
         if column.dtype == nw.Object:
             refuse_bytes(column.to_numpy(), f"column {name!r}")
+        if is_date(column):
+            raise ValueError(why)  # a cast would give numbers of an unknown unit
         if column.dtype == nw.Unknown and column.to_numpy().dtype.kind == "c":
             raise ValueError(why)  # a cast would drop the imaginary part
         if column.dtype in _CATEGORY_DTYPES and any("_" in str(v) for v in column.to_list()):
@@ -445,6 +381,33 @@ def _as_numbers(block: Any) -> NDArray[np.float64]:
                 "them, or make them missing"
             )
     return out
+
+
+def _as_days(column: nw.Series[Any], name: str) -> NDArray[np.float64]:
+    """Return dates or timestamps as days since 1970-01-01 in UTC, NaN where missing."""
+    if column.is_null().all():
+        return np.full(len(column), np.nan)
+    if not is_date(column):
+        raise ValueError(
+            f"column {name!r} held dates when the encoder was built and now does not ({column.dtype}): "
+            f"give dates there, e.g. pandas.to_datetime(table[{name!r}])"
+        )
+    if column.dtype == nw.Object:
+        nulls = column.is_null().to_list()
+        known = zip(column.to_list(), nulls, strict=True)
+        values = np.array([None if null else _in_utc(value) for value, null in known])
+    else:
+        if getattr(column.dtype, "time_zone", None) is not None:
+            column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        values = column.to_numpy()
+    since = values.astype("datetime64[us]") - np.datetime64(0, "us")
+    return np.asarray(since / np.timedelta64(1, "D"), dtype=np.float64)
+
+
+def _in_utc(value: datetime.date) -> datetime.date:
+    if not isinstance(value, datetime.datetime) or value.tzinfo is None:
+        return value
+    return value.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 def _as_float(flags: ArrayLike) -> NDArray[np.float64]:

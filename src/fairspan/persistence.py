@@ -21,7 +21,9 @@ import numpy as np
 from fairspan._moved import rename_moved_classes
 from fairspan._system import atomic_write, check_archive, first_line, inert
 from fairspan.estimators.base import FairKernelEstimator
+from fairspan.estimators.learner_columns import LearnerColumns
 from fairspan.estimators.state import FittedState
+from fairspan.method.features import TransformerMap
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot
 from fairspan.method.row_sketch import RowSketch
@@ -118,6 +120,8 @@ TRUSTED = (
 )
 
 _SCHEMA = "schema.json"
+# Types that are named in an error; a file of learners has up to ten that are not trusted.
+_MOST_NAMED = 20
 # Genuine files need about 30 levels; each costs skops a few frames of Python.
 _MAX_DEPTH = 120
 
@@ -202,6 +206,10 @@ def _state_to_save(state: FittedState, *, keep_moments: bool, row_sketch: bool) 
         moments = replace(moments, row_sketch=sketch)
     if not keep_moments:
         moments = counter = None
+    features = state.pilot.features
+    if isinstance(features, TransformerMap) and isinstance(features.transformer, LearnerColumns):
+        features = replace(features, transformer=features.transformer.for_new_rows())
+        state = replace(state, pilot=replace(state.pilot, features=features), folds=None)
     out = replace(state, moments=moments, counter=counter, row_sketch=sketch)
     for name in ("config", "given"):
         del vars(out)[name]
@@ -225,20 +233,13 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
     """
     skops = require_skops()
     with open(path, "rb") as opened, ExitStack() as stack:
-        try:
-            schema = _check_content(opened)
-            file = stack.enter_context(_with_new_names(opened, schema))
-            unknown = sorted(
-                set(skops.get_untrusted_types(file=file)) - set(TRUSTED) - set(trusted)
-            )
-        except MemoryError:
-            raise
-        except Exception as error:  # a broken zip fails in many ways inside skops
-            raise _damaged(path, error) from error
+        file, names = _checked(opened, path, stack)
+        unknown = [name for name in names if name not in set(trusted)]
         if unknown:
-            shown = [inert(name) for name in unknown[:5]]
+            shown = [inert(name) for name in unknown[:_MOST_NAMED]]
+            more = f" (and {len(unknown) - len(shown)} more)" if len(unknown) > len(shown) else ""
             raise ValueError(
-                f"{path} contains {', '.join(map(repr, shown))}, which fairspan does not trust. "
+                f"{path} contains {', '.join(map(repr, shown))}{more}, which fairspan does not trust. "
                 f"If you wrote it and know the file's origin, pass trusted={shown!r}."
             )
         try:
@@ -248,6 +249,26 @@ def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> 
         except Exception as error:  # trusted types, put together as nothing of ours is
             raise _damaged(path, error) from error
     return _model_of(payload, path)
+
+
+def untrusted_types(path: str | os.PathLike[str]) -> list[str]:
+    """Names of the types and functions in a model file that :func:`load_model` takes only if named."""
+    with open(path, "rb") as opened, ExitStack() as stack:
+        return _checked(opened, path, stack)[1]
+
+
+def _checked(
+    opened: IO[bytes], path: str | os.PathLike[str], stack: ExitStack
+) -> tuple[IO[bytes], list[str]]:
+    """Check the content of a model file, and return it with the names that are not trusted."""
+    try:
+        schema = _check_content(opened)
+        file = stack.enter_context(_with_new_names(opened, schema))
+        return file, sorted(set(require_skops().get_untrusted_types(file=file)) - set(TRUSTED))
+    except MemoryError:
+        raise
+    except Exception as error:  # a broken zip fails in many ways inside skops
+        raise _damaged(path, error) from error
 
 
 def _damaged(path: Any, error: Exception) -> ValueError:

@@ -254,11 +254,9 @@ def test_pickle_and_clone(table):
 @pytest.mark.parametrize(
     "values",
     [
-        pd.to_datetime(["2020-01-01", "2020-02-01"]),
-        pd.to_datetime(["2020-01-01", "2020-02-01"]).tz_localize("UTC"),
         pd.to_timedelta([1, 2], unit="D"),
         pd.period_range("2020-01", periods=2, freq="M"),
-        [datetime.date(2020, 1, 1), None],
+        [datetime.time(1), None],
         [[1], [2]],
         [1j, 2j],
         [Decimal(1), Decimal(2)],
@@ -271,11 +269,52 @@ def test_other_kinds_are_refused_by_name(table, values):
         table_encoder(bad)
 
 
-def test_dates_in_polars_are_refused_by_name():
+DAYS = np.array(["1970-01-02T06:00", "2020-01-01", "NaT", "1969-12-31"], dtype="M8[s]")
+DATES = {
+    "timestamps": lambda: pd.DataFrame({"opened": DAYS}),
+    "UTC": lambda: pd.DataFrame({"opened": pd.Series(DAYS).dt.tz_localize("UTC")}),
+    "another zone": lambda: pd.DataFrame(
+        {"opened": pd.Series(DAYS).dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")}
+    ),
+    "objects": lambda: pd.DataFrame({"opened": np.array(DAYS.tolist(), dtype=object)}),
+    "objects in a zone": lambda: pd.DataFrame(
+        {"opened": pd.Series(DAYS).dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo").astype(object)}
+    ),
+    "polars": lambda: pytest.importorskip("polars").DataFrame({"opened": DAYS.astype("M8[ms]")}),
+}
+
+
+@pytest.mark.parametrize("name", DATES)
+def test_dates_are_days_since_1970(name):
+    table = DATES[name]()
+    encoder = table_encoder(table).fit(table)
+    to_numbers = encoder.named_transformers_["numbers"].steps[0][1]
+    np.testing.assert_allclose(to_numbers.transform(table).ravel(), [1.25, 18262, np.nan, -1])
+    assert encoder.get_feature_names_out().tolist() == ["opened", "opened=missing"]
+    values = np.array([1.25, 18262, 1.25, -1])
+    expected = (values - values.mean()) / values.std()
+    np.testing.assert_allclose(encoder.transform(table)[:, 0], expected)
+
+
+def test_dates_alone_have_no_time_of_day():
     pl = pytest.importorskip("polars")
-    bad = pl.DataFrame({"x": [1], "opened": [datetime.date(2020, 1, 1)]})
-    with pytest.raises(TypeError, match="'opened'"):
-        table_encoder(bad)
+    days = [datetime.date(1970, 1, 3), datetime.date(2000, 1, 1)]
+    for table in (pl.DataFrame({"born": days}), pd.DataFrame({"born": days})):
+        to_numbers = table_encoder(table).fit(table).named_transformers_["numbers"].steps[0][1]
+        assert to_numbers.transform(table).ravel().tolist() == [2.0, 10957.0]
+
+
+def test_dates_and_numbers_do_not_take_each_others_place():
+    dated = pd.DataFrame({"x": [1.0, 2.0], "day": pd.to_datetime(["2020-01-01", "2020-02-01"])})
+    encoder = table_encoder(dated).fit(dated)
+    with pytest.raises(ValueError, match=r"'day' held dates when .* now does not \(Int64\)"):
+        encoder.transform(dated.assign(day=[1, 2]))
+    with pytest.raises(ValueError, match="'day' held dates"):
+        encoder.transform(dated.assign(day=["2020-01-01", "2020-02-01"]))
+    with pytest.raises(ValueError, match="'x' was numeric"):
+        encoder.transform(dated.assign(x=dated["day"]))
+    gone = encoder.transform(dated.assign(day=pd.NaT))
+    np.testing.assert_allclose(gone[:, 1], 0.0)  # the median of two is their mean
 
 
 @pytest.mark.parametrize("bad", [np.eye(2), [[1, 2]], None], ids=["ndarray", "list", "None"])

@@ -11,7 +11,7 @@ import scipy.stats
 from sklearn.base import is_classifier, is_regressor
 from sklearn.impute import SimpleImputer
 
-from fairspan.encoding import table_encoder
+from fairspan.encoding import is_date, table_encoder
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.conformal import ConformalIntervals
 from fairspan.estimators.gp_regressor import FairGPRegressor
@@ -329,7 +329,9 @@ def read_numbers(X: Any, frame: Any, protected: Sequence[str]) -> Array:
     unsupported = [
         name
         for name, dtype in rest.schema.items()
-        if is_temporal(dtype) or "List" in str(dtype) or "Struct" in str(dtype)
+        if (is_temporal(dtype) and not is_date(rest[name]))
+        or "List" in str(dtype)
+        or "Struct" in str(dtype)
     ]
     if unsupported:
         names = ", ".join(map(repr, unsupported[:5]))

@@ -13,15 +13,22 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fairspan._system import atomic_write, is_formula, printable_json
+from fairspan._system import atomic_write, inert, is_formula, printable_json
 from fairspan.cli import common, tables
 from fairspan.cli.read import read_data, text_columns
-from fairspan.estimators import FairGPClassifier, FairRepresentation
+from fairspan.estimators import FairClassifier, FairGPClassifier, FairRepresentation
 from fairspan.inputs.columns import require_columns
 from fairspan.plotting import require_pyplot
 from fairspan.report.training import Favourable, choose_favourable
 
 MARGIN = "margin of the rule"
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Types in the model file to trust, as `fairspan fit` printed them for boosted trees. Only for "
+        "files whose origin you know."
+    ),
+]
 
 
 def predict_command(
@@ -40,6 +47,7 @@ def predict_command(
             help=common.parameter_help("fairness", "That of the saved model if not given.")
         ),
     ] = None,
+    trust: Trust = None,
     data_home: common.DataHome = None,
 ) -> None:
     """Predict the rows of a table with a saved model; needs no protected attribute."""
@@ -52,7 +60,7 @@ def predict_command(
     common.check_fairness(fairness)
     if out in (None, common.STDOUT) and json_file == common.STDOUT:
         out = None
-    fitted, names = _load_model(model)
+    fitted, names = _load_model(model, trust)
     frame = read_data(data, data_home, text_columns(fitted)).frame
     require_columns(names, frame.columns, f"{model} was fitted with")
     tables.check_features(frame, names)
@@ -82,13 +90,20 @@ def predict_command(
             common.print_status(f"Predictions of {len(frame):,} rows written to {path}")
 
 
-def _load_model(path: Path) -> tuple[Any, list[str]]:
+def _load_model(path: Path, trust: list[str] | None) -> tuple[Any, list[str]]:
     """Return a saved model, and the columns it was fitted with."""
-    from fairspan.persistence import load_model
+    from fairspan.persistence import load_model, untrusted_types
 
     if not path.is_file():
         raise ValueError(f"--model {path} is no file; give one that `fairspan fit` has written.")
-    model = load_model(path)
+    trusted = common.split_commas(trust) or []
+    if unknown := [name for name in untrusted_types(path) if name not in trusted]:
+        shown = [inert(name) for name in unknown]
+        raise ValueError(
+            f"{path} contains {common.first_few(shown)}, which fairspan does not trust. If you know where "
+            f"the file comes from, pass --trust {','.join([*map(inert, trusted), *shown])}."
+        )
+    model = load_model(path, trusted=trusted)
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         msg = f"{path} was fitted on an array, whose columns have no names to look for in a table."
@@ -109,7 +124,7 @@ def _predictions(model: Any, X: Any) -> dict[str, list[Any]]:
             out[MARGIN] = margins.tolist()
         else:
             out |= {f"{MARGIN} of {k}": m.tolist() for k, m in zip(classes, margins.T, strict=True)}
-    if isinstance(model, FairGPClassifier) or _decides(model):
+    if _has_probabilities(model):
         word, values = "probability", model.predict_proba(X)
     else:
         word, values = "score", np.asarray(model.decision_function(X))
@@ -118,6 +133,10 @@ def _predictions(model: Any, X: Any) -> dict[str, list[Any]]:
     for j, label in enumerate(classes):
         out[f"{word} of {label}"] = values[:, j].tolist()
     return out
+
+
+def _has_probabilities(model: Any) -> bool:
+    return isinstance(model, FairGPClassifier | FairClassifier) or _decides(model)
 
 
 def _decides(model: Any) -> bool:
@@ -136,8 +155,7 @@ def _explanation(model: Any) -> Iterator[str]:
     if classes is None:
         yield "'prediction' is the predicted number."
         return
-    is_gp = isinstance(model, FairGPClassifier)
-    word, threshold = ("probability", 0.5) if is_gp else ("score", 0.0)
+    word, threshold = ("probability", 0.5) if _has_probabilities(model) else ("score", 0.0)
     labels = classes.tolist()
     if _decides(model):
         where = f"the class with the largest '{MARGIN}'"
@@ -202,6 +220,7 @@ def audit_command(
     ] = False,
     positive: common.Positive = None,
     kind: common.Kind = None,
+    trust: Trust = None,
     parts: common.Parts = None,
     attackers: Annotated[
         list[str] | None, typer.Option(help="Of linear, kernel, boosted; all if not given.")
@@ -229,7 +248,7 @@ def audit_command(
     audit_parts = common.read_parts(parts)
     common.check_audit(level, min_rows, attackers)
     common.check_distinct({"DATA": Path(data), "--model": model}, files.by_option)
-    fitted, names = (None, []) if model is None else _load_model(model)
+    fitted, names = (None, []) if model is None else _load_model(model, trust)
     source = read_data(data, data_home, text_columns(fitted, target))
     roles = tables.find_roles(
         source.frame,

@@ -21,8 +21,9 @@ from fairspan.inputs.checks import check_confidence
 from fairspan.method.problem import canonical_criterion
 from fairspan.report import explore, held_out_rows
 from fairspan.report.pipeline import check_options
+from fairspan.report.recipe import source_lines
 from fairspan.report.table import is_continuous
-from fairspan.report.training import Favourable, by_stratum, fit_model, source_lines
+from fairspan.report.training import Favourable, by_stratum, fit_model, named_model
 
 MODELS: dict[str, Callable[..., Any]] = {
     "ridge": estimators.FairRidge,
@@ -34,7 +35,16 @@ MODELS: dict[str, Callable[..., Any]] = {
 _MAX_CLASSES = 100
 _DIALS_SHOWN = (0.0, 0.25, 0.5, 0.75, 1.0)
 
-Model = Annotated[str, typer.Option(help=f"auto, {', '.join(MODELS)}.")]
+# Models that suit any target.
+_FOR_ANY = ("kernel", "auto", "boosting")
+Model = Annotated[
+    str,
+    typer.Option(
+        help="kernel: a Gaussian process. boosting: boosted trees. auto: boosted trees and a kernel "
+        "together, often the most accurate on tables, and slower. Or one of "
+        f"{', '.join(MODELS)}."
+    ),
+]
 
 
 def explore_command(
@@ -57,7 +67,7 @@ def explore_command(
     features: common.Features = None,
     drop: common.Drop = None,
     kind: common.Kind = None,
-    model: Model = "auto",
+    model: Model = "kernel",
     test_share: Annotated[float, typer.Option(help="Share of rows held out.")] = 0.25,
     points: Annotated[int, typer.Option(help="Number of dial values of the slider.")] = 41,
     parts: common.Parts = None,
@@ -143,7 +153,7 @@ def explore_command(
     print_line(_kinds_line(report.study))
     print_line(_dial_table(report.study, test_share))
     if save_model is not None:
-        print_line(f"Model written to {save_model}")
+        _print_written(save_model, print_line)
     if json_file == common.STDOUT:
         common.write_stdout(printable_json(report.to_json()))
     elif json_file is not None:
@@ -160,7 +170,7 @@ def fit_command(
     weight: common.Weight = None,
     features: common.Features = None,
     drop: common.Drop = None,
-    model: Model = "auto",
+    model: Model = "kernel",
     criterion: common.Criterion = "statistical_parity",
     fairness: Annotated[
         float | None, typer.Option(help=common.parameter_help("fairness", "1 if not given."))
@@ -289,7 +299,7 @@ def fit_command(
     split = f", {len(test):,} of them held out (--test-share {test_share:g})" if audit else ""
     print_line(f"{data}: {len(table.frame):,} rows{split}")
     _print_model(estimator, table, print_line)
-    print_line(f"Model written to {out}")
+    _print_written(out, print_line)
     if audit:
         print_line("")
         write_audit(
@@ -323,20 +333,23 @@ def fit_command(
 def make_estimator(
     choice: str, frame: Any, target: str, kind: str | None = None, **parameters: Any
 ) -> Any:
-    """Return the unfitted model that ``--model`` names, or for "auto" one that suits the target."""
-    if choice != "auto" and choice not in MODELS:
-        raise ValueError(f"--model {choice!r} is unknown; known are auto, {', '.join(MODELS)}.")
-    if choice == "auto":
+    """Return the unfitted model that ``--model`` names, for classes or numbers as the target has them."""
+    if choice not in (*_FOR_ANY, *MODELS):
+        known = ", ".join((*_FOR_ANY, *MODELS))
+        raise ValueError(f"--model {choice!r} is unknown; known are {known}.")
+    numeric = choice in ("gp", "ridge")
+    if choice in _FOR_ANY:
         numeric = is_continuous(frame, target) if kind is None else kind == "continuous"
         if not numeric and (n := frame[target].nunique()) > _MAX_CLASSES:
             example = str(frame[target].iloc[0])
             msg = f"The target {target!r} holds {n:,} different texts, as {example!r}: no classes."
             raise ValueError(msg)
-        choice = "gp" if numeric else "gp-classifier"
-    if choice in ("gp", "ridge") and (given := {"equalize", "selection_rate"} & parameters.keys()):
+    if numeric and (given := {"equalize", "selection_rate"} & parameters.keys()):
         option = min(given).replace("_", "-")
         msg = f"--{option} is for classes, but {choice} predicts the target {target!r} as a number."
         raise ValueError(msg)
+    if choice in _FOR_ANY:
+        return named_model(choice, numeric=numeric, **parameters)
     return MODELS[choice](**parameters)
 
 
@@ -401,6 +414,19 @@ def _print_notes(table: tables.TrainingTable, favourable: Favourable | None) -> 
         common.print_status(favourable.sentence(common.POSITIVE))
     for text in tables.missing_values_note(table.frame, table.roles.features):
         common.print_status(text)
+
+
+def _print_written(path: Path, print_line: Callable[[str], None]) -> None:
+    """Print where the model is, and how to load it if it has types that are not trusted by themselves."""
+    from fairspan.persistence import untrusted_types
+
+    print_line(f"Model written to {path}")
+    if names := untrusted_types(path):
+        print_line(
+            f"Its trees are read without checks, so load it only if you know where the file comes from:\n"
+            f"  fairspan predict DATA --model {shlex.quote(str(path))} --trust {','.join(names)}\n"
+            f"  fairspan.load_model({str(path)!r}, trusted={names!r})"
+        )
 
 
 def _print_unused(table: tables.TrainingTable, print_line: Callable[[str], None]) -> None:

@@ -13,13 +13,14 @@ from sklearn.utils import estimator_html_repr
 
 from fairspan._html import estimator_html
 from fairspan.device.passes import for_precision, precision_for, start_pass
+from fairspan.encoding import fit_if_needed
 from fairspan.estimators.prepare import build_pilot
 from fairspan.estimators.state import FittedEstimator, FittedState, check_search, snapshot
 from fairspan.estimators.stream_methods import StreamFit
 from fairspan.exceptions import DataWarning, IncompatibleMomentsError, each_warning_once, warn_user
 from fairspan.inputs.checks import check_confidence, check_new_fit, one_minus
 from fairspan.inputs.config import read_config
-from fairspan.inputs.rows import check_rows, read_training_data
+from fairspan.inputs.rows import ColumnSchema, check_rows, read_training_data
 from fairspan.method.accumulate import MomentsPass, accumulate
 from fairspan.method.expected import REFIT_ROWS, measure_spread
 from fairspan.method.folds import check_groups, move_to
@@ -68,6 +69,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         method: Any = "optimal",
         removal: Any = "auto",
         missing_sensitive: Any = "raise",
+        encoder: Any = "auto",
         random_state: Any = None,
         verbose: Any = 0,
     ) -> None:
@@ -93,6 +95,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         self.method = method
         self.removal = removal
         self.missing_sensitive = missing_sensitive
+        self.encoder = encoder
         self.random_state = random_state
         self.verbose = verbose
 
@@ -130,9 +133,10 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         Parameters
         ----------
         X : array-like, frame or torch tensor of shape (n_samples, n_features)
-            Numbers without gaps; see :func:`fairspan.table_encoder` for everything else. The moments
-            of a tensor are taken on its device, and beyond 100,000 of its rows a sample decides what
-            :meth:`prepare` decides.
+            Numbers; with ``encoder="auto"`` also a frame with text, categories, dates and missing
+            values, which :func:`fairspan.table_encoder` turns into numbers. The moments of a tensor are
+            taken on its device, and beyond 100,000 of its rows a sample decides what :meth:`prepare`
+            decides.
         y : array-like of shape (n_samples,)
             Classes (text, booleans, two values, integers with at most 20 values) or numbers.
         sensitive_features : array-like, frame, or column name(s) of X
@@ -156,7 +160,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         check_search()
         given = (X, y, sensitive_features, control_features, sample_weight)
         with self._new_fit() as work:
-            data = work._read(*given, reset=True, groups=groups)
+            data = work._read(*given, reset=True, groups=groups, encode=True)
             sample = pilot_rows(work._config, data) if is_tensor(data.X) else (data,)
             work._prepare(*sample)
             work._absorb(data)
@@ -413,13 +417,33 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         *,
         reset: bool,
         groups: Any = None,
+        encode: bool = False,
     ) -> Data:
         data = read_training_data(
-            self, self._config, X, y, sensitive, control, weight, reset=reset, groups=groups
+            self,
+            self._config,
+            X,
+            y,
+            sensitive,
+            control,
+            weight,
+            reset=reset,
+            groups=groups,
+            make_schema=self._encoded_schema if encode else None,
         )
         if reset:
             self._schema = replace(self._schema, sensitive_columns=data.sensitive_columns)
         return data
+
+    def _encoded_schema(self, X: Any) -> ColumnSchema:
+        """Schema with a fitted encoder, if the features are a frame that needs one."""
+        config = self._config
+        of_kernel = config.kernel == "precomputed" and config.feature_map is None
+        found = None if config.encoder is None or of_kernel else fit_if_needed(X)
+        if found is None:
+            return ColumnSchema()
+        encoder, text = found
+        return ColumnSchema(encoder=encoder, text_features=tuple(text))
 
     def _prepare(self, data: Data, fold_rule: str = "keys") -> None:
         """Freeze the pilot on these rows, with no moments yet."""

@@ -17,6 +17,7 @@ from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import DecisionFit
 from fairspan.estimators.gp_classifier import FairGPClassifier
 from fairspan.estimators.gp_regressor import FairGPRegressor
+from fairspan.estimators.learners import FairClassifier, FairRegressor
 from fairspan.estimators.predictors import RuleClassifier
 from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
 from fairspan.estimators.state import ScoredRows
@@ -38,7 +39,14 @@ __all__ = [
     "score_rows",
 ]
 
-Predictor = FairRidge | FairRidgeClassifier | FairGPRegressor | FairGPClassifier
+Predictor = (
+    FairRidge
+    | FairRidgeClassifier
+    | FairGPRegressor
+    | FairGPClassifier
+    | FairRegressor
+    | FairClassifier
+)
 Model = TypeVar("Model", bound=FairKernelEstimator)
 
 # Log odds of a class that a fold has never seen: smaller than any of a fitted likelihood.
@@ -180,7 +188,9 @@ class DialHeads:
         if coef.shape[2] == 1:  # log odds of two classes
             coef, intercept = (np.concatenate([-v, v], axis=-1) / 2.0 for v in (coef, intercept))
         # The share of an unseen class is 0; its log odds are below all others.
-        logistic = isinstance(model, FairGPClassifier) and model.likelihood == "logistic"
+        logistic = isinstance(model, FairClassifier) or (
+            isinstance(model, FairGPClassifier) and model.likelihood == "logistic"
+        )
         known = np.searchsorted(classes, known)
         all_coef = np.zeros((*coef.shape[:2], len(classes)))
         all_intercept = np.full((len(coef), len(classes)), _NEVER if logistic else 0.0)

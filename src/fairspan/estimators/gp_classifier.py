@@ -132,6 +132,7 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         method: Any = "optimal",
         removal: Any = "auto",
         missing_sensitive: Any = "raise",
+        encoder: Any = "auto",
         random_state: Any = None,
         verbose: Any = 0,
     ) -> None:
@@ -158,6 +159,7 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
             method=method,
             removal=removal,
             missing_sensitive=missing_sensitive,
+            encoder=encoder,
             random_state=random_state,
             verbose=verbose,
         )

@@ -215,6 +215,7 @@ class FairGPRegressor(RegressorMixin, ConformalIntervals, FairPredictor):
         method: Any = "optimal",
         removal: Any = "auto",
         missing_sensitive: Any = "raise",
+        encoder: Any = "auto",
         random_state: Any = None,
         verbose: Any = 0,
     ) -> None:
@@ -241,6 +242,7 @@ class FairGPRegressor(RegressorMixin, ConformalIntervals, FairPredictor):
             method=method,
             removal=removal,
             missing_sensitive=missing_sensitive,
+            encoder=encoder,
             random_state=random_state,
             verbose=verbose,
         )

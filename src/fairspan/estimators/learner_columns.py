@@ -13,6 +13,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
+from fairspan._system import track
 from fairspan.estimators.prepare import build_pilot
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.features import LandmarkMap, TransformerMap
@@ -88,20 +89,29 @@ class FoldModels:
     n_columns: int
     categories: CategoryColumns | None  # trees read ordinal codes
     share: Array  # weight of each fold
+    final: tuple[Any, ...] | None = None  # fitted on all rows, to predict new ones
 
     def predict(self, fold: int, X: Array) -> Array:
         """Columns predicted by the model that was fitted without a fold, (n, columns)."""
+        return self._columns(self.models[fold], X)
+
+    def _columns(self, models: tuple[Any, ...], X: Array) -> Array:
         if self.categories is not None:
             X = self.categories.ordinal(X)
-        models = self.models[fold]
         if self.vectors is None:
             return np.column_stack([np.asarray(model.predict(X), np.float64) for model in models])
         seen = np.asarray(models[0].classes_, dtype=np.intp)
         return np.asarray(models[0].predict_proba(X) @ self.vectors[seen])
 
     def average(self, X: Array) -> Array:
-        """Average over the folds."""
+        """Columns for new rows: the average over the folds, or by the models of all rows."""
+        if self.final is not None:
+            return self._columns(self.final, X)
         return np.asarray(sum(s * self.predict(k, X) for k, s in enumerate(self.share)))
+
+    def for_new_rows(self) -> FoldModels:
+        """Without the models of the folds, if those of all rows predict new rows."""
+        return self if self.final is None else replace(self, models=())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +136,10 @@ class KernelModels:
         Z = (X - self.centre) / self.scale
         return np.asarray(self.features.scores(Z, mean) - self.share @ self.offset)
 
+    def for_new_rows(self) -> KernelModels:
+        """Itself: the average is one function."""
+        return self
+
 
 @dataclass(frozen=True, kw_only=True)
 class LearnerColumns:
@@ -142,10 +156,14 @@ class LearnerColumns:
         return replace(self, frozen=frozen, order=order)
 
     def transform(self, X: Array) -> Array:
-        """Averages over the folds, (n, M)."""
+        """Columns for new rows, (n, M)."""
         X, columns = self._divided(X)
         columns += [learner.average(X) for learner in self.learners]
         return np.ascontiguousarray(np.concatenate(columns, axis=1)[:, self.order])
+
+    def for_new_rows(self) -> LearnerColumns:
+        """What new rows need."""
+        return replace(self, learners=tuple(learner.for_new_rows() for learner in self.learners))
 
     def out_of_fold(self, X: Array, folds: Codes) -> Array:
         """Predictions of every row by the models that did not see it, (n, M)."""
@@ -174,8 +192,11 @@ def fit_models(
     categories: CategoryColumns | None,
     n_jobs: int | None,
     seed: int,
+    verbose: int = 0,
+    *,
+    refit: bool = False,
 ) -> list[FoldModels]:
-    """Fit every learner for its task without each fold, in parallel."""
+    """Fit every learner for its task without each fold, and with ``refit`` on all rows, in parallel."""
     for learner, task in jobs:
         _check(learner, task, weight)
     views: dict[bool, Array] = {False: X}
@@ -187,8 +208,12 @@ def fit_models(
         Z = views[ordinal]
         prepared = _prepared(learner, Z.shape[1], categories if ordinal else None, seed)
         others = [np.flatnonzero(folds != k) for k in range(len(share))]
+        others += [np.arange(len(X))] if refit else []
         work += [(prepared, task, Z, rows, weight) for rows in others]
-    fitted = iter(Parallel(n_jobs=n_jobs)(delayed(_fit_one)(*args) for args in work))
+    calls = (delayed(_fit_one)(*args) for args in work)
+    # Tasks are taken when a process is free, so their number shows the progress.
+    shown = track(calls, len(work), "models of folds", verbose=verbose)
+    fitted = iter(Parallel(n_jobs=n_jobs)(shown))
     return [
         FoldModels(
             models=tuple(next(fitted) for _ in share),
@@ -196,6 +221,7 @@ def fit_models(
             n_columns=task.values.shape[1],
             categories=categories if ordinal else None,
             share=share,
+            final=next(fitted) if refit else None,
         )
         for (learner, task), ordinal in zip(jobs, trees, strict=True)
     ]

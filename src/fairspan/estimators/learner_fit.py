@@ -74,16 +74,30 @@ def deal_folds(pilot: Pilot, data: Data, encoded: Encoded, cv: Any) -> tuple[Cod
             f"cv={cv!r} is not allowed; give a number of folds, or a splitter such as GroupKFold()."
         )
         raise ValueError(msg)
-    y = None if data.y is None else data.y.values
-    tests = [np.asarray(test) for _, test in cv.split(data.X, y, data.clusters)]
-    counts = np.bincount(np.concatenate(tests), minlength=data.n)
-    if len(tests) < 2 or (counts != 1).any():
-        msg = f"cv={cv!r} must put every row into exactly one test fold, of two or more."
+    # A splitter counts the rows that were given; some of them may have weight 0.
+    n = data.n if data.given is None else data.given
+    given = np.arange(n) if data.index is None else data.index
+    assert data.y is not None
+    y, groups = np.zeros(n, dtype=data.y.values.dtype), None
+    y[given] = data.y.values
+    if data.clusters is not None:
+        groups = np.full(n, -1, dtype=np.int64)
+        groups[given] = data.clusters
+    tests = [np.asarray(test) for _, test in cv.split(np.zeros((n, 1)), y, groups)]
+    counts = np.bincount(np.concatenate(tests), minlength=n)
+    if len(tests) < 2 or len(counts) > n or (counts != 1).any():
+        msg = (
+            f"cv={cv!r} must put every row into exactly one test fold, of two or more. KFold, "
+            f"StratifiedKFold and GroupKFold do."
+        )
         raise ValueError(msg)
-    folds = np.empty(data.n, dtype=np.intp)
+    folds = np.empty(n, dtype=np.intp)
     for k, test in enumerate(tests):
         folds[test] = k
-    return folds, len(tests)
+    found, of_rows = np.unique(
+        folds[given], return_inverse=True
+    )  # a fold may have only weights of 0
+    return of_rows.astype(np.intp), len(found)
 
 
 def fit_learners(
@@ -95,6 +109,8 @@ def fit_learners(
     cv: Any,
     n_jobs: int | None,
     n_scores: int = 0,
+    *,
+    refit: bool = False,
 ) -> LearnerFit:
     """Fit learners of y and of S without each fold, join them, and remove the dependence on S.
 
@@ -139,6 +155,7 @@ def fit_learners(
         sensitive_learners,
         categories,
         n_jobs,
+        refit=refit,
     )
     if frozen is not None:
         columns = columns.after_frozen(frozen)
@@ -255,6 +272,8 @@ def _fit_all(
     sensitive_learners: Sequence[Any],
     categories: CategoryColumns | None,
     n_jobs: int | None,
+    *,
+    refit: bool,
 ) -> LearnerColumns:
     """Columns of all learners: of y learner by learner, then of the codes learner by learner."""
     L, starts = y.shape[1], np.cumsum([0, *(codes.rank for codes in wanted)])
@@ -280,7 +299,18 @@ def _fit_all(
             jobs += [(_suited(learner, task), task) for task in tasks]
     seed = int(config.random_state) if isinstance(config.random_state, int | np.integer) else 0
     fitted: list[FoldModels | KernelModels] = list(
-        fit_models(jobs, data.X, folds, data.weights, share, categories, n_jobs, seed)
+        fit_models(
+            jobs,
+            data.X,
+            folds,
+            data.weights,
+            share,
+            categories,
+            n_jobs,
+            seed,
+            config.verbose,
+            refit=refit,
+        )
     )
     first = np.cumsum([0, *(task.values.shape[1] for _, task in jobs)])
     of_kernel = int(first[-1])

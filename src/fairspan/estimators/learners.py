@@ -6,27 +6,23 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
-import narwhals as nw
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from fairspan.encoding import column_kinds, table_encoder
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import choose_rules
 from fairspan.estimators.learner_columns import CategoryColumns
-from fairspan.estimators.learner_fit import KERNEL, LearnerFit, deal_folds, fit_learners, link_ends
+from fairspan.estimators.learner_fit import KERNEL, LearnerFit, fit_learners, link_ends
 from fairspan.estimators.predictors import FairPredictor, RuleClassifier
 from fairspan.estimators.state import FittedAttribute, FittedState, check_search, snapshot
 from fairspan.inputs.checks import refuse
-from fairspan.inputs.columns import as_frame, named_columns_of
 from fairspan.inputs.config import document_parameters
-from fairspan.inputs.rows import ColumnSchema, check_rows
-from fairspan.method.features import TransformerMap
+from fairspan.inputs.rows import check_rows
 from fairspan.method.laplace import softmax
 from fairspan.method.linalg import Array
 from fairspan.method.new_rows_space import NewRows
-from fairspan.method.problem import Codes, Data
+from fairspan.method.problem import Data
 from fairspan.method.row_sketch import RowSketch
 from fairspan.method.spaces import Head, LineHead, Space
 
@@ -56,7 +52,7 @@ class FairLearner(FairKernelEstimator):
 
     kernel = "rbf"
     _own_parameters = frozenset(
-        ("estimator", "model", "sensitive_estimator", "cv", "n_jobs", "encoder")
+        ("estimator", "model", "sensitive_estimator", "cv", "n_jobs", "refit")
     )
     _fixed_parameters = MappingProxyType(
         {
@@ -78,6 +74,7 @@ class FairLearner(FairKernelEstimator):
     sensitive_estimator: Any
     cv: Any
     n_jobs: Any
+    refit: Any = False
     encoder: Any
 
     prepare = _ONE_FIT
@@ -103,7 +100,7 @@ class FairLearner(FairKernelEstimator):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Numbers; with ``encoder="auto"`` also a frame with text, categories and missing values.
+            Numbers; with ``encoder="auto"`` also a frame with text, categories, dates and missing values.
         y : array-like of shape (n_samples,)
             Classes or numbers.
         sensitive_features : array-like, frame, or column name(s) of X
@@ -122,9 +119,8 @@ class FairLearner(FairKernelEstimator):
         check_search()
         learners, sensitive = self._learners()
         with self._new_fit() as work:
-            work._schema = self._encoded_schema(X, (sensitive_features, control_features, groups))
             given = (X, y, sensitive_features, control_features, sample_weight)
-            data = work._read(*given, reset=True, groups=groups).on_host()
+            data = work._read(*given, reset=True, groups=groups, encode=True).on_host()
             if data.n < 2:
                 msg = f"n_samples={data.n}: at least two rows are needed to learn anything about groups."
                 raise ValueError(msg)
@@ -140,6 +136,7 @@ class FairLearner(FairKernelEstimator):
                 self.cv,
                 self.n_jobs,
                 work._schema.n_scores,
+                refit=self.refit,
             )
             classes = None
             if data.classes is not None and config.target_kind == "categorical":
@@ -155,17 +152,11 @@ class FairLearner(FairKernelEstimator):
                 row_sketch=RowSketch.empty("").add(work._without_scores(data.X)),
                 solution=found.solution,
                 head=found.weights,
+                folds=found.folds,
             )
             work._state = work._with_learners(state, found, data)
             work._locate()
         return self
-
-    def _out_of_fold(self, data: Data) -> tuple[Codes, Array]:
-        """Fold of every row of the fit, and predictions by the models that did not see the row."""
-        pilot = self._pilot
-        folds, _ = deal_folds(pilot, data, pilot.encode(data), self.cv)
-        assert isinstance(pilot.features, TransformerMap)
-        return folds, pilot.features.transformer.out_of_fold(data.X, folds)
 
     def _without_scores(self, X: Array) -> Array:
         """Columns of X, without scores of a frozen model."""
@@ -186,30 +177,6 @@ class FairLearner(FairKernelEstimator):
         line_head: LineHead | None = None,  # noqa: ARG002
     ) -> Space:
         return NewRows(state.solved, state.config, state.ends)
-
-    def _encoded_schema(self, X: Any, roles: tuple[Any, ...]) -> ColumnSchema:
-        """Schema with a fitted encoder, if X is a frame that needs one."""
-        if self.encoder is None:
-            return ColumnSchema()
-        if not (isinstance(self.encoder, str) and self.encoder == "auto"):
-            refuse("encoder", self.encoder, "'auto' or None")
-        frame = as_frame(X, "X")
-        if frame is None or any(not isinstance(name, str) for name in frame.columns):
-            return ColumnSchema()
-        taken: list[str] = []
-        for raw, role in zip(
-            roles, ("sensitive_features", "control_features", "groups"), strict=True
-        ):
-            taken += [] if raw is None else named_columns_of(frame, raw, role) or []
-        table = frame.drop([name for name in frame.columns if name in taken])
-        if not table.columns:
-            return ColumnSchema()  # reading the rows raises the error
-        native = table.to_native()
-        numbers, text = column_kinds(native)
-        gaps = any(bool(table[name].is_null().any() or _has_nan(table[name])) for name in numbers)
-        if not text and not gaps:
-            return ColumnSchema()
-        return ColumnSchema(encoder=table_encoder(native).fit(native), text_features=tuple(text))
 
     # ------------------------------------------------------------------ learners
 
@@ -252,12 +219,6 @@ def _boosting() -> tuple[Any, Any]:
 
 def _is_boosting(learner: Any) -> bool:
     return isinstance(learner, str) and learner == "boosting"
-
-
-def _has_nan(column: Any) -> bool:
-    if column.dtype not in (nw.Float32, nw.Float64):
-        return False
-    return bool(np.isnan(column.to_numpy().astype(np.float64)).any())
 
 
 def _categories(encoder: Any) -> CategoryColumns | None:
@@ -354,8 +315,11 @@ class FairRegressor(LearnerRegressor):
         Folds. A splitter must put every row into one test fold.
     n_jobs : int, optional
         Models that are fitted at the same time, as in scikit-learn.
+    refit : bool, default=False
+        True: new rows are predicted by learners that are fitted on all rows, one instead of one per
+        fold.
     encoder : {"auto", None}, default="auto"
-        "auto": encode frames with text, categories or missing values. Trees get ordinal codes of
+        "auto": encode frames with text, categories, dates or missing values. Trees get ordinal codes of
         categories, other learners one-hot columns.
 
     Attributes
@@ -373,6 +337,7 @@ class FairRegressor(LearnerRegressor):
         sensitive_estimator: Any = None,
         cv: Any = 5,
         n_jobs: Any = None,
+        refit: Any = False,
         encoder: Any = "auto",
         criterion: Any = "statistical_parity",
         fairness: Any = 1.0,
@@ -391,6 +356,7 @@ class FairRegressor(LearnerRegressor):
         self.sensitive_estimator = sensitive_estimator
         self.cv = cv
         self.n_jobs = n_jobs
+        self.refit = refit
         self.encoder = encoder
         self.criterion = criterion
         self.fairness = fairness
@@ -425,8 +391,11 @@ class FairClassifier(LearnerClassifier):
         Folds. A splitter must put every row into one test fold.
     n_jobs : int, optional
         Models that are fitted at the same time, as in scikit-learn.
+    refit : bool, default=False
+        True: new rows are predicted by learners that are fitted on all rows, one instead of one per
+        fold.
     encoder : {"auto", None}, default="auto"
-        "auto": encode frames with text, categories or missing values. Trees get ordinal codes of
+        "auto": encode frames with text, categories, dates or missing values. Trees get ordinal codes of
         categories, other learners one-hot columns.
 
     Attributes
@@ -451,6 +420,7 @@ class FairClassifier(LearnerClassifier):
         cost_matrix: Any = None,
         cv: Any = 5,
         n_jobs: Any = None,
+        refit: Any = False,
         encoder: Any = "auto",
         criterion: Any = "statistical_parity",
         fairness: Any = 1.0,
@@ -472,6 +442,7 @@ class FairClassifier(LearnerClassifier):
         self.cost_matrix = cost_matrix
         self.cv = cv
         self.n_jobs = n_jobs
+        self.refit = refit
         self.encoder = encoder
         self.criterion = criterion
         self.fairness = fairness

@@ -20,13 +20,14 @@ from fairspan.estimators.dial_predictor import (
     RuleHeads,
     RuleOutputs,
 )
-from fairspan.estimators.learners import FairLearner
+from fairspan.estimators.learner_columns import LearnerColumns
 from fairspan.estimators.path_selection import PathEvaluator
 from fairspan.inputs.checks import is_number, refuse
 from fairspan.inputs.columns import as_frame, named_columns_of
 from fairspan.inputs.config import read_config, read_seed
 from fairspan.inputs.rows import read_training_data
 from fairspan.method.codes import Coder, infer_kind
+from fairspan.method.features import TransformerMap
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Attribute, Codes, Data, Kind
 from fairspan.streaming.rows import take_rows
@@ -128,7 +129,9 @@ def set_aside(
         )
         raise ValueError(msg)
     roles = [values for role, values in given.items() if role != "groups"]
-    data = read_training_data(reader, config, *roles, reset=True).on_host()
+    data = read_training_data(
+        reader, config, *roles, reset=True, make_schema=reader._encoded_schema
+    ).on_host()
     if data.y is None:
         msg = "A path needs y, both when the estimator is fitted and on the rows to evaluate on."
         raise ValueError(msg)
@@ -158,10 +161,8 @@ def _strata(attribute: Attribute, kind: Kind | None) -> Codes:
 
 def of_own_folds(model: FairKernelEstimator, data: Data, heads: DialHeads) -> list[DialOutputs]:
     """Fitted scores of the folds of a cross-fitted model, each by the functions without its fold."""
-    pilot, unseen = model.pilot_, None
-    if isinstance(model, FairLearner):
-        folds, unseen = model._out_of_fold(data)
-    else:
+    pilot, folds = model.pilot_, model._fit_state.folds
+    if folds is None:
         folds = pilot.folds(data, pilot.encode(data), pilot.counter())
     fold_rows = [np.flatnonzero(folds == k) for k in range(pilot.n_folds)]
     if isinstance(heads, RuleHeads):
@@ -169,12 +170,13 @@ def of_own_folds(model: FairKernelEstimator, data: Data, heads: DialHeads) -> li
         return [RuleOutputs(rows=rows, scores=empty[rows], heads=heads) for rows in fold_rows]
     fit = model._solution.new_rows
     assert fit is not None
-    out = []
+    out, columns, features = [], data.X, pilot.features
+    learners = features.transformer if isinstance(features, TransformerMap) else None
+    if isinstance(learners, LearnerColumns):  # their averages over the folds have seen the rows
+        columns = learners.out_of_fold(data.X, folds)
+        features = TransformerMap(None, columns.shape[1])
     for rows, basis, mean in zip(fold_rows, fit.fold_bases, fit.fold_means, strict=True):
-        if unseen is None:
-            scores = pilot.features.scores(data.X[rows], basis) - basis.T @ mean
-        else:
-            scores = (unseen[rows] - mean) @ basis
+        scores = features.scores(columns[rows], basis) - basis.T @ mean
         out.append(DialOutputs(rows=rows, scores=scores, heads=heads))
     return out
 

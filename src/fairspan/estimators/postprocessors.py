@@ -57,6 +57,7 @@ class FrozenLearner(FairLearner):
         -------
         self
         """
+        self._check_columns(X, sensitive_features, control_features, groups)
         return super().fit(
             X,
             y,
@@ -92,7 +93,8 @@ class FrozenLearner(FairLearner):
     def _learners(self) -> tuple[list[Any], list[Any]]:
         return [self._frozen()], self._learners_of_s()
 
-    def _encoded_schema(self, X: Any, roles: tuple[Any, ...]) -> ColumnSchema:
+    def _check_columns(self, X: Any, *roles: Any) -> None:
+        """Raise if the model reads a column that is named as a role, and so taken out of X."""
         frame, read = as_frame(X, "X"), getattr(self.model, "feature_names_in_", ())
         for raw in roles:
             named = [] if raw is None else named_columns_of(frame, raw, "sensitive_features") or []
@@ -103,7 +105,9 @@ class FrozenLearner(FairLearner):
                     f"predictions then need it, too."
                 )
                 raise ValueError(msg)
-        return replace(super()._encoded_schema(X, roles), frozen=self._frozen())
+
+    def _encoded_schema(self, X: Any) -> ColumnSchema:
+        return replace(super()._encoded_schema(X), frozen=self._frozen())
 
     def _fitted_share(self, X: Any) -> float | None:
         # Scores can differ in the last digits with the number of rows.

@@ -72,7 +72,7 @@ class FairRepresentation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     pilot_, moments_
         What was frozen before the pass, and what the pass gathered.
     encoder_ : transformer
-        What :meth:`fit_stream` turned a table into numbers with, if it did.
+        What :meth:`fit` or :meth:`fit_stream` turned a table into numbers with, if it did.
     n_samples_seen_ : int
         Rows of :meth:`fit_stream`, and of what came after.
     smallest_eigenvalue_ : float

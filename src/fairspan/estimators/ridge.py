@@ -105,6 +105,7 @@ class FairRidgeClassifier(ClassifierMixin, ConformalSets, RuleClassifier):
         method: Any = "optimal",
         removal: Any = "auto",
         missing_sensitive: Any = "raise",
+        encoder: Any = "auto",
         random_state: Any = None,
         verbose: Any = 0,
     ) -> None:
@@ -131,6 +132,7 @@ class FairRidgeClassifier(ClassifierMixin, ConformalSets, RuleClassifier):
             method=method,
             removal=removal,
             missing_sensitive=missing_sensitive,
+            encoder=encoder,
             random_state=random_state,
             verbose=verbose,
         )

@@ -27,7 +27,7 @@ from fairspan.method.linalg import Array, is_tensor, to_numpy
 from fairspan.method.moments import Moments
 from fairspan.method.new_rows_space import NewRowsEnds
 from fairspan.method.pilot import Pilot
-from fairspan.method.problem import FitConfig, Kind
+from fairspan.method.problem import Codes, FitConfig, Kind
 from fairspan.method.row_sketch import RowSketch
 from fairspan.method.solution import Solution
 from fairspan.method.spaces import Position, native_dial
@@ -62,6 +62,7 @@ class FittedState:
     smallest_eigenvalue: float | None = None  # only after a pass on a device
     merged: bool = False  # moments of workers without a common order of rows were added
     solution: Solution | None = None
+    folds: Codes | None = None  # of the training rows, for learners; not saved
     rows: TrainingRows | None = None  # scores of the training rows, for likelihoods of labels
     ends: NewRowsEnds | None = None  # both ends of the dial, of a likelihood on new rows
     decisions: DecisionFit | None = None  # rules of a classifier that equalizes decisions
@@ -304,7 +305,7 @@ class FittedEstimator(BaseEstimator):
 
     @property
     def encoder_(self) -> Any:
-        """Fitted transformer of tables, if :meth:`fit_stream` made one."""
+        """Fitted transformer of tables, if :meth:`fit` or :meth:`fit_stream` made one."""
         if self._schema.encoder is None:
             msg = f"{type(self).__name__!r} object has no attribute 'encoder_'"
             raise AttributeError(msg)
@@ -312,7 +313,7 @@ class FittedEstimator(BaseEstimator):
 
     @property
     def text_features_(self) -> list[str]:
-        """Columns that held text, if :meth:`fit_stream` encoded a table."""
+        """Columns that held text, if :meth:`fit` or :meth:`fit_stream` encoded a table."""
         if self._schema.text_features is None:
             msg = f"{type(self).__name__!r} object has no attribute 'text_features_'"
             raise AttributeError(msg)

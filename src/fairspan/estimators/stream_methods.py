@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fairspan.encoding import collect_unseen
 from fairspan.estimators.state import snapshot
 from fairspan.inputs.rows import ColumnSchema, read_features
 from fairspan.method.folds import move_to
@@ -20,6 +19,7 @@ from fairspan.streaming.fit import StreamPlan, run_stream
 from fairspan.streaming.predict import METHODS, write_predictions
 from fairspan.streaming.rows import ARGUMENTS, PilotSample, Rows, StreamedMoments
 from fairspan.streaming.sources import GivenRoles
+from fairspan.unseen import collect_unseen
 
 if TYPE_CHECKING:
     from fairspan.estimators.base import FairKernelEstimator

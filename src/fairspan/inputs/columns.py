@@ -34,6 +34,7 @@ __all__ = [
     "read_attribute",
     "read_attributes",
     "refuse_dates",
+    "refuse_mixed",
     "require_columns",
     "unmasked",
     "without_tensors",
@@ -171,7 +172,7 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
     if values.dtype.kind == "O":
         missing = np.array([_is_missing(v) for v in values], dtype=bool)
         listed = values[~missing].tolist()
-        _refuse_mixed(listed, f"{role} column {name!r}")
+        refuse_mixed(listed, f"{role} column {name!r}")
         try:
             present = np.array(listed)
         except ValueError:  # sequences of several lengths
@@ -221,7 +222,7 @@ def refuse_dates(values: Any, label: str) -> None:
         )
 
 
-def _refuse_mixed(values: list[Any], label: str) -> None:
+def refuse_mixed(values: list[Any], label: str) -> None:
     """Raise if a column mixes text and other values: 1 and "1" may or may not mean the same."""
     is_text = [isinstance(value, str) for value in values]
     if any(is_text) and not all(is_text):

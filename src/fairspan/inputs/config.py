@@ -117,6 +117,11 @@ def _ridge(name: str, value: object) -> None:
         refuse(name, value, "'auto' or a positive number")
 
 
+def _encoder(name: str, value: object) -> None:
+    if value is not None and not (isinstance(value, str) and value == "auto"):
+        refuse(name, value, "'auto' or None")
+
+
 def _flag(name: str, value: object) -> None:
     if not isinstance(value, bool | np.bool_):
         refuse(name, value, "True or False")
@@ -323,6 +328,14 @@ _TABLE = (
         check=_words("raise", "omit"),
     ),
     Parameter(
+        "encoder",
+        '{"auto", None}, default="auto"',
+        '"auto": :meth:`fit` turns a frame with text, categories, dates or missing values into numbers, '
+        "with :func:`fairspan.table_encoder`, and predictions take such frames. Arrays and frames of "
+        "numbers stay as they are. None: such frames are an error.",
+        check=_encoder,
+    ),
+    Parameter(
         "random_state",
         "int, RandomState or None",
         "Seed of the landmarks, the subsample for the bandwidth, and the folds. None is 0: the same "
@@ -344,6 +357,7 @@ _OWN_CHECKS: dict[str, Check] = {
     "calibrate": _flag,
     "curvature": _words("likelihood", "constant"),
     "class_weight": _class_weight,
+    "refit": _flag,
 }
 
 PARAMETERS = {parameter.name: parameter for parameter in _TABLE}

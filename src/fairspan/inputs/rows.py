@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -58,7 +59,7 @@ class ColumnSchema:
 
     sensitive_columns: tuple[str, ...] = ()  # columns of X that held S or control features
     column_numbers: tuple[str, ...] | None = None  # names of columns, if they are numbers
-    encoder: Any = None  # fitted transformer of the table, from `fit_stream`
+    encoder: Any = None  # fitted transformer of the table, of `fit` or `fit_stream`
     text_features: tuple[str, ...] | None = None  # columns that held text, if there is an encoder
     frozen: RowScores | None = None  # scores that are appended to the clean columns
     n_scores: int = 0  # columns that they have
@@ -94,7 +95,8 @@ def _check_frame_dtypes(frame: nw.DataFrame[Any], protected: frozenset[str]) -> 
         raise ValueError(
             f"X holds columns that are not numbers: {', '.join(bad[:5])}"
             f"{', ...' if len(bad) > 5 else ''}. Encode them first, e.g. "
-            f"make_pipeline(fairspan.table_encoder(X), model)."
+            f"make_pipeline(fairspan.table_encoder(X), model), or let `fit` or `fit_stream` do it "
+            f"(encoder='auto')."
         )
 
 
@@ -242,7 +244,7 @@ def _check_size(est: FeatureReader, X: Array) -> None:
 
 
 def _encode(est: FeatureReader, X: Any, *, reset: bool) -> Array:
-    """Transform a table with the encoder that a stream was fitted with."""
+    """Transform a table with the encoder of the fit."""
     encoder = est._schema.encoder
     frame = as_frame(X, "X")
     if frame is None:
@@ -332,8 +334,12 @@ def read_training_data(
     *,
     reset: bool,
     groups: Any = None,
+    make_schema: Callable[[Any], ColumnSchema] | None = None,
 ) -> Data:
-    """Read the arguments of ``fit`` as clean arrays; rows of weight zero are dropped (METHOD 0)."""
+    """Read the arguments of ``fit`` as clean arrays; rows of weight zero are dropped (METHOD 0).
+
+    ``make_schema`` may fit an encoder to the features.
+    """
     criterion = config.criterion_name
     if sensitive_features is None:
         raise ValueError(_MISSING_S)
@@ -376,6 +382,8 @@ def read_training_data(
         groups=parts[2],
         sample_weight=sample_weight,
     ).values()
+    if make_schema is not None:
+        est._schema = make_schema(X)
     X = read_features(est, X, reset=reset, protected=column_names(parts[0]), config=config)
     n, home = len(X), home_of(X)
     if home is None:

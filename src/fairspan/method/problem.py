@@ -228,6 +228,8 @@ class FitConfig:
     cost_matrix: Any = None
     # Where no dependence on S is left: in files of version 0.1.0, on the training rows.
     removal: str = "training_rows"
+    # Frames with text, dates or missing values are encoded by `fit`; else they are an error.
+    encoder: str | None = "auto"
 
     @property
     def without_new_rows_form(self) -> str | None:

@@ -296,7 +296,10 @@ def shuffled_errors(
     held_out : their true outcomes.
     rng, verbose : source of the shuffles; progress.
     """
-    columns = {k: v for k, v in encoded_columns(predictor.model.encoder_).items() if v}
+    model = predictor.model
+    columns = {name: [j] for j, name in enumerate(model.feature_names_in_)}
+    if hasattr(model, "encoder_"):  # learners read a table of numbers as it is
+        columns = {k: v for k, v in encoded_columns(model.encoder_).items() if v}
     n, n_columns = held_out.data.n, len(columns)
     ends = [predictor.at(fairness) for fairness in (0.0, 1.0)]
     if n_columns > MOST_COLUMNS:

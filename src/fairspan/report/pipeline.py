@@ -17,7 +17,7 @@ from sklearn.base import is_classifier
 from fairspan._system import track
 from fairspan.auditing import audit
 from fairspan.auditing.parts import PARTS, Settings
-from fairspan.encoding import category_label, collect_unseen
+from fairspan.encoding import category_label
 from fairspan.estimators.dial_predictor import DialPredictor
 from fairspan.estimators.path_rows import read_rows
 from fairspan.estimators.path_selection import PathEvaluator, sampling_noise
@@ -35,6 +35,7 @@ from fairspan.report.dial_points import (
     shuffled_errors,
 )
 from fairspan.report.page import Report, attributes_of, audit_lines, fit_in, tradeoff
+from fairspan.report.recipe import Recipe, source_lines
 from fairspan.report.table import (
     Roles,
     check_share,
@@ -47,7 +48,6 @@ from fairspan.report.table import (
 )
 from fairspan.report.training import (
     Favourable,
-    Recipe,
     WarningLog,
     by_stratum,
     choose_favourable,
@@ -55,10 +55,10 @@ from fairspan.report.training import (
     fit_model,
     known_rows,
     read_kinds,
-    source_lines,
 )
 from fairspan.report.views import extra_errors, position
 from fairspan.report.words import ReportContext, about, notes
+from fairspan.unseen import collect_unseen
 
 __all__ = ["check_options", "explore"]
 
@@ -77,7 +77,7 @@ def explore(
     criterion: str = "statistical_parity",
     pos_label: Any = None,
     sensitive_kind: Any = "auto",
-    model: Any = "auto",
+    model: Any = "kernel",
     fairness: float = 1.0,
     n_points: int = 41,
     test_share: float = 0.25,
@@ -117,8 +117,10 @@ def explore(
         and the target ("approved" rather than "denied"); the report names it, with the reason.
     sensitive_kind : str or dict, default="auto"
         "categorical" or "continuous", for all protected attributes or by name.
-    model : "auto" or unfitted predictor of fairspan, default="auto"
-        "auto" is :class:`FairGPClassifier` or :class:`FairGPRegressor`.
+    model : {"kernel", "auto", "boosting"} or unfitted predictor of fairspan, default="kernel"
+        "kernel" is :class:`FairGPClassifier` or :class:`FairGPRegressor`. The others are
+        :class:`FairClassifier` or :class:`FairRegressor`: "auto" stacks boosted trees and a kernel,
+        "boosting" is boosted trees alone.
     fairness : float, default=1.0
         Start of the slider, from 0 to 1: the model that is returned, and audited in full.
     n_points : int, default=41

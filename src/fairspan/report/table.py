@@ -260,9 +260,7 @@ def _kind(column: Any, n: int) -> tuple[int | None, str]:
 
 def _note(role: str, kind: str, missing: int, refused: bool, number: bool) -> str:
     if refused:
-        return "left out: neither a number nor a category" + (
-            " (turn a date into an age, a month or a weekday)" if kind == "date" else ""
-        )
+        return "left out: neither a number, a date nor a category"
     if role != "feature":
         return "rows without it were left out" if missing and role != "left out" else ""
     if kind == "constant":
@@ -271,7 +269,7 @@ def _note(role: str, kind: str, missing: int, refused: bool, number: bool) -> st
         return "constant: it carries no information"
     if number:
         gaps = "; missing values take the median, with an indicator column" if missing else ""
-        return f"standardised{gaps}"
+        return f"{'days since 1970, ' if kind == 'date' else ''}standardised{gaps}"
     gaps = "; missing is a category" if missing else ""
     if kind == "text":
         return f"nearly every value differs: rare ones are merged{gaps}"

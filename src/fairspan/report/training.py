@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
-from fairspan import datasets
-from fairspan._system import MISSING_WORDS
-from fairspan.estimators import FairGPClassifier, FairGPRegressor
+from fairspan.estimators import FairClassifier, FairGPClassifier, FairGPRegressor, FairRegressor
+from fairspan.estimators.learners import FairLearner
 from fairspan.estimators.predictors import FairPredictor
 from fairspan.exceptions import FairspanWarning, RowError, warn_user
 from fairspan.inputs.columns import read_attribute
@@ -27,10 +25,6 @@ from fairspan.report.table import Roles, is_continuous
 
 # A target with more different values is a name or a remark rather than a class.
 _MAX_CLASSES = 100
-# Width of the lines of code in the report.
-_WIDTH = 88
-# Parameters that `at` sets, or that do not change the model.
-_NOT_SHOWN = ("fairness", "dial", "verbose")
 
 
 class WarningLog:
@@ -75,10 +69,9 @@ def choose_model(
 ) -> FairPredictor:
     """An unfitted predictor at fairness 1: the one given, or the default for the target."""
     criterion, kinds = canonical_criterion(criterion), read_kinds(sensitive_kind, roles.sensitive)
-    if isinstance(model, str) and model == "auto":
-        numeric = is_continuous(table, roles.target)
-        cls = FairGPRegressor if numeric else FairGPClassifier
-        out = cls(criterion=criterion, pos_label=pos_label, random_state=random_state)
+    if isinstance(model, str) and model in ("kernel", "auto", "boosting"):
+        given = {"criterion": criterion, "pos_label": pos_label, "random_state": random_state}
+        out = named_model(model, numeric=is_continuous(table, roles.target), **given)
     elif isinstance(model, FairPredictor):
         out = clone(model)
         _check_agreement(out, criterion, pos_label)
@@ -88,13 +81,20 @@ def choose_model(
     else:
         name = model.__name__ if isinstance(model, type) else type(model).__name__
         raise ValueError(
-            f"model={name} is not allowed; give 'auto' or an unfitted predictor of fairspan, such as "
-            f"FairGPClassifier(), FairGPRegressor(), FairRidge() or FairRidgeClassifier()."
+            f"model={name} is not allowed; give 'kernel', 'auto', 'boosting' or an unfitted predictor of "
+            f"fairspan, such as FairGPClassifier(), FairRidge() or FairClassifier(LogisticRegression())."
         )
     if kinds:
         out.set_params(sensitive_kind=kinds)
     _check_target(out, table, roles)
     return out
+
+
+def named_model(name: str, *, numeric: bool, **parameters: Any) -> FairPredictor:
+    """A Gaussian process for "kernel"; a stack of learners for "auto", boosted trees for "boosting"."""
+    if name == "kernel":
+        return (FairGPRegressor if numeric else FairGPClassifier)(**parameters)
+    return (FairRegressor if numeric else FairClassifier)(name, **parameters)
 
 
 def _check_agreement(model: FairPredictor, criterion: str, pos_label: Any) -> None:
@@ -165,6 +165,15 @@ def fit_model(model: FairPredictor, train: Any, roles: Roles, data: str) -> None
     if by_stratum(model) and not roles.control:
         msg = "criterion='conditional_statistical_parity' needs control_features: the strata."
         raise ValueError(msg)
+    if isinstance(model, FairLearner):
+        model.fit(
+            train[list(roles.features)],
+            train[roles.target],
+            sensitive_features=train[list(roles.sensitive)],
+            control_features=train[list(roles.control)] if by_stratum(model) else None,
+            sample_weight=None if roles.weight is None else train[roles.weight],
+        )
+        return
     try:
         # Not encoder="auto", which would leave missing values and scales of numeric tables as they are.
         model.fit_stream(
@@ -178,120 +187,6 @@ def fit_model(model: FairPredictor, train: Any, roles: Roles, data: str) -> None
         )
     except RowError as error:
         raise ValueError(f"{data}, row {train.index[error.row] + 1}: {error.why}") from error
-
-
-# ------------------------------------------------------------------ Python code
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """Everything needed to repeat the training.
-
-    Attributes
-    ----------
-    source : Python lines that create ``table``.
-    roles : roles of the columns.
-    model : the estimator.
-    share, seed : share of the rows held out, and seed of their choice.
-    """
-
-    source: str
-    roles: Roles
-    model: FairPredictor
-    share: float
-    seed: int
-
-    def snippet(self, fairness: float) -> str:
-        """Python code that trains the model at a dial value and predicts the held-out rows."""
-        roles = self.roles
-        held_out = [_code([roles.target, *roles.sensitive])]
-        if kinds := read_kinds(self.model.sensitive_kind, roles.sensitive):
-            held_out.append(f"kinds={_code(kinds)}")
-        held_out += [f"share={self.share!r}", f"seed={self.seed!r}"]
-        fit = [
-            "[table[~held_out]]",
-            f"target={_code(roles.target)}",
-            f"sensitive_features={_code(list(roles.sensitive))}",
-        ]
-        if by_stratum(self.model):
-            fit.append(f"control_features={_code(list(roles.control))}")
-        fit.append(f"features={_code(list(roles.features))}")
-        if roles.weight is not None:
-            fit.append(f"sample_weight={_code(roles.weight)}")
-        fit.append('encoder="table"')
-        lines = [
-            "import fairspan",
-            "from fairspan.report import complete_rows, held_out_rows",
-            "",
-            self.source,
-            _call("table = complete_rows", ["table", _code(roles.needed)]),
-            _call("held_out = held_out_rows", ["table", *held_out]),
-            "# Fitted on the other rows alone, as in the report.",
-            f"model = fairspan.{_constructed(self.model)}",
-            _call("model.fit_stream", fit),
-            f"model = model.at({fairness!r})",
-            "predictions = model.predict(table[held_out])",
-        ]
-        return "\n".join(lines) + "\n"
-
-
-def _code(value: Any) -> str:
-    """A literal in ASCII, because names may contain marks that reverse the direction of text."""
-    if isinstance(value, list) and len(ascii(value)) > _WIDTH:
-        lines = [""]
-        for item in value:
-            if lines[-1] and len(lines[-1]) + len(ascii(item)) > _WIDTH - 10:
-                lines.append("")
-            lines[-1] += f"{item!a}, "
-        inner = "".join(f"        {line.rstrip()}\n" for line in lines)
-        return f"[\n{inner}    ]"
-    return ascii(value.item() if hasattr(value, "item") and hasattr(value, "dtype") else value)
-
-
-def _call(function: str, arguments: list[str]) -> str:
-    line = f"{function}({', '.join(arguments)})"
-    if len(line) <= _WIDTH and "\n" not in line:
-        return line
-    return f"{function}(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"
-
-
-def _constructed(model: FairPredictor) -> str:
-    """The constructor call with all parameters that differ from their defaults."""
-    defaults = inspect.signature(type(model)).parameters
-    given = [
-        f"{name}={_code(value)}"
-        for name, value in model.get_params(deep=False).items()
-        if name not in _NOT_SHOWN and not _same(value, defaults[name].default)
-    ]
-    return _call(type(model).__name__, given)
-
-
-def _same(value: Any, default: Any) -> bool:
-    try:
-        return bool(value is default or value == default)
-    except ValueError:  # arrays
-        return False
-
-
-def source_lines(name: str, text: Collection[str] = ()) -> str:
-    """Python code that reads a table of this name; ``text`` names CSV columns to read as text."""
-    lower = name.lower()
-    if lower.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")):
-        given = [_code(name), "keep_default_na=False", f"na_values={_code(MISSING_WORDS)}"]
-        given.append("low_memory=False")
-        if text:
-            given.append(f"dtype={{{', '.join(f'{_code(column)}: str' for column in text)}}}")
-        return f"import pandas as pd\n\n{_call('table = pd.read_csv', given)}"
-    if lower.endswith((".parquet", ".pq")):
-        return f"import pandas as pd\n\ntable = pd.read_parquet({_code(name)})"
-    for loader in (f"load_{name}", f"fetch_{name}"):
-        if loader in datasets.__all__:
-            return (
-                f"import pandas as pd\n\ndata = fairspan.datasets.{loader}()\n"
-                "table = pd.concat([data.data, data.sensitive_features, data.target], axis=1)\n"
-                "table = table.loc[:, ~table.columns.duplicated()].reset_index(drop=True)"
-            )
-    return "table = ...  # the data frame that was studied"
 
 
 def _listed(text: str) -> frozenset[str]:

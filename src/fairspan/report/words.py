@@ -25,6 +25,8 @@ _ZERO = 1e-6
 _MODELS = {
     "FairGPClassifier": "Gaussian process classifier",
     "FairGPRegressor": "Gaussian process regression",
+    "FairClassifier": "cross-fitted classifier",
+    "FairRegressor": "cross-fitted regression",
     "FairRidge": "kernel ridge regression",
     "FairRidgeClassifier": "kernel least-squares classifier",
 }
@@ -402,7 +404,7 @@ def notes(
         )
     if refused:
         yield (
-            f"Columns left out, because they are neither numbers nor categories: {', '.join(refused)}."
+            f"Columns left out, because they are neither numbers, dates nor categories: {', '.join(refused)}."
         )
     gaps = [name for name in roles.features if table[name].isna().any()]
     if gaps:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairspan._system import row_progress
-from fairspan.encoding import collect_unseen
 from fairspan.exceptions import CheckpointError
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.folds import move_to
@@ -27,6 +26,7 @@ from fairspan.streaming.memory import describe, feature_columns, values_or_numbe
 from fairspan.streaming.rows import Rows, Span, StreamedEstimator, StreamedMoments, naming_rows
 from fairspan.streaming.sample import Sample, SamplePass
 from fairspan.streaming.sources import GivenRoles, Part, Roles, Source, blocks, is_dask
+from fairspan.unseen import collect_unseen
 
 # Parts in flight; the same for any number of workers, or sums would differ.
 WAVE = 32

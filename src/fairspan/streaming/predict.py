@@ -13,12 +13,12 @@ import narwhals as nw
 import numpy as np
 
 from fairspan._system import atomic_write, first_line
-from fairspan.encoding import collect_unseen
 from fairspan.exceptions import RowError
 from fairspan.streaming.arrow import require_pyarrow
 from fairspan.streaming.fit import open_source
 from fairspan.streaming.rows import Rows, StreamedPredictor, naming_rows
 from fairspan.streaming.sources import Source, read_blocks
+from fairspan.unseen import collect_unseen
 
 METHODS = ("predict", "predict_proba", "decision_function", "transform")
 _BLOCK_ROWS = 2**16

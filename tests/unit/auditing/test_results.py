@@ -186,10 +186,13 @@ def test_columns_that_are_neither_numbers_nor_text_are_not_attacked_with():
     X, y, s, score = rows()
     frame = pd.DataFrame(X, columns=list("abc"))
     given = {"y": y, "sensitive_features": s, "parts": ["attacks"], "attackers": ["linear"]}
-    dated = frame.assign(day=pd.date_range("2020-01-01", periods=N))
-    with pytest.warns(DataWarning, match="Attackers do not see the columns 'day'"):
-        found = audit(score, dated, **given, **QUICK)
-    assert numbers(found, "attacks") == numbers(audit(score, frame, **given, **QUICK), "attacks")
+    other = frame.assign(stay=pd.to_timedelta(np.arange(N), unit="D"))
+    with pytest.warns(DataWarning, match="Attackers do not see the columns 'stay'"):
+        found = audit(score, other, **given, **QUICK)
+    without = numbers(audit(score, frame, **given, **QUICK), "attacks")
+    assert numbers(found, "attacks") == without
+    day = pd.to_datetime(10.0 * s + np.arange(N), unit="D")
+    assert numbers(audit(score, frame.assign(day=day), **given, **QUICK), "attacks") != without
 
 
 @pytest.mark.parametrize("X", [np.ones(N), np.ones((N, 2, 2))])

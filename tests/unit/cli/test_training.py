@@ -1,6 +1,8 @@
 """Command fit: its JSON, refused labels and rows, and the chosen model."""
 
+import functools
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -9,10 +11,12 @@ pytest.importorskip("typer")
 pytest.importorskip("skops")
 pytest.importorskip("pandas")
 
+from sklearn.ensemble import HistGradientBoostingClassifier
 from tests.support.borrowers import people
 
 import fairspan
 from fairspan.cli import training
+from fairspan.estimators import learners
 
 FIT = ("fit", "people.csv", "--target", "repaid", "--protected", "sex", "--model")
 
@@ -71,7 +75,7 @@ def test_numbers_that_are_not_known_are_a_dash():
 def test_the_chosen_model_is_of_the_kind_that_was_said():
     frame = people().assign(code=np.arange(240) % 5)
     for kind, name in (("continuous", "FairGPRegressor"), ("categorical", "FairGPClassifier")):
-        assert type(training.make_estimator("auto", frame, "code", kind)).__name__ == name
+        assert type(training.make_estimator("kernel", frame, "code", kind)).__name__ == name
 
 
 # ------------------------------------------------------------------ decisions
@@ -147,3 +151,83 @@ def test_a_correlation_is_limited_with_confidence(call, tmp_path):
     arguments = (*FIT, "ridge-classifier", "--drop", "grade", "--max-correlation", "0.5")
     call(*arguments, "--confidence", "0.95")
     assert fairspan.load_model(tmp_path / "model.skops").certificate_.new_rows.high <= 0.5 + 1e-8
+
+
+@pytest.fixture
+def few_trees(monkeypatch):
+    few = functools.partial(HistGradientBoostingClassifier, max_iter=2)
+    monkeypatch.setattr(learners, "HistGradientBoostingClassifier", few)
+
+
+def command_lines(text):
+    """The two lines that load a model: of the command line and of Python."""
+    lines = [line.strip() for line in text.splitlines()]
+    shell = next(line for line in lines if line.startswith("fairspan predict"))
+    python = next(line for line in lines if line.startswith("fairspan.load_model"))
+    return shlex.split(shell)[1:], python
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_boosted_models_load_by_the_lines_that_are_printed(call, table):
+    done = call(*FIT, "boosting", "--out", "trees.skops", "--audit", "--parts", "scores")
+    assert done.code == 0, done.err
+    assert "FairClassifier of repaid" in done.out
+    shell, python = command_lines(done.out)
+    model = eval(python, {"fairspan": fairspan})
+    predict = ["people.csv" if word == "DATA" else word for word in shell]
+    found = call(*predict, "--json", "-")
+    assert found.code == 0, found.err
+    numbers = json.loads(found.out)
+    assert numbers["prediction"] == model.predict(table).tolist()
+    np.testing.assert_allclose(numbers["probability of yes"], model.predict_proba(table)[:, 1])
+    assert "'probability of yes' is above 0.5" in found.err
+    without = call(*predict[: predict.index("--trust")])
+    assert without.code == 2
+    assert predict[-1] in without.err
+    audited = (
+        "audit",
+        "people.csv",
+        "--protected",
+        "sex",
+        "--target",
+        "repaid",
+        "--parts",
+        "scores",
+    )
+    assert call(*audited, *predict[2:]).code == 0
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_the_stack_is_explored_and_its_code_uses_the_class(call):
+    people(160).to_csv("few.csv", index=False)
+    given = (
+        "--points",
+        "3",
+        "--parts",
+        "scores",
+        "--save-model",
+        "stack.skops",
+        "--json",
+        "n.json",
+    )
+    done = call("explore", "few.csv", *FIT[2:], "auto", *given)
+    assert done.code == 0, done.err
+    with open("n.json", encoding="utf-8") as file:
+        study = json.load(file)
+    snippet = study["positions"][0]["snippet"]
+    assert "model = fairspan.FairClassifier(" in snippet
+    assert "model.fit(" in snippet
+    _, python = command_lines(done.out)
+    assert type(eval(python, {"fairspan": fairspan})).__name__ == "FairClassifier"
+
+
+@pytest.mark.usefixtures("table")
+def test_the_kernel_is_the_default_and_needs_no_trust(call):
+    done = call(*FIT[:-1], "--drop", "grade")
+    assert "FairGPClassifier of repaid" in done.out
+    assert "trust" not in done.out + done.err
+    numbers = training.make_estimator("boosting", people(), "debt")
+    assert type(numbers).__name__ == "FairRegressor"
+    assert numbers.estimator == "boosting"
+    with pytest.raises(ValueError, match="--equalize is for classes, but auto predicts"):
+        training.make_estimator("auto", people(), "debt", equalize="decisions")

@@ -5,10 +5,13 @@ import pickle
 import numpy as np
 import pytest
 import sklearn
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit, cross_validate
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from tests.support.hashed import hashed_groups
 from tests.test_estimator_checks import TINY, run_checks
@@ -17,9 +20,17 @@ from fairspan import (
     FairClassifier,
     FairnessPath,
     FairRegressor,
+    audit,
     fairness_path,
     load_model,
     save_model,
+)
+from fairspan.metrics import fairness_scorer
+from fairspan.plotting import (
+    GroupDistributionDisplay,
+    PriceDisplay,
+    SubspaceAngleDisplay,
+    TradeoffDisplay,
 )
 
 pd = pytest.importorskip("pandas")
@@ -246,6 +257,49 @@ def test_routing_and_searches():
         grid = {"estimator__C": [0.1, 1.0]}
         search = GridSearchCV(FairClassifier(LOGISTIC), grid, cv=2)
         assert search.fit(X, y, sensitive_features=s).best_params_
+
+
+def test_searches_over_learners_inside_pipelines():
+    X, y, s = table(300)
+    steps = Pipeline([("scale", StandardScaler()), ("model", FairClassifier(LOGISTIC))])
+    forest = RandomForestClassifier(5)
+    grid = {"model__estimator": [LOGISTIC, forest, [forest, "kernel"]], "model__cv": [3]}
+    with sklearn.config_context(enable_metadata_routing=True):
+        scorer = fairness_scorer("statistical_parity_correlation")
+        search = GridSearchCV(steps, grid, cv=2, scoring=scorer)
+        search.fit(X, y, sensitive_features=s, groups=np.arange(300) // 2)
+    best = search.best_estimator_["model"]
+    assert best.pilot_.cluster_share == 0.5
+    assert best._solution.new_rows.n_folds == 3
+
+
+def test_parameters_are_copied_and_set():
+    model = FairClassifier([LOGISTIC, "kernel"], sensitive_estimator=LogisticRegression(C=2.0))
+    again = clone(model).set_params(sensitive_estimator__C=3.0, fairness=0.5)
+    assert again.estimator[0] is not LOGISTIC
+    assert (again.sensitive_estimator.C, model.sensitive_estimator.C) == (3.0, 2.0)
+    X, y, s = table(200)
+    again.fit(X, y, sensitive_features=s).set_params(sensitive_estimator__C=1.0)
+    with pytest.raises(ValueError, match="sensitive_estimator was changed after the fit"):
+        again.at(0.2)
+
+
+@pytest.mark.parametrize("model", [FairClassifier(LOGISTIC), FairRegressor(Ridge())], ids=str)
+def test_audits_and_displays(model):
+    pytest.importorskip("matplotlib").use("Agg")
+    X, y, s = table(400)
+    Z, labels, groups = table(400, seed=1)
+    fitted = clone(model).fit(X, y, sensitive_features=s)
+    given = {"sensitive_features": groups}
+    found = audit(fitted, Z, labels, **given, attackers=["linear"], n_boot=20)
+    assert found.select("scores")
+    assert found.select("attacks")
+    own = audit(fitted, X, y, sensitive_features=s, parts=["scores"], n_boot=20)
+    assert "100% of these rows" in str(own)
+    for display in (PriceDisplay, TradeoffDisplay):
+        display.from_estimator(fitted, Z, labels, **given)
+    GroupDistributionDisplay.from_estimator(fitted, Z, **given)
+    SubspaceAngleDisplay.from_estimator(fitted)
 
 
 class HashedFairClassifier(FairClassifier):

@@ -13,8 +13,11 @@ def test_text_beside_a_column_named_as_the_protected_one_is_explained():
     pd = pytest.importorskip("pandas")
     X, y, s = rows()
     frame = pd.DataFrame(X, columns=list("abc")).assign(sex=s, town="x")
+    given = {"sensitive_features": pd.Series(s, name="sex")}
     with pytest.raises(ValueError, match=r"'sex' has the name of a protected.*table_encoder"):
-        FairRidge(**FEW).fit(frame, y, sensitive_features=pd.Series(s, name="sex"))
+        FairRidge(**FEW, encoder=None).fit(frame, y, **given)
+    with pytest.warns(DataWarning, match="X holds the protected attribute 'sex' itself"):
+        FairRidge(**FEW).fit(frame, y, **given)
 
 
 def test_a_model_with_an_encoder_needs_the_table_it_knows():

@@ -16,7 +16,7 @@ from fairspan.report import pipeline as _explore  # noqa: E402
 @pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
 def test_what_is_left_out_of_a_report_is_said_in_it(monkeypatch):
     monkeypatch.setattr(_dial_points, "MOST_SHOWN", 2)
-    table = people().assign(day=pd.Timestamp("2020-01-01"))
+    table = people().assign(stay=pd.Timedelta(1, "D"))
     report = explore(
         table.drop(columns="amount"),
         target="repaid",
@@ -27,7 +27,9 @@ def test_what_is_left_out_of_a_report_is_said_in_it(monkeypatch):
     )
     study = report.study
     notes = " ".join(study["about"]["notes"])
-    assert "Columns left out, because they are neither numbers nor categories: day." in notes
+    assert (
+        "Columns left out, because they are neither numbers, dates nor categories: stay." in notes
+    )
     shown = study["importance"]
     assert len(shown["features"]) == 2
     assert "The 2 columns that change most are shown, of 4." in shown["note"]

@@ -85,8 +85,8 @@ def test_all_other_columns_are_features_but_those_that_cannot_be():
     frame["born"] = pd.Timestamp("2000-01-01")
     frame["list"] = [[1]] * len(frame)
     roles, refused = roles_of(frame)
-    assert roles.features == ("income", "job")
-    assert refused == ["born", "list"]
+    assert roles.features == ("income", "job", "born")
+    assert refused == ["list"]
     assert roles.needed == ["y", "sex", "age"]
 
 
@@ -123,7 +123,7 @@ def test_columns_are_described_as_they_are_used():
     frame = people().assign(
         const=1, flag=lambda t: t["income"] > 0, id=[f"id{i}" for i in range(200)]
     )
-    frame["born"] = pd.Timestamp("2000-01-01")
+    frame["born"], frame["stay"] = pd.Timestamp("2000-01-01"), pd.Timedelta(1, "D")
     frame.loc[:4, "income"], frame.loc[:1, "job"] = np.nan, None
     roles, refused = roles_of(frame, control_features="job")
     found = {one["name"]: one for one in describe_columns(frame, roles, {"age": True}, refused)}
@@ -137,10 +137,12 @@ def test_columns_are_described_as_they_are_used():
         "const": ("feature", "constant", 0),
         "flag": ("feature", "yes/no", 0),
         "id": ("feature", "text", 0),
-        "born": ("left out", "date", 0),
+        "born": ("feature", "date", 0),
+        "stay": ("left out", "date", 0),
     }
     assert "median" in found["income"]["note"]
-    assert "left out" in found["born"]["note"]
+    assert found["born"]["note"] == "days since 1970, standardised"
+    assert "left out" in found["stay"]["note"]
 
 
 def test_notes_on_yes_no_columns_are_those_of_the_encoder():

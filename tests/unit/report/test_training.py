@@ -1,12 +1,8 @@
 """Training for a report: kinds, refused models, warnings, and the code to copy."""
 
-import ast
 import warnings
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 pytest.importorskip("pandas")
 
@@ -120,43 +116,3 @@ def test_a_row_that_cannot_be_used_is_named_as_the_table_counts_it():
         _training.fit_model(
             fairspan.FairRidge(), train, roles_of("amount", weight="weight"), "people.csv"
         )
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.text(max_size=12), max_size=40))
-def test_names_are_the_same_in_code_however_long_the_list(names):
-    text = _training._code(names)
-    assert text.isascii()
-    assert ast.literal_eval(text) == names
-    if "\n" in text:
-        rows = text.splitlines()[1:-1]
-        assert all(
-            len(row) <= _training._WIDTH or len(ast.literal_eval(f"[{row}]")) == 1 for row in rows
-        )
-
-
-def test_a_model_is_constructed_from_what_was_set():
-    kinds = {"sex": "categorical"}
-    model = fairspan.FairRidge(
-        alpha=np.float64(0.5), sensitive_kind=kinds, fairness=0.25, verbose=1
-    )
-    again = eval(_training._constructed(model), vars(fairspan))
-    changed = model.get_params() | {"fairness": 1.0, "verbose": 0}
-    assert again.get_params() == changed
-
-
-def test_what_does_not_compare_is_not_the_default():
-    assert not _training._same(np.arange(3), np.zeros(3))
-    assert _training._same(None, None)
-    assert _training._same("cv", "cv")
-
-
-def test_kinds_that_were_told_are_in_the_snippet():
-    model = fairspan.FairRidge(sensitive_kind={"age": "categorical"})
-    recipe = _training.Recipe(
-        source="table = ...", roles=roles_of("amount"), model=model, share=0.25, seed=0
-    )
-    tree = ast.parse(recipe.snippet(0.5))
-    calls = {ast.unparse(one.func): one for one in ast.walk(tree) if isinstance(one, ast.Call)}
-    held_out = {k.arg: ast.literal_eval(k.value) for k in calls["held_out_rows"].keywords}
-    assert held_out == {"kinds": {"age": "categorical"}, "share": 0.25, "seed": 0}

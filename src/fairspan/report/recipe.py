@@ -1,0 +1,169 @@
+"""Python code that repeats the training of a report."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.model_selection import BaseCrossValidator
+
+from fairspan import datasets
+from fairspan._system import MISSING_WORDS
+from fairspan.estimators.learners import FairLearner
+from fairspan.estimators.predictors import FairPredictor
+from fairspan.report.table import Roles
+from fairspan.report.training import by_stratum, read_kinds
+
+__all__ = ["Recipe", "source_lines"]
+
+# Width of the lines of code in the report.
+_WIDTH = 88
+# Parameters that `at` sets, or that do not change the model.
+_NOT_SHOWN = ("fairness", "dial", "verbose")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Everything needed to repeat the training.
+
+    Attributes
+    ----------
+    source : Python lines that create ``table``.
+    roles : roles of the columns.
+    model : the estimator.
+    share, seed : share of the rows held out, and seed of their choice.
+    """
+
+    source: str
+    roles: Roles
+    model: FairPredictor
+    share: float
+    seed: int
+
+    def snippet(self, fairness: float) -> str:
+        """Python code that trains the model at a dial value and predicts the held-out rows."""
+        roles = self.roles
+        held_out = [_code([roles.target, *roles.sensitive])]
+        if kinds := read_kinds(self.model.sensitive_kind, roles.sensitive):
+            held_out.append(f"kinds={_code(kinds)}")
+        held_out += [f"share={self.share!r}", f"seed={self.seed!r}"]
+        held = "[held_out]"
+        if isinstance(self.model, FairLearner):  # it takes a table of numbers as it is
+            held = ".loc[held_out, features]"
+        lines = [
+            "import fairspan",
+            "from fairspan.report import complete_rows, held_out_rows",
+            *_imports(self.model),
+            "",
+            self.source,
+            _call("table = complete_rows", ["table", _code(roles.needed)]),
+            _call("held_out = held_out_rows", ["table", *held_out]),
+            "# Fitted on the other rows alone, as in the report.",
+            f"model = fairspan.{_constructed(self.model)}",
+            *self._fit_lines(),
+            f"model = model.at({fairness!r})",
+            f"predictions = model.predict(table{held})",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _fit_lines(self) -> list[str]:
+        """Python code that fits the model on ``table[~held_out]``."""
+        roles, sensitive = self.roles, _code(list(self.roles.sensitive))
+        control, features = _code(list(roles.control)), _code(list(roles.features))
+        if isinstance(self.model, FairLearner):
+            fit = ["train[features]", f"train[{_code(roles.target)}]"]
+            fit.append(f"sensitive_features=train[{sensitive}]")
+            if by_stratum(self.model):
+                fit.append(f"control_features=train[{control}]")
+            if roles.weight is not None:
+                fit.append(f"sample_weight=train[{_code(roles.weight)}]")
+            lines = [f"features = {features}", "train = table[~held_out]"]
+            return [*lines, _call("model.fit", fit)]
+        fit = [
+            "[table[~held_out]]",
+            f"target={_code(roles.target)}",
+            f"sensitive_features={sensitive}",
+        ]
+        if by_stratum(self.model):
+            fit.append(f"control_features={control}")
+        fit.append(f"features={features}")
+        if roles.weight is not None:
+            fit.append(f"sample_weight={_code(roles.weight)}")
+        fit.append('encoder="table"')
+        return [_call("model.fit_stream", fit)]
+
+
+def _code(value: Any) -> str:
+    """A literal in ASCII, because names may contain marks that reverse the direction of text."""
+    if isinstance(value, list) and len(ascii(value)) > _WIDTH:
+        lines = [""]
+        for item in value:
+            if lines[-1] and len(lines[-1]) + len(ascii(item)) > _WIDTH - 10:
+                lines.append("")
+            lines[-1] += f"{item!a}, "
+        inner = "".join(f"        {line.rstrip()}\n" for line in lines)
+        return f"[\n{inner}    ]"
+    return ascii(value.item() if hasattr(value, "item") and hasattr(value, "dtype") else value)
+
+
+def _call(function: str, arguments: list[str]) -> str:
+    line = f"{function}({', '.join(arguments)})"
+    if len(line) <= _WIDTH and "\n" not in line:
+        return line
+    return f"{function}(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"
+
+
+def _constructed(model: FairPredictor) -> str:
+    """The constructor call with all parameters that differ from their defaults."""
+    defaults = inspect.signature(type(model)).parameters
+    given = [
+        f"{name}={_code(value)}"
+        for name, value in model.get_params(deep=False).items()
+        if name not in _NOT_SHOWN and not _same(value, defaults[name].default)
+    ]
+    return _call(type(model).__name__, given)
+
+
+def _imports(model: FairPredictor) -> list[str]:
+    """Imports of the learners and splitters among the parameters of a model, from public modules."""
+    found, values = set(), list(model.get_params(deep=False).values())
+    while values:
+        value = values.pop()
+        if isinstance(value, list | tuple):
+            values += value
+        elif hasattr(value, "get_params") or isinstance(value, BaseCrossValidator):
+            module = type(value).__module__.partition("._")[0]
+            found.add(f"from {module} import {type(value).__name__}")
+            if hasattr(value, "get_params"):
+                values += value.get_params(deep=False).values()
+    return sorted(found)
+
+
+def _same(value: Any, default: Any) -> bool:
+    try:
+        return bool(value is default or value == default)
+    except ValueError:  # arrays
+        return False
+
+
+def source_lines(name: str, text: Collection[str] = ()) -> str:
+    """Python code that reads a table of this name; ``text`` names CSV columns to read as text."""
+    lower = name.lower()
+    if lower.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")):
+        given = [_code(name), "keep_default_na=False", f"na_values={_code(MISSING_WORDS)}"]
+        given.append("low_memory=False")
+        if text:
+            given.append(f"dtype={{{', '.join(f'{_code(column)}: str' for column in text)}}}")
+        return f"import pandas as pd\n\n{_call('table = pd.read_csv', given)}"
+    if lower.endswith((".parquet", ".pq")):
+        return f"import pandas as pd\n\ntable = pd.read_parquet({_code(name)})"
+    for loader in (f"load_{name}", f"fetch_{name}"):
+        if loader in datasets.__all__:
+            return (
+                f"import pandas as pd\n\ndata = fairspan.datasets.{loader}()\n"
+                "table = pd.concat([data.data, data.sensitive_features, data.target], axis=1)\n"
+                "table = table.loc[:, ~table.columns.duplicated()].reset_index(drop=True)"
+            )
+    return "table = ...  # the data frame that was studied"
