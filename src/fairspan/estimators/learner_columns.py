@@ -28,12 +28,16 @@ __all__ = [
     "KernelModels",
     "LearnerColumns",
     "Task",
+    "boosting",
     "fit_kernel",
     "fit_models",
 ]
 
 # Packages whose models split on ordinal codes of categories.
 _TREES = ("sklearn.ensemble", "sklearn.tree", "lightgbm", "xgboost", "catboost")
+# From this number of rows on trees are fitted faster, and the kernel has fewer landmarks.
+_MANY_ROWS = 10_000
+_LANDMARKS = 200
 # Most distinct codes that a classifier predicts as classes.
 MOST_CLASSES = 100
 
@@ -277,8 +281,27 @@ def _fit_one(
     return (clone(learner).fit(X[rows], labels, **options),)
 
 
-def fit_kernel(config: FitConfig, data: Data, folds: Codes, n_folds: int) -> KernelModels:
-    """Fit the kernel of the library on standardised columns, in closed form for all folds.
+def boosting(n: int, *, classes: bool) -> Any:
+    """Histogram boosting with small trees, larger ones for more rows.
+
+    Out of fold on training rows of five tables, y and S were predicted better than with scikit-learn's
+    settings, by .004 to .04 in correlation with up to 5,600 rows; with 32,000 rows equally well.
+    """
+    few = n <= _MANY_ROWS
+    settings = {
+        "learning_rate": 0.05 if few else 0.1,
+        "max_iter": 200 if few else 100,
+        "max_leaf_nodes": int(np.clip(np.sqrt(n) / 10.0, 6, 31)),
+        "early_stopping": False,
+    }
+    kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    return kind(**settings)
+
+
+def fit_kernel(
+    config: FitConfig, data: Data, folds: Codes, n_folds: int, kernel: str
+) -> KernelModels:
+    """Fit regressions of the library on standardised columns, in closed form for all folds.
 
     Columns of 0 and 1 stay as they are: rows of a rare category would be too far from all others.
     """
@@ -286,7 +309,9 @@ def fit_kernel(config: FitConfig, data: Data, folds: Codes, n_folds: int) -> Ker
     as_is = ((data.X == 0.0) | (data.X == 1.0)).all(axis=0) | (np.ptp(data.X, axis=0) == 0.0)
     centre[as_is], scale[as_is] = 0.0, 1.0
     scaled = replace(data, X=(data.X - centre) / scale)
-    kept = replace(config, equalize="decisions")  # keeps the functions of the codes
+    kept = replace(config, kernel=kernel, equalize="decisions")  # keeps the functions of the codes
+    if kernel == "rbf" and data.n > _MANY_ROWS:
+        kept = replace(kept, n_components=_LANDMARKS)
     pilot = replace(build_pilot(kept, scaled), n_folds=n_folds)
     row_pass = MomentsPass(pilot, pilot.empty_moments())
     row_pass.add(scaled, GivenFolds(n_folds, folds), verbose=config.verbose)

@@ -15,6 +15,7 @@ from fairspan.estimators.learner_columns import (
     KernelModels,
     LearnerColumns,
     Task,
+    boosting,
     fit_kernel,
     fit_models,
 )
@@ -38,10 +39,11 @@ from fairspan.method.solution import Solution
 from fairspan.method.stacking import stack
 from fairspan.method.subspaces import path_moments, principal_pair
 
-__all__ = ["KERNEL", "LearnerFit", "deal_folds", "fit_learners", "link_ends"]
+__all__ = ["BOOSTING", "KERNELS", "LearnerFit", "deal_folds", "fit_learners", "link_ends"]
 
-# Stands for the kernel of the library in a list of learners.
-KERNEL = "kernel"
+# Names of learners in a list, beside scikit-learn's own.
+BOOSTING = "boosting"
+KERNELS = {"kernel": "rbf", "linear": "linear"}
 # Of the order in which rows are drawn for the spread.
 _SALT = 17
 
@@ -114,8 +116,7 @@ def fit_learners(
 ) -> LearnerFit:
     """Fit learners of y and of S without each fold, join them, and remove the dependence on S.
 
-    A learner is a scikit-learn estimator, or ``KERNEL``. Learners of S are pairs of a classifier and a
-    regressor, of which the one that fits the codes is used, or single ones. One learner of y may be
+    A learner is a scikit-learn estimator, ``BOOSTING``, or one of ``KERNELS``. One learner of y may be
     ``FrozenScores``, whose scores are the last ``n_scores`` columns of X.
     """
     pilot = build_pilot(replace(config, kernel="linear"), data)
@@ -293,10 +294,10 @@ def _fit_all(
     tasks = [Task.of(all_codes[:, columns]) for columns in places]
     jobs: list[tuple[Any, Task]] = []
     of_y = Task.of(y) if config.target_kind == "categorical" else Task.numbers(y)
-    jobs += [(learner, of_y) for learner in learners if not _is_kernel(learner)]
+    jobs += [(_suited(it, of_y, data.n), of_y) for it in learners if not _is_kernel(it)]
     for learner in sensitive_learners:
         if not _is_kernel(learner):
-            jobs += [(_suited(learner, task), task) for task in tasks]
+            jobs += [(_suited(learner, task, data.n), task) for task in tasks]
     seed = int(config.random_state) if isinstance(config.random_state, int | np.integer) else 0
     fitted: list[FoldModels | KernelModels] = list(
         fit_models(
@@ -313,18 +314,20 @@ def _fit_all(
         )
     )
     first = np.cumsum([0, *(task.values.shape[1] for _, task in jobs)])
-    of_kernel = int(first[-1])
-    if any(map(_is_kernel, (*learners, *sensitive_learners))):
-        fitted.append(fit_kernel(config, data, folds, len(share)))
+    start_of: dict[str, int] = {}
+    for name in filter(_is_kernel, (*learners, *sensitive_learners)):
+        if name not in start_of:
+            start_of[name] = int(first[-1]) + len(start_of) * (L + q)
+            fitted.append(fit_kernel(config, data, folds, len(share), KERNELS[name]))
     order: list[int] = []
     job = 0
     for learner in learners:
-        start = of_kernel if _is_kernel(learner) else int(first[job])
+        start = start_of[learner] if _is_kernel(learner) else int(first[job])
         order += range(start, start + L)
         job += not _is_kernel(learner)
     for learner in sensitive_learners:
         if _is_kernel(learner):
-            order += range(of_kernel + L, of_kernel + L + q)
+            order += range(start_of[learner] + L, start_of[learner] + L + q)
             continue
         of_learner = np.empty(q, dtype=np.intp)
         for columns in places:
@@ -335,14 +338,14 @@ def _fit_all(
 
 
 def _is_kernel(learner: Any) -> bool:
-    return isinstance(learner, str) and learner == KERNEL
+    return isinstance(learner, str) and learner in KERNELS
 
 
-def _suited(learner: Any, task: Task) -> Any:
-    """The classifier or the regressor of a pair."""
-    if not isinstance(learner, tuple):
+def _suited(learner: Any, task: Task, n: int) -> Any:
+    """A boosted classifier or regressor in place of the name."""
+    if not isinstance(learner, str):
         return learner
-    return learner[0] if task.labels is not None else learner[1]
+    return boosting(n, classes=task.labels is not None)
 
 
 # ------------------------------------------------------------------ removal

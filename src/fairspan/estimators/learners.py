@@ -8,12 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import choose_rules
 from fairspan.estimators.learner_columns import CategoryColumns
-from fairspan.estimators.learner_fit import KERNEL, LearnerFit, fit_learners, link_ends
+from fairspan.estimators.learner_fit import BOOSTING, KERNELS, LearnerFit, fit_learners, link_ends
 from fairspan.estimators.predictors import FairPredictor, RuleClassifier
 from fairspan.estimators.state import FittedAttribute, FittedState, check_search, snapshot
 from fairspan.inputs.checks import refuse
@@ -28,7 +27,9 @@ from fairspan.method.spaces import Head, LineHead, Space
 
 __all__ = ["FairClassifier", "FairRegressor"]
 
-_NAMES = ("auto", "boosting", KERNEL)
+# Learners that "auto" stacks, and names that stand for one learner.
+_AUTO = (BOOSTING, *KERNELS)
+_NAMES = ("auto", *_AUTO)
 
 
 class _NotForLearners:
@@ -188,37 +189,26 @@ class FairLearner(FairKernelEstimator):
         for learner in given:
             if not isinstance(learner, str) and not suits(learner):
                 refuse("estimator", learner, f"a {kind} of scikit-learn, a list of them, or 'auto'")
-        boosted = _boosting()[0 if classes else 1]
-        of_y = [boosted if _is_boosting(item) else item for item in given]
-        if self.sensitive_estimator is None:
-            return of_y, [_boosting() if _is_boosting(item) else item for item in given]
-        return of_y, self._learners_of_s()
+        return given, given if self.sensitive_estimator is None else self._learners_of_s()
 
     def _learners_of_s(self) -> list[Any]:
-        given = self._listed("sensitive_estimator", self.sensitive_estimator)
-        return [_boosting() if _is_boosting(item) else item for item in given]
+        return self._listed("sensitive_estimator", self.sensitive_estimator)
 
     def _listed(self, name: str, value: Any) -> list[Any]:
         items = list(value) if isinstance(value, list | tuple) else [value]
         if any(isinstance(item, str) and item == "auto" for item in items):
             if len(items) > 1:
                 refuse(name, value, "'auto' alone, or a list of other learners")
-            items = ["boosting", KERNEL]
+            items = list(_AUTO)
         for item in items:
             known = isinstance(item, str) and item in _NAMES
             if not known and (isinstance(item, str | type) or not hasattr(item, "fit")):
-                refuse(name, item, "a scikit-learn estimator, 'auto', 'boosting' or 'kernel'")
+                refuse(
+                    name, item, "a scikit-learn estimator, 'auto', 'boosting', 'kernel' or 'linear'"
+                )
         if not items:
             refuse(name, value, "at least one learner")
         return items
-
-
-def _boosting() -> tuple[Any, Any]:
-    return HistGradientBoostingClassifier(), HistGradientBoostingRegressor()
-
-
-def _is_boosting(learner: Any) -> bool:
-    return isinstance(learner, str) and learner == "boosting"
 
 
 def _categories(encoder: Any) -> CategoryColumns | None:
@@ -306,9 +296,10 @@ class FairRegressor(LearnerRegressor):
 
     Parameters
     ----------
-    estimator : "auto", "boosting", "kernel", regressor, or a list, default="auto"
+    estimator : "auto", "boosting", "kernel", "linear", regressor, or a list, default="auto"
         What predicts y. A list is stacked with weights of at least 0. "boosting" is histogram gradient
-        boosting, "kernel" the kernel of this library, "auto" both of them.
+        boosting with small trees, "kernel" and "linear" are ridge regressions of this library with a
+        Gaussian and a linear kernel, "auto" is all three.
     sensitive_estimator : as ``estimator``, also classifiers, optional
         What predicts the protected attributes; None: the same learners.
     cv : int or splitter, default=5
@@ -382,9 +373,10 @@ class FairClassifier(LearnerClassifier):
 
     Parameters
     ----------
-    estimator : "auto", "boosting", "kernel", classifier, or a list, default="auto"
+    estimator : "auto", "boosting", "kernel", "linear", classifier, or a list, default="auto"
         What predicts y, with ``predict_proba``. A list is stacked with weights of at least 0. "boosting" is
-        histogram gradient boosting, "kernel" the kernel of this library, "auto" both of them.
+        histogram gradient boosting with small trees, "kernel" and "linear" are ridge regressions of this
+        library with a Gaussian and a linear kernel, "auto" is all three.
     sensitive_estimator : as ``estimator``, also regressors, optional
         What predicts the protected attributes; None: the same learners.
     cv : int or splitter, default=5

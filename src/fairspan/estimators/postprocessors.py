@@ -127,9 +127,9 @@ class FairPostprocessorRegressor(FrozenLearner, LearnerRegressor):
     model : fitted regressor, or function
         Anything fitted with ``predict``, or a function of X that returns one number per row. It gets X in
         the type that you pass, e.g. a frame. It is neither changed nor copied, also in searches.
-    sensitive_estimator : "auto", "boosting", "kernel", classifier or regressor, or a list, default="auto"
-        What predicts the protected attributes. "boosting" is histogram gradient boosting, "kernel" the
-        kernel of this library, "auto" both of them, stacked.
+    sensitive_estimator : "auto", "boosting", "kernel", "linear", estimator, or a list, default="auto"
+        What predicts the protected attributes: names as in :class:`FairClassifier`, classifiers or
+        regressors. A list is stacked, and "auto" is a list.
     cv : int or splitter, default=5
         Folds of the calibration rows. A splitter must put every row into one test fold.
     n_jobs : int, optional
@@ -202,9 +202,9 @@ class FairPostprocessor(FrozenLearner, LearnerClassifier):
         Anything fitted with ``predict_proba`` or ``decision_function``, or a function of X that returns one
         score per row (two classes, larger for the larger label) or one per class, in sorted order. It gets
         X in the type that you pass, e.g. a frame. It is neither changed nor copied, also in searches.
-    sensitive_estimator : "auto", "boosting", "kernel", classifier or regressor, or a list, default="auto"
-        What predicts the protected attributes. "boosting" is histogram gradient boosting, "kernel" the
-        kernel of this library, "auto" both of them, stacked.
+    sensitive_estimator : "auto", "boosting", "kernel", "linear", estimator, or a list, default="auto"
+        What predicts the protected attributes: names as in :class:`FairClassifier`, classifiers or
+        regressors. A list is stacked, and "auto" is a list.
     cv : int or splitter, default=5
         Folds of the calibration rows. A splitter must put every row into one test fold.
     n_jobs : int, optional
