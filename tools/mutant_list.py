@@ -1322,6 +1322,26 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
+        "a switch to decisions that keeps the ends of the likelihood",
+        "estimators/gp_classifier.py",
+        "out._state = replace(out._fit_state, head=None, ends=None)",
+        "out._state = replace(out._fit_state, head=None)",
+        _tests(
+            "unit/estimators/test_decision_fit",
+            "switching_to_decisions_is_a_fit_for_decisions",
+        ),
+    ),
+    Mutant(
+        "rows for rules in a pickle",
+        "estimators/state.py",
+        'return {**vars(self), "rule_rows": None}',
+        "return {**vars(self)}",
+        _tests(
+            "unit/estimators/test_decision_fit",
+            "models_without_rows_cannot_switch_to_decisions",
+        ),
+    ),
+    Mutant(
         "a constant of a rule that is left out of its words",
         "method/rule_words.py",
         "rule.threshold + base_coef[0] - rule.code_mean @ code_coef",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -32,7 +32,7 @@ from fairspan.method.rule_words import RuleDifference, RuleWords, put_in_words
 if TYPE_CHECKING:
     from fairspan.estimators.state import FittedState
 
-__all__ = ["DecisionFit", "choose_rules", "fit_decisions"]
+__all__ = ["DecisionFit", "RuleRows", "choose_rules", "predict_rows", "row_weights"]
 
 # Rules on the way from the unconstrained rule to equal rates.
 N_LIMITS = 31
@@ -177,16 +177,41 @@ def probabilities(scores: Array, contrasts: Array, slope: float, intercepts: Arr
     return softmax(slope * A @ contrasts.T + intercepts)
 
 
-def fit_decisions(state: FittedState, data: Data) -> DecisionFit:
-    """Make the predictions of every row by functions that did not see it, and choose the rules."""
+@dataclass(frozen=True, kw_only=True)
+class RuleRows:
+    """Predictions of every training row by functions that did not see it: what rules are chosen from.
+
+    They are in memory only. Files and pickles have no rows.
+    """
+
+    functions: Array  # (D, q + L): predict the codes, then y; averages over the folds
+    scores: Array  # (n, q + L): by the functions of the folds, centred
+    of_average: Array  # (n, q + L): by the averaged functions, centred
+    folds: Codes
+    encoded: Encoded
+    weight: Array  # (n,)
+    # The rules of a model that was fitted for scores, as soon as they are asked for.
+    solved: list[DecisionFit] = field(default_factory=list, repr=False)
+
+    def rules(self, state: FittedState) -> DecisionFit:
+        """Choose the rules on the first call."""
+        if not self.solved:
+            self.solved.append(choose_rules(state, self))
+        return self.solved[0]
+
+
+def row_weights(data: Data) -> Array:
+    """Weights of the rows, (n,)."""
+    if data.weights is None:
+        return np.ones(data.n)
+    return np.asarray(to_numpy(data.weights), dtype=np.float64)
+
+
+def predict_rows(state: FittedState, data: Data) -> RuleRows | None:
+    """Make the predictions of every row; None if the fit does not remove dependence on new rows."""
     pilot, fit = state.pilot, state.solved.new_rows
     if fit is None or fit.code_functions is None or state.classes is None:
-        msg = (
-            f"equalize='decisions' needs removal on new rows, which {data.n} rows do not allow: it takes "
-            f"at least 10 rows in each of 5 folds, and a y that X predicts. Add rows, or use "
-            f"equalize='scores'."
-        )
-        raise ValueError(msg)
+        return None
     encoded = pilot.encode(data)
     folds = to_numpy(pilot.folds(data, encoded, pilot.counter()))
     L = fit.n_functions
@@ -199,33 +224,23 @@ def fit_decisions(state: FittedState, data: Data) -> DecisionFit:
         both = np.concatenate([of_fold, averaged], axis=1)
         values = to_numpy(pilot.features.scores(data.X[rows], both))
         scores[rows], of_average[rows] = values[:, :m] - of_fold.T @ mean, values[:, m:] - centre
-    return choose_rules(state, data, encoded, folds, averaged, scores, of_average)
+    return RuleRows(
+        functions=averaged,
+        scores=scores,
+        of_average=of_average,
+        folds=folds,
+        encoded=encoded,
+        weight=row_weights(data),
+    )
 
 
-def choose_rules(
-    state: FittedState,
-    data: Data,
-    encoded: Encoded,
-    folds: Codes,
-    averaged: Array,
-    scores: Array,
-    of_average: Array,
-) -> DecisionFit:
-    """Choose the rules, given predictions of the codes and of y.
-
-    Parameters
-    ----------
-    averaged : (D, q + L) functions that predict the codes, then y.
-    scores : (n, q + L) predictions by functions that did not see the row, centred.
-    of_average : (n, q + L) predictions by the averaged functions, centred.
-    """
+def choose_rules(state: FittedState, rows: RuleRows) -> DecisionFit:
+    """Choose the rules, given predictions of the codes and of y."""
     pilot, config, fit = state.pilot, state.config, state.solved.new_rows
     assert fit is not None
     assert state.classes is not None
-    L, weight = fit.n_functions, np.ones(data.n)
-    if data.weights is not None:
-        weight = np.asarray(to_numpy(data.weights), dtype=np.float64)
-    centre = averaged.T @ state.solved.mean
+    L, scores, weight = fit.n_functions, rows.scores, rows.weight
+    encoded, folds = rows.encoded, rows.folds
     y = to_numpy(encoded.levels)[:, len(pilot.coders)]
     shares = np.bincount(y, weight, minlength=len(state.classes)) / weight.sum()
     slope, intercepts = one_slope(scores[:, -L:] @ fit.contrasts.T, y, weight, shares)
@@ -252,8 +267,8 @@ def choose_rules(
     )
     path = rule_path(problem, gap_limits(problem, N_LIMITS))
     out = DecisionFit(
-        functions=averaged,
-        centre=centre,
+        functions=rows.functions,
+        centre=rows.functions.T @ state.solved.mean,
         contrasts=fit.contrasts,
         slope=slope,
         intercepts=intercepts,
@@ -262,9 +277,9 @@ def choose_rules(
         favourable=favourable,
         judged=tuple(JudgedGroups.of(b, weight, pilot.cluster_share) for b in blocks),
         path=path,
-        n_rows=data.n,
+        n_rows=len(weight),
         problem=problem,
-        scores=of_average,
+        scores=rows.of_average,
     )
     if path.smallest.is_constant:
         warn_user(
