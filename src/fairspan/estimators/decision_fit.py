@@ -11,6 +11,7 @@ from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.calibration import one_slope
 from fairspan.method.decision_certificate import DecisionCertificate, JudgedGroups, certify_rule
 from fairspan.method.decision_codes import CodeBlock, predict_rate_codes
+from fairspan.method.decision_histogram import PairHistogram
 from fairspan.method.decision_rule import (
     DecisionProblem,
     RulePath,
@@ -20,7 +21,7 @@ from fairspan.method.decision_rule import (
     rule_at,
     rule_path,
 )
-from fairspan.method.folds import centre_within
+from fairspan.method.folds import Counter, centre_within
 from fairspan.method.laplace import softmax
 from fairspan.method.linalg import Array, to_numpy
 from fairspan.method.moments import kish
@@ -58,10 +59,17 @@ class DecisionFit:
     n_rows: int
     problem: DecisionProblem | None = None
     scores: Array | None = None  # (n, q + L): values of the functions on the rows
+    fold_matrices: Array | None = None  # (K, q + L, Q): rate codes of the functions of each fold
+    # Streams: rows of all blocks, and a histogram of them. The problem is then that of the histogram.
+    n_streamed: int | None = None
+    histogram: PairHistogram | None = None
+    sample: DecisionProblem | None = None  # rows of the scores
 
     def without_rows(self) -> DecisionFit:
         """The rules alone, for a file."""
-        return replace(self, problem=None, scores=None)
+        return replace(
+            self, problem=None, scores=None, fold_matrices=None, histogram=None, sample=None
+        )
 
     @property
     def widest(self) -> float:
@@ -85,8 +93,9 @@ class DecisionFit:
 
     def training_margins(self, point: RulePoint) -> Array:
         """Margins of the training rows, by functions that did not see them."""
-        assert self.problem is not None
-        margin = point.rule.margin(self.problem.probability, self.problem.codes)
+        rows = self.problem if self.sample is None else self.sample
+        assert rows is not None
+        margin = point.rule.margin(rows.probability, rows.codes)
         if margin.ndim == 2:
             return margin
         return (margin if self.favourable == 1 else -margin)[:, None]
@@ -106,15 +115,29 @@ class DecisionFit:
     def in_words(self, point: RulePoint) -> RuleWords:
         """What a rule subtracts, by group."""
         blocks = [groups.block for groups in self.judged]
-        return put_in_words(point, blocks, self.classes, self.difference(point))
+        return put_in_words(
+            point, blocks, self.classes, self.difference(point), self._source(point)
+        )
+
+    def _source(self, point: RulePoint) -> str:
+        """How the rows of a stream were counted."""
+        if point.rate_error is not None:
+            return (
+                f"Chosen from histograms of {self.n_streamed:,} rows: the rate of a group is known to "
+                f"within {point.rate_error:.4f}."
+            )
+        if self.n_streamed is not None:
+            return f"Chosen from a uniform sample of {self.n_rows:,} of {self.n_streamed:,} rows."
+        return ""
 
     def difference(self, point: RulePoint) -> RuleDifference | None:
         """Compare the rule with those of the folds, on the training rows; None without rows."""
-        if self.problem is None or self.scores is None:
+        rows = self.problem if self.sample is None else self.sample
+        if rows is None or self.scores is None:
             return None
         margins = (self.margins(point, self.scores), self.training_margins(point))
         averaged, out_of_fold = map(decide, margins)
-        return RuleDifference.between(self.problem, averaged, out_of_fold)
+        return RuleDifference.between(rows, averaged, out_of_fold)
 
     # ------------------------------------------------------------------ limits
 
@@ -132,7 +155,7 @@ class DecisionFit:
         elif self.problem is None:  # a saved model: the next narrower limit
             point = self.path.points[int(np.flatnonzero(values <= wanted)[0])]
         else:
-            point = rule_at(self.problem, Limit(value=wanted))
+            point = self.with_rate_error(rule_at(self.problem, Limit(value=wanted)))
         return point if point.met else self.path.smallest
 
     def within(self, limit: Limit) -> RulePoint:
@@ -144,7 +167,13 @@ class DecisionFit:
             )
             raise ValueError(msg)
         limit.of(self.problem.blocks)  # raises for unknown attributes
-        return rule_at(self.problem, limit)
+        return self.with_rate_error(rule_at(self.problem, limit))
+
+    def with_rate_error(self, point: RulePoint) -> RulePoint:
+        """The rule with the error of its rates, if they were counted in a histogram."""
+        if self.histogram is None:
+            return point
+        return replace(point, rate_error=float(self.histogram.rate_error(point.rule).max()))
 
     def share_of(self, point: RulePoint) -> float:
         """Share of the gap of the unconstrained rule that is gone with a rule."""
@@ -207,13 +236,16 @@ def row_weights(data: Data) -> Array:
     return np.asarray(to_numpy(data.weights), dtype=np.float64)
 
 
-def predict_rows(state: FittedState, data: Data) -> RuleRows | None:
-    """Make the predictions of every row; None if the fit does not remove dependence on new rows."""
+def predict_rows(state: FittedState, data: Data, counter: Counter | None = None) -> RuleRows | None:
+    """Make the predictions of every row; None if the fit does not remove dependence on new rows.
+
+    ``counter`` deals the rows of a block into folds; a new one if all rows are given.
+    """
     pilot, fit = state.pilot, state.solved.new_rows
     if fit is None or fit.code_functions is None or state.classes is None:
         return None
     encoded = pilot.encode(data)
-    folds = to_numpy(pilot.folds(data, encoded, pilot.counter()))
+    folds = to_numpy(pilot.folds(data, encoded, counter or pilot.counter()))
     L = fit.n_functions
     functions = np.concatenate([fit.code_functions, fit.fold_bases[:, :, :L]], axis=2)
     averaged = np.einsum("k,kdm->dm", fit.share, functions)
@@ -280,6 +312,7 @@ def choose_rules(state: FittedState, rows: RuleRows) -> DecisionFit:
         n_rows=len(weight),
         problem=problem,
         scores=rows.of_average,
+        fold_matrices=predicted.fold_matrices,
     )
     if path.smallest.is_constant:
         warn_user(

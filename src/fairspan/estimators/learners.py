@@ -415,7 +415,7 @@ class FairClassifier(ClassifierMixin, FairLearner, RuleClassifier):
             encoded=found.encoded,
             weight=row_weights(data),
         )
-        return self._with_rule_rows(state, rows, data.n)
+        return self._with_rule_rows(state, rows)
 
     def decision_function(self, X: Any) -> Array:
         """Log odds: one column per class, or those of the larger label for two.

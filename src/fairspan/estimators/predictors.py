@@ -10,6 +10,7 @@ import numpy as np
 
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import RuleRows, choose_rules, predict_rows
+from fairspan.estimators.rule_stream import stream_rules
 from fairspan.estimators.state import FittedAttribute, FittedState, ScoredRows
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.checks import (
@@ -28,6 +29,10 @@ from fairspan.method.rule_words import RuleWords
 
 # Confidence of the intervals of a certificate.
 _CONFIDENCE = 0.95
+_NO_RULES = (
+    "equalize='decisions' needs removal on new rows, which these rows do not allow: it takes at least 10 "
+    "rows in each of 5 folds, and a y that X predicts. Add rows, or use equalize='scores'."
+)
 
 
 class FairPredictor(FairKernelEstimator):
@@ -63,25 +68,30 @@ class RuleClassifier(FairPredictor):
 
     def _with_rows(self, state: FittedState, data: Data | None) -> FittedState:
         state, config = replace(state, decisions=None, rule=None, rule_rows=None), state.config
-        if config.equalize == "decisions" and data is None:
-            msg = "equalize='decisions' needs the rows in memory: use `fit`. Streams have equalize='scores'."
-            raise ValueError(msg)
-        if data is None or without_decisions_form(config) is not None:
+        if data is not None and without_decisions_form(config) is None:
+            return self._with_rule_rows(state, predict_rows(state, data))
+        if data is not None or config.equalize == "scores":
             return state
-        return self._with_rule_rows(state, predict_rows(state, data), data.n)
+        if self._stream is None:
+            msg = (
+                "equalize='decisions' reads the rows again after the moments: use `fit` or `fit_stream`. "
+                "partial_fit, solve and merge have equalize='scores'."
+            )
+            raise ValueError(msg)
+        found = stream_rules(state, self._stream)
+        if found is None:
+            raise ValueError(_NO_RULES)
+        rows, decisions = found
+        whole = decisions.n_streamed is None
+        return replace(state, rule_rows=rows if whole else None, decisions=decisions)
 
-    def _with_rule_rows(self, state: FittedState, rows: RuleRows | None, n: int) -> FittedState:
+    def _with_rule_rows(self, state: FittedState, rows: RuleRows | None) -> FittedState:
         """State with rules, or with rows from which ``at`` can choose them."""
         state = replace(state, rule_rows=rows)
         if state.config.equalize == "scores":
             return state
         if rows is None:
-            msg = (
-                f"equalize='decisions' needs removal on new rows, which {n} rows do not allow: it takes "
-                f"at least 10 rows in each of 5 folds, and a y that X predicts. Add rows, or use "
-                f"equalize='scores'."
-            )
-            raise ValueError(msg)
+            raise ValueError(_NO_RULES)
         return replace(state, decisions=choose_rules(state, rows))
 
     def _positioned(self, state: FittedState) -> FittedState:

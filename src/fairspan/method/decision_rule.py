@@ -267,6 +267,7 @@ class RulePoint:
     gap, ratio : worst over the blocks.
     met : whether the rates keep the limit.
     alike : largest share of rows with the same decision.
+    rate_error : largest error of a rate, if the rates were counted in a histogram.
     """
 
     limit: Limit
@@ -278,6 +279,7 @@ class RulePoint:
     ratio: float
     met: bool
     alike: float
+    rate_error: float | None = None
 
     @property
     def is_constant(self) -> bool:

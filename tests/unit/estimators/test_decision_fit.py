@@ -452,21 +452,8 @@ def test_limits_of_rates_need_decisions(fitted):
         fitted.at(equalize="both")
 
 
-def test_blocks_in_memory_are_fitted_as_a_whole():
-    X, y, s = people(600, 0)
-    fresh, _, _ = people(300, 1)
-    whole, parts = (
-        FairRidgeClassifier(**PARAMS).fit_stream(blocks)
-        for blocks in ([(X, y, s)], [(X[:200], y[:200], s[:200]), (X[200:], y[200:], s[200:])])
-    )
-    np.testing.assert_allclose(parts.decision_function(fresh), whole.decision_function(fresh))
-    assert whole.at(max_gap=0.1).certificate_.decisions.met
-    with pytest.raises(ValueError, match="needs the rows in memory"):
-        FairRidgeClassifier(**PARAMS).fit_stream(lambda: iter([(X, y, s)]))
-
-
-def test_streams_are_refused():
+def test_blocks_without_a_second_pass_are_refused():
     X, y, s = people(300, 0)
     model = FairRidgeClassifier(**PARAMS).prepare(X, y, sensitive_features=s)
-    with pytest.raises(ValueError, match="needs the rows in memory"):
+    with pytest.raises(ValueError, match="use `fit` or `fit_stream`"):
         model.partial_fit(X, y, sensitive_features=s)
