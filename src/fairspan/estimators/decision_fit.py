@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from fairspan.exceptions import DataWarning, warn_user
+from fairspan.exceptions import DataWarning, DecisionRuleError, warn_user
 from fairspan.method.calibration import one_slope
 from fairspan.method.decision_certificate import DecisionCertificate, JudgedGroups, certify_rule
 from fairspan.method.decision_codes import CodeBlock, predict_rate_codes
@@ -366,7 +366,7 @@ def _blocks(
             "equalize='decisions' compares rates of groups with at least 30 rows each, and no attribute has "
             "two of them. Merge small groups, or use equalize='scores'."
         )
-        raise ValueError(msg)
+        raise DecisionRuleError(msg)
     left = sorted({f"{b.attribute}={name}" for b in blocks for name in b.left_out})
     if left:
         warn_user(

@@ -12,7 +12,7 @@ from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import RuleRows, choose_rules, predict_rows
 from fairspan.estimators.rule_stream import stream_rules
 from fairspan.estimators.state import FittedAttribute, FittedState, ScoredRows
-from fairspan.exceptions import DataWarning, warn_user
+from fairspan.exceptions import DataWarning, DecisionRuleError, warn_user
 from fairspan.inputs.checks import (
     check_confidence,
     check_decisions,
@@ -80,7 +80,7 @@ class RuleClassifier(FairPredictor):
             raise ValueError(msg)
         found = stream_rules(state, self._stream)
         if found is None:
-            raise ValueError(_NO_RULES)
+            raise DecisionRuleError(_NO_RULES)
         rows, decisions = found
         whole = decisions.n_streamed is None
         return replace(state, rule_rows=rows if whole else None, decisions=decisions)
@@ -91,7 +91,7 @@ class RuleClassifier(FairPredictor):
         if state.config.equalize == "scores":
             return state
         if rows is None:
-            raise ValueError(_NO_RULES)
+            raise DecisionRuleError(_NO_RULES)
         return replace(state, decisions=choose_rules(state, rows))
 
     def _positioned(self, state: FittedState) -> FittedState:
