@@ -1349,6 +1349,16 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
+        "known rules that never replace another",
+        "method/decision_rule.py",
+        "others = [*points, *known]",
+        "others = [*points]",
+        _tests(
+            "unit/method/test_decision_rule",
+            "a_known_rule_replaces_one_that_does_not_keep_its_limit",
+        ),
+    ),
+    Mutant(
         "a switch to decisions that keeps the ends of the likelihood",
         "estimators/gp_classifier.py",
         "out._state = replace(out._fit_state, head=None, ends=None)",

@@ -155,7 +155,9 @@ class DecisionFit:
         elif self.problem is None:  # a saved model: the next narrower limit
             point = self.path.points[int(np.flatnonzero(values <= wanted)[0])]
         else:
-            point = self.with_rate_error(rule_at(self.problem, Limit(value=wanted)))
+            limits = [Limit(value=wanted)]
+            (point,) = rule_path(self.problem, limits, known=self.path.points).points
+            point = self.with_rate_error(point)
         return point if point.met else self.path.smallest
 
     def within(self, limit: Limit) -> RulePoint:

@@ -311,13 +311,15 @@ def gap_limits(problem: DecisionProblem, size: int = 31) -> list[Limit]:
     return [Limit(value=float(value)) for value in np.linspace(widest, 0.0, size)]
 
 
-def rule_path(problem: DecisionProblem, limits: Sequence[Limit]) -> RulePath:
+def rule_path(
+    problem: DecisionProblem, limits: Sequence[Limit], known: Sequence[RulePoint] = ()
+) -> RulePath:
     """Choose a rule for every limit.
 
     The unconstrained rule is taken if it keeps a limit. Otherwise the multipliers of the limit are scaled
     by 0, .02, ..., 2, and the rule of least error (then of least scale) is taken among those whose real
-    rates keep the limit. If none does, the rule of another limit of the sequence is taken that does, and
-    at last the one that comes nearest, with ``met=False``.
+    rates keep the limit. If none does, the rule of another limit of the sequence is taken that does, or one
+    of the ``known`` rules, and at last the one that comes nearest, with ``met=False``.
     """
     free = along_scales(problem, problem.unconstrained, np.zeros(1))
     points: list[RulePoint] = []
@@ -332,14 +334,16 @@ def rule_path(problem: DecisionProblem, limits: Sequence[Limit]) -> RulePath:
     by_gap = points[-1].limit.kind == "gap"
     distance = np.array([point.gap if by_gap else 1.0 - point.ratio for point in points])
     smallest = points[_least(distance, errors)]
+    others = [*points, *known]
+    of_others = np.array([point.error for point in others])
     chosen = []
     for point in points:
         if not point.met:
-            rates = [_with_classes(other.rates) for other in points]
+            rates = [_with_classes(other.rates) for other in others]
             excess = np.array([float(point.limit.excess(r, problem.blocks)) for r in rates])
-            best = _least(excess, errors)
+            best = _least(excess, of_others)
             chosen.append(
-                replace(points[best], limit=point.limit, met=bool(excess[best] <= _ROUNDING))
+                replace(others[best], limit=point.limit, met=bool(excess[best] <= _ROUNDING))
             )
         else:
             chosen.append(point)
