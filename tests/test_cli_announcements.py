@@ -135,7 +135,7 @@ def test_a_kind_that_was_given_is_printed_as_given(call):
     ],
 )
 def test_predict_prints_which_class_a_column_is_about_and_the_threshold(call, model, says):
-    fit(call, "--model", model, "--fairness", "0.5")
+    fit(call, "--model", model, "--fairness", "0.5", "--equalize", "scores")
     done = call("predict", "people.csv", "--model", "m.skops", "--json", "-")
     assert done.code == 0, done.err
     assert says in done.err

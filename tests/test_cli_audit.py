@@ -102,7 +102,7 @@ def test_fit_says_what_it_did(folder):
 @pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
 def test_the_model_is_that_of_the_python_interface(folder, split):
     train, test = split
-    model = fairspan.FairGPClassifier(random_state=0).fit_stream(
+    model = fairspan.FairGPClassifier(equalize="decisions", random_state=0).fit_stream(
         [train],
         target="repaid",
         sensitive_features=["sex", "age"],

@@ -8,8 +8,9 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from fairspan import CheckpointError, FairGPClassifier, RowError
+from fairspan import CheckpointError, FairGPClassifier, FairRidgeClassifier, RowError
 from fairspan.streaming import dask as _stream_dask
 from fairspan.streaming.checkpoint import SavedPass
 from tests.support.strategies import gap
@@ -120,6 +121,16 @@ def test_a_bad_row_of_a_partition_is_named():
     with pytest.raises(RowError, match=r"'b'.*Row 701 of all") as caught:
         ridge().fit_stream(dd.from_pandas(bad, npartitions=6, sort=False), **NAMED)
     assert (caught.value.name, caught.value.row) == ("partition 3", 101)
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.exceptions.DataWarning")
+def test_decision_rules_in_threads():
+    frame, model = labelled(), FairRidgeClassifier(**FIXED, equalize="decisions")
+    whole = clone(model).fit_stream(frame, **NAMED)
+    parts = model.fit_stream(dd.from_pandas(frame, npartitions=3), **NAMED)
+    X = ROWS[FEATURES]
+    assert gap(parts.decision_function(X), whole.decision_function(X)) < 1e-9
+    assert str(parts.decision_rule_) == str(whole.decision_rule_)
 
 
 def test_a_likelihood_in_threads():

@@ -277,9 +277,14 @@ def _thresholds(model: Any, rows: Draw, criterion: str) -> tuple[float, float]:
         return float("nan"), float("nan")
     y = (rows.y == np.unique(rows.y)[-1]).astype(int)
     p, p_new = model._fit_state.decisions.problem.probability, model.predict_proba(rows.X_new)[:, 1]
-    chance = decision_rivals.thresholds(
-        p, y, _joined(rows.s), p_new, _joined(rows.s_new), criterion
-    )
+    try:
+        chance = decision_rivals.thresholds(
+            p, y, _joined(rows.s), p_new, _joined(rows.s_new), criterion
+        )
+    except ValueError as error:
+        if "Degenerate labels" not in str(error):
+            raise
+        return float("nan"), float("nan")  # a group of one class has no thresholds
     return _expected(chance, rows, criterion)
 
 

@@ -1320,7 +1320,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a bound on rates without the bins that are crossed",
         "method/decision_histogram.py",
-        "mass[crossed].sum(axis=0)",
+        "mass[crossed & side].sum(axis=0)",
         "0.0 * mass[crossed].sum(axis=0)",
         _tests(
             "unit/method/test_decision_histogram",
@@ -1354,8 +1354,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "bound of a ratio from the wrong limit",
         "method/decision_certificate.py",
-        "under = _ratio_low(column[a], low[a], column[b], high[b])",
-        "under = _ratio_low(column[a], low[a], column[b], low[b])",
+        "min(high[b] + error, 1.0),",
+        "min(low[b] + error, 1.0),",
         _tests(
             "unit/method/test_decision_certificate",
             "the_ratio_bound_is_the_ratio_at_which_the_difference_has_the_bound_0",
@@ -1369,6 +1369,63 @@ MUTANTS: tuple[Mutant, ...] = (
         _tests(
             "unit/estimators/test_decision_fit",
             "errors_and_rates_are_counted_on_rows_that_the_functions_did_not_see",
+        ),
+    ),
+    Mutant(
+        "an error of histograms that counts one side",
+        "method/decision_histogram.py",
+        "for side in (selected, ~selected)",
+        "for side in (selected, selected)",
+        _tests(
+            "unit/method/test_decision_histogram",
+            "real_rates_are_within_the_bound_of_those_of_the_histogram",
+        ),
+    ),
+    Mutant(
+        "a sample of a stream that prefers its beginning",
+        "estimators/rule_stream.py",
+        'np.sort(np.argsort(hashes, kind="stable")[: self.size])',
+        "np.arange(self.size)",
+        _tests("unit/estimators/test_rule_stream", "a_sample_does_not_depend_on_blocks"),
+    ),
+    Mutant(
+        "bounds that ignore the error of a histogram",
+        "method/decision_certificate.py",
+        "error = point.rate_error or 0.0",
+        "error = 0.0",
+        _tests(
+            "unit/estimators/test_rule_stream",
+            "histograms_count_the_rates_of_all_rows_within_the_printed_error",
+        ),
+    ),
+    Mutant(
+        "known rules that never replace another",
+        "method/decision_rule.py",
+        "others = [*points, *known]",
+        "others = [*points]",
+        _tests(
+            "unit/method/test_decision_rule",
+            "a_known_rule_replaces_one_that_does_not_keep_its_limit",
+        ),
+    ),
+    Mutant(
+        "a switch to decisions that keeps the ends of the likelihood",
+        "estimators/gp_classifier.py",
+        "out._state = replace(out._fit_state, head=None, ends=None)",
+        "out._state = replace(out._fit_state, head=None)",
+        _tests(
+            "unit/estimators/test_decision_fit",
+            "switching_to_decisions_is_a_fit_for_decisions",
+        ),
+    ),
+    Mutant(
+        "rows for rules in a pickle",
+        "estimators/state.py",
+        'return {**vars(self), "rule_rows": None}',
+        "return {**vars(self)}",
+        _tests(
+            "unit/estimators/test_decision_fit",
+            "models_without_rows_cannot_switch_to_decisions",
         ),
     ),
     Mutant(

@@ -12,6 +12,7 @@ __all__ = [
     "CheckpointError",
     "DataWarning",
     "DatasetError",
+    "DecisionRuleError",
     "FairspanWarning",
     "IncompatibleMomentsError",
     "NumericalError",
@@ -40,6 +41,10 @@ class NumericalError(ArithmeticError):
 
 class IncompatibleMomentsError(ValueError):
     """Moments taken with another pilot (landmarks, edges, levels, folds) cannot be merged."""
+
+
+class DecisionRuleError(ValueError):
+    """The rows do not allow decision rules; the message says what is missing."""
 
 
 class CheckpointError(ValueError):

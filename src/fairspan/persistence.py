@@ -202,6 +202,10 @@ def _state_to_save(state: FittedState, *, keep_moments: bool, row_sketch: bool) 
     moments, counter = state.moments, state.counter
     if state.decisions is not None:  # the rows of the problem contain groups
         state = replace(state, decisions=state.decisions.without_rows())
+    if state.solution is not None and (fit := state.solution.new_rows) is not None:
+        # Only rows in memory can be predicted by the functions of the folds.
+        solution = replace(state.solution, new_rows=replace(fit, code_functions=None))
+        state = replace(state, solution=solution)
     if moments is not None:
         moments = replace(moments, row_sketch=sketch)
     if not keep_moments:
@@ -210,7 +214,7 @@ def _state_to_save(state: FittedState, *, keep_moments: bool, row_sketch: bool) 
     if isinstance(features, TransformerMap) and isinstance(features.transformer, LearnerColumns):
         features = replace(features, transformer=features.transformer.for_new_rows())
         state = replace(state, pilot=replace(state.pilot, features=features), folds=None)
-    out = replace(state, moments=moments, counter=counter, row_sketch=sketch)
+    out = replace(state, moments=moments, counter=counter, row_sketch=sketch, rule_rows=None)
     for name in ("config", "given"):
         del vars(out)[name]
     return out

@@ -96,7 +96,7 @@ def _people(rng: np.random.Generator, n: int) -> tuple[pd.DataFrame, np.ndarray,
     return table, income, lift
 
 
-def loans(path: Path) -> Example:
+def loans(path: Path, **options: Any) -> Example:
     """Two classes, two attributes, gaps in the data."""
     rng = np.random.default_rng(1)
     table, income, lift = _people(rng, 480)
@@ -110,6 +110,7 @@ def loans(path: Path) -> Example:
         pos_label="yes",
         features=["income", "debt", "job", "age"],
         name="loans.csv",
+        **options,
     )
 
 

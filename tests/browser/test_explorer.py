@@ -67,8 +67,14 @@ def test_the_slider_shows_the_numbers_of_the_study(opened, examples, name):
         headline = study["positions"][i]["headline"]
         assert page.evaluate("fairspan.current()") == i
         assert float(page.get_attribute("#place", "data-value")) == fairness
-        for metric in ("error", "error_extra", "gap", "correlation"):
+        decides = study["about"]["equalize"] == "decisions"
+        for metric in ("error", "error_extra", "gap", *([] if decides else ["correlation"])):
             assert shown(page, "#tiles", metric) == [headline[metric]["value"]]
+        if decides:  # the rates of the attribute whose gap is the largest without fairness
+            attribute = study["positions"][0]["headline"]["gap_attribute"]
+            rates = [row["selection_rate"] for row in study["positions"][i]["rates"][attribute]]
+            assert shown(page, "#tiles", "selection_rate") == [rate["value"] for rate in rates]
+            assert page.inner_text("#tiles").count(" to ") >= len(rates)
         assert shown(page, "#headline", "error") == [headline["error"]["value"]]
         assert shown(page, "#headline", "gap") == [headline["gap"]["value"]]
         seen.append(page.inner_text("#headline"))

@@ -52,7 +52,7 @@ def test_classification(opened, examples, monkeypatch, i, fairness):
     assert float(page.get_attribute("#place", "data-value")) == fairness
     truth = held["repaid"].to_numpy()
     yes, right = predictions == "yes", truth == "yes"
-    first = model.at(0.0, dial="angle").predict(held)
+    first = model.at(0.0).predict(held)
     error, before = np.mean(predictions != truth), np.mean(first != truth)
     assert shown(page, "#headline", "error") == near([error])
     assert shown(page, "#tiles", "error") == near([error])
@@ -106,7 +106,7 @@ def test_regression_with_a_continuous_attribute(opened, examples, monkeypatch, i
     def rmse(said):
         return np.sqrt(np.mean((said - truth) ** 2))
 
-    first = model.at(0.0, dial="angle").predict(held)
+    first = model.at(0.0).predict(held)
     assert shown(page, "#headline", "error") == near([rmse(predictions)])
     assert shown(page, "#tiles", "error_extra") == near([rmse(predictions) - rmse(first)])
     rates = rows_of(page, "#view-rates")
@@ -158,7 +158,7 @@ def test_importance_is_that_of_both_ends(opened, examples, monkeypatch):
     assert set(rows) == {"income", "debt", "job", "age"}
     rng = np.random.default_rng(0)
     for end, place in ((0, 0.0), (1, 1.0)):
-        at = model.at(place, dial="angle")
+        at = model.at(place)
         before = np.mean(at.predict(held) != truth)
         extra = []
         for _ in range(20):

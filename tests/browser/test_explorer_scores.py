@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fairspan
-from tests.browser.reports import SMALL, read_study, small_group
+from tests.browser.reports import SMALL, loans, read_study, small_group
 from tests.browser.test_explorer import move
 
 CARDS = ("#view-scores", "#view-rates", "#view-confusion", "#view-changed")
@@ -36,8 +36,8 @@ def test_scores_that_are_no_probabilities_lie_on_their_axis(opened, margins, i):
     assert high >= said.max()
 
 
-def test_probabilities_are_told_from_the_score_that_the_slider_works_on(opened):
-    page = opened("loans")
+def test_probabilities_are_told_from_the_score_that_the_slider_works_on(opened, tmp_path):
+    page = opened("loans", path=loans(tmp_path / "scores.html", equalize="scores").path)
     move(page, 10)
     for card in ("#view-scores", "#view-certificate"):
         text = page.inner_text(card)

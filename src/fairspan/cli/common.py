@@ -81,13 +81,14 @@ Equalize = Annotated[
     typer.Option(
         help=parameter_help(
             "equalize",
-            "scores: the mean score. decisions: the rates at which groups get each class.",
+            "scores: the mean score. decisions: the rates at which groups get each class. auto: decisions "
+            "for two classes, scores otherwise.",
         )
     ),
 ]
 SelectionRate = Annotated[
     float | None,
-    typer.Option(help=parameter_help("selection_rate", "With --equalize decisions.")),
+    typer.Option(help=parameter_help("selection_rate", "For decisions.")),
 ]
 Positive = Annotated[
     str | None,

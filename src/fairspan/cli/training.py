@@ -23,7 +23,7 @@ from fairspan.report import explore, held_out_rows
 from fairspan.report.pipeline import check_options
 from fairspan.report.recipe import source_lines
 from fairspan.report.table import is_continuous
-from fairspan.report.training import Favourable, by_stratum, fit_model, named_model
+from fairspan.report.training import Favourable, by_stratum, fit_model, named_model, set_equalize
 
 MODELS: dict[str, Callable[..., Any]] = {
     "ridge": estimators.FairRidge,
@@ -60,7 +60,7 @@ def explore_command(
     fairness: Annotated[
         float, typer.Option(help=common.parameter_help("fairness", "The slider starts there, too."))
     ] = 1.0,
-    equalize: common.Equalize = "scores",
+    equalize: common.Equalize = "auto",
     selection_rate: common.SelectionRate = None,
     control: common.Control = None,
     weight: common.Weight = None,
@@ -101,6 +101,7 @@ def explore_command(
     check_options(points, seed, fairness, test_share)
     canonical_criterion(criterion)
     roles, sensitive_kind = table.roles, table.kinds.protected or "auto"
+    equalize = _what_to_equalize(equalize, {"selection_rate": selection_rate})
     estimator = make_estimator(
         model,
         table.frame,
@@ -130,6 +131,7 @@ def explore_command(
             sample_weight=roles.weight,
             pos_label=table.positive,
             model=estimator,
+            equalize=equalize,
             sensitive_kind=sensitive_kind,
             fairness=fairness,
             n_points=points,
@@ -151,6 +153,8 @@ def explore_command(
         write_model(report.model, save_model)
     common.print_warnings(warnings_seen)
     print_line(_kinds_line(report.study))
+    if report.study["task"] != "regression":
+        print_line(_equal_line(report.model))
     print_line(_dial_table(report.study, test_share))
     if save_model is not None:
         _print_written(save_model, print_line)
@@ -177,21 +181,23 @@ def fit_command(
     ] = None,
     max_correlation: Annotated[
         float | None,
-        typer.Option(help="Instead of --fairness: largest correlation of the score with a group."),
+        typer.Option(
+            help="Instead of --fairness, for scores: largest correlation of the score with a group."
+        ),
     ] = None,
-    equalize: common.Equalize = "scores",
+    equalize: common.Equalize = "auto",
     max_gap: Annotated[
         str | None,
         typer.Option(
-            help="Instead of --fairness, with --equalize decisions: largest difference between the rates of "
-            "two groups, as 0.05; or for attributes by name, as sex=0.02,race=0.05."
+            help="Instead of --fairness, for decisions: largest difference between the rates of two groups, "
+            "as 0.05; or for attributes by name, as sex=0.02,race=0.05."
         ),
     ] = None,
     min_ratio: Annotated[
         str | None,
         typer.Option(
-            help="Instead of --fairness, with --equalize decisions: smallest ratio of the rates of two "
-            "groups, as 0.8; or for attributes by name."
+            help="Instead of --fairness, for decisions: smallest ratio of the rates of two groups, as 0.8; "
+            "or for attributes by name."
         ),
     ] = None,
     confidence: Annotated[
@@ -238,8 +244,10 @@ def fit_command(
         "min_ratio": common.read_limit(min_ratio, "--min-ratio"),
     }
     dial = _dial_parameters(fairness, max_correlation, limit)
+    limit |= {"max_correlation": max_correlation}
+    equalize = _what_to_equalize(equalize, limit | {"selection_rate": selection_rate})
     decisions = _decision_parameters(equalize, selection_rate)
-    limit = _limits(limit | {"max_correlation": max_correlation}, confidence, equalize)
+    limit = _limits(limit, confidence, equalize)
     table = tables.read_training_table(
         data,
         data_home,
@@ -283,12 +291,13 @@ def fit_command(
     if control and not (by_stratum(estimator) or audit):
         msg = "--control is for --audit, or for --criterion conditional_statistical_parity."
         raise ValueError(msg)
+    set_equalize(estimator, equalize, int(table.frame[roles.target].nunique()))
     favourable = table.favourable(estimator)
     if favourable is not None:
         estimator.set_params(pos_label=favourable.label)
     _print_notes(table, favourable)
     with common.collect_warnings() as warnings_seen:
-        fit_model(estimator, train, roles, table.name)
+        fit_model(estimator, train, roles, table.name, or_scores=equalize == "auto")
         if limit:
             estimator = estimator.at(**limit)
     common.print_warnings(warnings_seen)
@@ -344,10 +353,11 @@ def make_estimator(
             example = str(frame[target].iloc[0])
             msg = f"The target {target!r} holds {n:,} different texts, as {example!r}: no classes."
             raise ValueError(msg)
-    if numeric and (given := {"equalize", "selection_rate"} & parameters.keys()):
-        option = min(given).replace("_", "-")
-        msg = f"--{option} is for classes, but {choice} predicts the target {target!r} as a number."
-        raise ValueError(msg)
+    if numeric and {"equalize", "selection_rate"} & parameters.keys():
+        raise ValueError(
+            f"Equal decisions (--equalize decisions, --max-gap, --min-ratio, --selection-rate) are for "
+            f"classes, but {choice} predicts the target {target!r} as a number."
+        )
     if choice in _FOR_ANY:
         return named_model(choice, numeric=numeric, **parameters)
     return MODELS[choice](**parameters)
@@ -369,10 +379,17 @@ def _dial_parameters(
 
 
 def _decision_parameters(equalize: str, selection_rate: float | None) -> dict[str, Any]:
-    """Parameters of classifiers that differ from their defaults."""
+    """Parameters that only classifiers have, if they are asked for."""
     given = {"equalize": equalize, "selection_rate": selection_rate}
-    defaults = {"equalize": "scores", "selection_rate": None}
-    return {name: value for name, value in given.items() if value != defaults[name]}
+    return {name: value for name, value in given.items() if value not in ("auto", "scores", None)}
+
+
+def _what_to_equalize(equalize: str, options: dict[str, Any]) -> str:
+    """What an option asks for that is about scores or about decisions alone, in place of "auto"."""
+    given = {name for name, value in options.items() if value is not None}
+    if equalize != "auto" or not given:
+        return equalize
+    return "scores" if "max_correlation" in given else "decisions"
 
 
 def _check_attributes(name: str, limit: Any, protected: Sequence[str]) -> None:
@@ -391,9 +408,7 @@ def _limits(limits: dict[str, Any], confidence: float | None, equalize: str) -> 
     limits = {name: value for name, value in limits.items() if value is not None}
     on_rates = "max_correlation" not in limits
     if limits and on_rates and equalize == "scores":
-        msg = (
-            "--max-gap and --min-ratio limit the rates of decisions: pass --equalize decisions too."
-        )
+        msg = "--max-gap and --min-ratio limit the rates of decisions: leave --equalize scores out."
         raise ValueError(msg)
     if confidence is None:
         return limits if on_rates else {}
@@ -451,7 +466,17 @@ def _print_model(
     _print_unused(table, print_line)
     print_line(f"Protected: {groups}")
     print_line(tables.KIND_HINT)
+    if classes is not None:
+        print_line(_equal_line(estimator))
     print_line(f"\n{estimator.certificate_}\n")
+
+
+def _equal_line(estimator: Any) -> str:
+    """Return what the model makes equal between groups, and the option that changes it."""
+    what, other = ("decisions", "scores")
+    if estimator.equalize == "scores":
+        what, other = other, what
+    return f"Made equal between groups: {what} (equalize='{what}'); --equalize {other} changes it."
 
 
 def _kinds_line(study: dict[str, Any]) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from fairspan.exceptions import DataWarning, warn_user
+from fairspan.exceptions import DataWarning, DecisionRuleError, warn_user
 from fairspan.method.calibration import one_slope
 from fairspan.method.decision_certificate import DecisionCertificate, JudgedGroups, certify_rule
 from fairspan.method.decision_codes import CodeBlock, predict_rate_codes
+from fairspan.method.decision_histogram import PairHistogram
 from fairspan.method.decision_rule import (
     DecisionProblem,
     RulePath,
@@ -20,7 +21,7 @@ from fairspan.method.decision_rule import (
     rule_at,
     rule_path,
 )
-from fairspan.method.folds import centre_within
+from fairspan.method.folds import Counter, centre_within
 from fairspan.method.laplace import softmax
 from fairspan.method.linalg import Array, to_numpy
 from fairspan.method.moments import kish
@@ -32,7 +33,7 @@ from fairspan.method.rule_words import RuleDifference, RuleWords, put_in_words
 if TYPE_CHECKING:
     from fairspan.estimators.state import FittedState
 
-__all__ = ["DecisionFit", "choose_rules", "fit_decisions"]
+__all__ = ["DecisionFit", "RuleRows", "choose_rules", "predict_rows", "row_weights"]
 
 # Rules on the way from the unconstrained rule to equal rates.
 N_LIMITS = 31
@@ -58,10 +59,17 @@ class DecisionFit:
     n_rows: int
     problem: DecisionProblem | None = None
     scores: Array | None = None  # (n, q + L): values of the functions on the rows
+    fold_matrices: Array | None = None  # (K, q + L, Q): rate codes of the functions of each fold
+    # Streams: rows of all blocks, and a histogram of them. The problem is then that of the histogram.
+    n_streamed: int | None = None
+    histogram: PairHistogram | None = None
+    sample: DecisionProblem | None = None  # rows of the scores
 
     def without_rows(self) -> DecisionFit:
         """The rules alone, for a file."""
-        return replace(self, problem=None, scores=None)
+        return replace(
+            self, problem=None, scores=None, fold_matrices=None, histogram=None, sample=None
+        )
 
     @property
     def widest(self) -> float:
@@ -85,8 +93,9 @@ class DecisionFit:
 
     def training_margins(self, point: RulePoint) -> Array:
         """Margins of the training rows, by functions that did not see them."""
-        assert self.problem is not None
-        margin = point.rule.margin(self.problem.probability, self.problem.codes)
+        rows = self.problem if self.sample is None else self.sample
+        assert rows is not None
+        margin = point.rule.margin(rows.probability, rows.codes)
         if margin.ndim == 2:
             return margin
         return (margin if self.favourable == 1 else -margin)[:, None]
@@ -106,15 +115,29 @@ class DecisionFit:
     def in_words(self, point: RulePoint) -> RuleWords:
         """What a rule subtracts, by group."""
         blocks = [groups.block for groups in self.judged]
-        return put_in_words(point, blocks, self.classes, self.difference(point))
+        return put_in_words(
+            point, blocks, self.classes, self.difference(point), self._source(point)
+        )
+
+    def _source(self, point: RulePoint) -> str:
+        """How the rows of a stream were counted."""
+        if point.rate_error is not None:
+            return (
+                f"Chosen from histograms of {self.n_streamed:,} rows: the rate of a group is known to "
+                f"within {point.rate_error:.4f}."
+            )
+        if self.n_streamed is not None:
+            return f"Chosen from a uniform sample of {self.n_rows:,} of {self.n_streamed:,} rows."
+        return ""
 
     def difference(self, point: RulePoint) -> RuleDifference | None:
         """Compare the rule with those of the folds, on the training rows; None without rows."""
-        if self.problem is None or self.scores is None:
+        rows = self.problem if self.sample is None else self.sample
+        if rows is None or self.scores is None:
             return None
         margins = (self.margins(point, self.scores), self.training_margins(point))
         averaged, out_of_fold = map(decide, margins)
-        return RuleDifference.between(self.problem, averaged, out_of_fold)
+        return RuleDifference.between(rows, averaged, out_of_fold)
 
     def spread_of_folds(self, n_folds: int) -> float:
         """Factor of the variance of rates, because their average decides and not the rules of the folds.
@@ -144,7 +167,9 @@ class DecisionFit:
         elif self.problem is None:  # a saved model: the next narrower limit
             point = self.path.points[int(np.flatnonzero(values <= wanted)[0])]
         else:
-            point = rule_at(self.problem, Limit(value=wanted))
+            limits = [Limit(value=wanted)]
+            (point,) = rule_path(self.problem, limits, known=self.path.points).points
+            point = self.with_rate_error(point)
         return point if point.met else self.path.smallest
 
     def within(self, limit: Limit) -> RulePoint:
@@ -156,7 +181,13 @@ class DecisionFit:
             )
             raise ValueError(msg)
         limit.of(self.problem.blocks)  # raises for unknown attributes
-        return rule_at(self.problem, limit)
+        return self.with_rate_error(rule_at(self.problem, limit))
+
+    def with_rate_error(self, point: RulePoint) -> RulePoint:
+        """The rule with the error of its rates, if they were counted in a histogram."""
+        if self.histogram is None:
+            return point
+        return replace(point, rate_error=float(self.histogram.rate_error(point.rule).max()))
 
     def share_of(self, point: RulePoint) -> float:
         """Share of the gap of the unconstrained rule that is gone with a rule."""
@@ -189,18 +220,46 @@ def probabilities(scores: Array, contrasts: Array, slope: float, intercepts: Arr
     return softmax(slope * A @ contrasts.T + intercepts)
 
 
-def fit_decisions(state: FittedState, data: Data) -> DecisionFit:
-    """Make the predictions of every row by functions that did not see it, and choose the rules."""
+@dataclass(frozen=True, kw_only=True)
+class RuleRows:
+    """Predictions of every training row by functions that did not see it: what rules are chosen from.
+
+    They are in memory only. Files and pickles have no rows.
+    """
+
+    functions: Array  # (D, q + L): predict the codes, then y; averages over the folds
+    scores: Array  # (n, q + L): by the functions of the folds, centred
+    of_average: Array  # (n, q + L): by the averaged functions, centred
+    folds: Codes
+    encoded: Encoded
+    weight: Array  # (n,)
+    # The rules of a model that was fitted for scores, as soon as they are asked for.
+    solved: list[DecisionFit] = field(default_factory=list, repr=False)
+
+    def rules(self, state: FittedState) -> DecisionFit:
+        """Choose the rules on the first call."""
+        if not self.solved:
+            self.solved.append(choose_rules(state, self))
+        return self.solved[0]
+
+
+def row_weights(data: Data) -> Array:
+    """Weights of the rows, (n,)."""
+    if data.weights is None:
+        return np.ones(data.n)
+    return np.asarray(to_numpy(data.weights), dtype=np.float64)
+
+
+def predict_rows(state: FittedState, data: Data, counter: Counter | None = None) -> RuleRows | None:
+    """Make the predictions of every row; None if the fit does not remove dependence on new rows.
+
+    ``counter`` deals the rows of a block into folds; a new one if all rows are given.
+    """
     pilot, fit = state.pilot, state.solved.new_rows
     if fit is None or fit.code_functions is None or state.classes is None:
-        msg = (
-            f"equalize='decisions' needs removal on new rows, which {data.n} rows do not allow: it takes "
-            f"at least 10 rows in each of 5 folds, and a y that X predicts. Add rows, or use "
-            f"equalize='scores'."
-        )
-        raise ValueError(msg)
+        return None
     encoded = pilot.encode(data)
-    folds = to_numpy(pilot.folds(data, encoded, pilot.counter()))
+    folds = to_numpy(pilot.folds(data, encoded, counter or pilot.counter()))
     L = fit.n_functions
     functions = np.concatenate([fit.code_functions, fit.fold_bases[:, :, :L]], axis=2)
     averaged = np.einsum("k,kdm->dm", fit.share, functions)
@@ -211,33 +270,23 @@ def fit_decisions(state: FittedState, data: Data) -> DecisionFit:
         both = np.concatenate([of_fold, averaged], axis=1)
         values = to_numpy(pilot.features.scores(data.X[rows], both))
         scores[rows], of_average[rows] = values[:, :m] - of_fold.T @ mean, values[:, m:] - centre
-    return choose_rules(state, data, encoded, folds, averaged, scores, of_average)
+    return RuleRows(
+        functions=averaged,
+        scores=scores,
+        of_average=of_average,
+        folds=folds,
+        encoded=encoded,
+        weight=row_weights(data),
+    )
 
 
-def choose_rules(
-    state: FittedState,
-    data: Data,
-    encoded: Encoded,
-    folds: Codes,
-    averaged: Array,
-    scores: Array,
-    of_average: Array,
-) -> DecisionFit:
-    """Choose the rules, given predictions of the codes and of y.
-
-    Parameters
-    ----------
-    averaged : (D, q + L) functions that predict the codes, then y.
-    scores : (n, q + L) predictions by functions that did not see the row, centred.
-    of_average : (n, q + L) predictions by the averaged functions, centred.
-    """
+def choose_rules(state: FittedState, rows: RuleRows) -> DecisionFit:
+    """Choose the rules, given predictions of the codes and of y."""
     pilot, config, fit = state.pilot, state.config, state.solved.new_rows
     assert fit is not None
     assert state.classes is not None
-    L, weight = fit.n_functions, np.ones(data.n)
-    if data.weights is not None:
-        weight = np.asarray(to_numpy(data.weights), dtype=np.float64)
-    centre = averaged.T @ state.solved.mean
+    L, scores, weight = fit.n_functions, rows.scores, rows.weight
+    encoded, folds = rows.encoded, rows.folds
     y = to_numpy(encoded.levels)[:, len(pilot.coders)]
     shares = np.bincount(y, weight, minlength=len(state.classes)) / weight.sum()
     slope, intercepts = one_slope(scores[:, -L:] @ fit.contrasts.T, y, weight, shares)
@@ -266,8 +315,8 @@ def choose_rules(
     )
     path = rule_path(problem, gap_limits(problem, N_LIMITS))
     out = DecisionFit(
-        functions=averaged,
-        centre=centre,
+        functions=rows.functions,
+        centre=rows.functions.T @ state.solved.mean,
         contrasts=fit.contrasts,
         slope=slope,
         intercepts=intercepts,
@@ -276,9 +325,10 @@ def choose_rules(
         favourable=favourable,
         judged=judged,
         path=path,
-        n_rows=data.n,
+        n_rows=len(weight),
         problem=problem,
-        scores=of_average,
+        scores=rows.of_average,
+        fold_matrices=predicted.fold_matrices,
     )
     spread = out.spread_of_folds(fit.n_folds)
     judged = tuple(replace(g, n_effective=g.n_effective / spread) for g in judged)
@@ -335,7 +385,7 @@ def _blocks(
             "equalize='decisions' compares rates of groups with at least 30 rows each, and no attribute has "
             "two of them. Merge small groups, or use equalize='scores'."
         )
-        raise ValueError(msg)
+        raise DecisionRuleError(msg)
     left = sorted({f"{b.attribute}={name}" for b in blocks for name in b.left_out})
     if left:
         warn_user(

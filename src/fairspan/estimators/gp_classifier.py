@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -211,6 +211,12 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         position = locate(space, state.config)
         assert labels.fit is not None
         return replace(state, position=position, head=labels.fit)
+
+    def _equalizing(self, equalize: Any) -> Self:
+        out = super()._equalizing(equalize)
+        if out is not self:  # rules start from least squares, not from the likelihood
+            out._state = replace(out._fit_state, head=None, ends=None)
+        return out
 
     def _space(
         self, state: FittedState, head: Head | None = None, line_head: LineHead | None = None

@@ -309,13 +309,15 @@ def fit_kernel(
     as_is = ((data.X == 0.0) | (data.X == 1.0)).all(axis=0) | (np.ptp(data.X, axis=0) == 0.0)
     centre[as_is], scale[as_is] = 0.0, 1.0
     scaled = replace(data, X=(data.X - centre) / scale)
-    kept = replace(config, kernel=kernel, equalize="decisions")  # keeps the functions of the codes
+    quiet = replace(
+        config, kernel=kernel, equalize="decisions"
+    )  # no warning about the kernel alone
     if kernel == "rbf" and data.n > _MANY_ROWS:
-        kept = replace(kept, n_components=_LANDMARKS)
-    pilot = replace(build_pilot(kept, scaled), n_folds=n_folds)
+        quiet = replace(quiet, n_components=_LANDMARKS)
+    pilot = replace(build_pilot(quiet, scaled), n_folds=n_folds)
     row_pass = MomentsPass(pilot, pilot.empty_moments())
     row_pass.add(scaled, GivenFolds(n_folds, folds), verbose=config.verbose)
-    fit = cross_fit_kernel(row_pass.moments(), pilot, kept)
+    fit = cross_fit_kernel(row_pass.moments(), pilot, quiet)
     assert fit.code_functions is not None
     functions = np.concatenate([fit.fold_bases[:, :, : fit.n_functions], fit.code_functions], 2)
     return KernelModels(

@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.decision_fit import choose_rules
+from fairspan.estimators.decision_fit import RuleRows, row_weights
 from fairspan.estimators.learner_columns import CategoryColumns
 from fairspan.estimators.learner_fit import BOOSTING, KERNELS, LearnerFit, fit_learners, link_ends
 from fairspan.estimators.predictors import FairPredictor, RuleClassifier
 from fairspan.estimators.state import FittedAttribute, FittedState, check_search, snapshot
-from fairspan.inputs.checks import refuse
+from fairspan.inputs.checks import refuse, without_decisions_form
 from fairspan.inputs.config import document_parameters
 from fairspan.inputs.rows import check_rows
 from fairspan.method.laplace import softmax
@@ -241,23 +241,21 @@ class LearnerClassifier(ClassifierMixin, FairLearner, RuleClassifier):
 
     def _with_learners(self, state: FittedState, found: LearnerFit, data: Data) -> FittedState:
         state = replace(state, ends=link_ends(found, data))
-        if state.config.equalize == "scores":
+        if without_decisions_form(state.config) is not None:
             return state
         fit = found.solution.new_rows
         assert fit is not None
-        L = fit.n_functions
         # Rules read the predictions of the codes first.
-        order = np.roll(np.arange(found.functions.shape[1]), -L)
-        rules = choose_rules(
-            state,
-            data,
-            found.encoded,
-            found.folds,
-            found.functions[:, order],
-            found.scores[:, order],
-            found.of_average[:, order],
+        order = np.roll(np.arange(found.functions.shape[1]), -fit.n_functions)
+        rows = RuleRows(
+            functions=found.functions[:, order],
+            scores=found.scores[:, order],
+            of_average=found.of_average[:, order],
+            folds=found.folds,
+            encoded=found.encoded,
+            weight=row_weights(data),
         )
-        return replace(state, decisions=rules)
+        return self._with_rule_rows(state, rows)
 
     def decision_function(self, X: Any) -> Array:
         """Log odds: one column per class, or those of the larger label for two.

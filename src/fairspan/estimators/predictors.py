@@ -9,10 +9,17 @@ from typing import Any, Self
 import numpy as np
 
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.decision_fit import fit_decisions
+from fairspan.estimators.decision_fit import RuleRows, choose_rules, predict_rows
+from fairspan.estimators.rule_stream import stream_rules
 from fairspan.estimators.state import FittedAttribute, FittedState, ScoredRows
-from fairspan.exceptions import DataWarning, warn_user
-from fairspan.inputs.checks import check_confidence, is_number, refuse
+from fairspan.exceptions import DataWarning, DecisionRuleError, warn_user
+from fairspan.inputs.checks import (
+    check_confidence,
+    check_decisions,
+    is_number,
+    refuse,
+    without_decisions_form,
+)
 from fairspan.method.decision_certificate import DecisionCertificate
 from fairspan.method.decision_rule import RulePoint, decide
 from fairspan.method.linalg import Array, to_numpy
@@ -22,6 +29,10 @@ from fairspan.method.rule_words import RuleWords
 
 # Confidence of the intervals of a certificate.
 _CONFIDENCE = 0.95
+_NO_RULES = (
+    "equalize='decisions' needs removal on new rows, which these rows do not allow: it takes at least 10 "
+    "rows in each of 5 folds, and a y that X predicts. Add rows, or use equalize='scores'."
+)
 
 
 class FairPredictor(FairKernelEstimator):
@@ -56,13 +67,32 @@ class RuleClassifier(FairPredictor):
     # ------------------------------------------------------------------ decision rules
 
     def _with_rows(self, state: FittedState, data: Data | None) -> FittedState:
-        state = replace(state, decisions=None, rule=None)
+        state, config = replace(state, decisions=None, rule=None, rule_rows=None), state.config
+        if data is not None and without_decisions_form(config) is None:
+            return self._with_rule_rows(state, predict_rows(state, data))
+        if data is not None or config.equalize == "scores":
+            return state
+        if self._stream is None:
+            msg = (
+                "equalize='decisions' reads the rows again after the moments: use `fit` or `fit_stream`. "
+                "partial_fit, solve and merge have equalize='scores'."
+            )
+            raise ValueError(msg)
+        found = stream_rules(state, self._stream)
+        if found is None:
+            raise DecisionRuleError(_NO_RULES)
+        rows, decisions = found
+        whole = decisions.n_streamed is None
+        return replace(state, rule_rows=rows if whole else None, decisions=decisions)
+
+    def _with_rule_rows(self, state: FittedState, rows: RuleRows | None) -> FittedState:
+        """State with rules, or with rows from which ``at`` can choose them."""
+        state = replace(state, rule_rows=rows)
         if state.config.equalize == "scores":
             return state
-        if data is None:
-            msg = "equalize='decisions' needs the rows in memory: use `fit`. Streams have equalize='scores'."
-            raise ValueError(msg)
-        return replace(state, decisions=fit_decisions(state, data))
+        if rows is None:
+            raise DecisionRuleError(_NO_RULES)
+        return replace(state, decisions=choose_rules(state, rows))
 
     def _positioned(self, state: FittedState) -> FittedState:
         if state.decisions is None:
@@ -111,7 +141,7 @@ class RuleClassifier(FairPredictor):
             As in :meth:`FairRepresentation.at`. With ``equalize="decisions"``, fairness is the share of the
             gap between the rates of groups that is gone; 1 is the smallest gap that is reached out of fold.
         max_gap : float in [0, 1], or dict of such, optional
-            Instead of ``fairness``, with ``equalize="decisions"``: the largest difference between the rates
+            Instead of ``fairness``, for decisions: the largest difference between the rates
             of two groups, out of fold. A dict gives attributes limits of their own, e.g.
             ``{"sex": 0.02, "race": 0.05}``; the others have none.
         min_ratio : float in [0, 1], or dict of such, optional
@@ -120,7 +150,9 @@ class RuleClassifier(FairPredictor):
             Keep ``max_gap``, ``min_ratio`` or one ``max_correlation`` with this confidence on new rows, e.g.
             0.95. A warning says if the fairest model cannot promise it.
         equalize : {"scores", "decisions"}, optional
-            A model that was fitted with ``equalize="decisions"`` has fair scores, too: "scores" returns it.
+            Switch to equal scores or to equal decisions, without a new fit. ``max_gap`` and ``min_ratio``
+            switch to decisions by themselves. A model that was loaded, copied, streamed or merged has no
+            rows to choose rules from, so it cannot switch to decisions.
 
         Returns
         -------
@@ -129,52 +161,56 @@ class RuleClassifier(FairPredictor):
         """
         self._check_fitted()
         self._check_unchanged()
-        source = self if equalize is None else self._equalizing(equalize)
-        if max_gap is None and min_ratio is None:
-            if source._fit_state.decisions is not None and confidence is not None:
-                msg = "With equalize='decisions' confidence goes with max_gap or min_ratio."
-                raise ValueError(msg)
-            if equalize is not None and fairness is None and max_correlation is None:
-                fairness = self.fairness
-            return super(RuleClassifier, source).at(
-                fairness, dial=dial, max_correlation=max_correlation, confidence=confidence
-            )
-        if source._fit_state.decisions is None:
-            msg = (
-                "max_gap and min_ratio limit the rates of decisions: fit with equalize='decisions'."
-            )
+        limited = max_gap is not None or min_ratio is not None
+        if limited and equalize == "scores":
+            msg = "max_gap and min_ratio limit rates of decisions, not equalize='scores'; leave equalize out."
             raise ValueError(msg)
-        if sum(v is not None for v in (fairness, max_correlation, max_gap, min_ratio)) > 1:
+        if (
+            limited
+            and sum(v is not None for v in (fairness, max_correlation, max_gap, min_ratio)) > 1
+        ):
             msg = "at() takes one of `fairness`, `max_correlation`, `max_gap` and `min_ratio`."
             raise ValueError(msg)
-        return source._at_limit(max_gap, min_ratio, confidence)
+        wanted = "decisions" if limited else equalize
+        source = self if wanted is None else self._equalizing(wanted)
+        if limited:
+            return source._at_limit(max_gap, min_ratio, confidence)
+        if source._fit_state.decisions is not None and confidence is not None:
+            msg = "With equalize='decisions' confidence goes with max_gap or min_ratio."
+            raise ValueError(msg)
+        if equalize is not None and fairness is None and max_correlation is None:
+            fairness = self.fairness
+        return super(RuleClassifier, source).at(
+            fairness, dial=dial, max_correlation=max_correlation, confidence=confidence
+        )
 
     def _equalizing(self, equalize: Any) -> Self:
-        """The same fit with scores or with decisions made equal."""
+        """The same fit with scores or with decisions made equal, not yet at a dial value."""
         if equalize not in ("scores", "decisions"):
             refuse("equalize", equalize, "'scores' or 'decisions'")
         state = self._fit_state
-        if equalize == "decisions" and state.decisions is None:
-            msg = (
-                "This model was fitted with equalize='scores' and has no decision rules: they need the rows. "
-                "Fit with equalize='decisions'; that model has fair scores too."
-            )
-            raise ValueError(msg)
-        out = copy.copy(self)
-        out.equalize = equalize
+        if equalize == state.config.equalize:
+            return self
+        changes: dict[str, Any] = {"equalize": equalize}
         if equalize == "scores":
-            out.selection_rate = out.cost_matrix = None
-            given = {"equalize": "scores", "selection_rate": None, "cost_matrix": None}
-            out._state = replace(
-                state,
-                decisions=None,
-                rule=None,
-                config=replace(
-                    state.config, equalize="scores", selection_rate=None, cost_matrix=None
-                ),
-                given={**state.given, **given},
-            )
-            out._locate()
+            changes |= {"selection_rate": None, "cost_matrix": None}
+        out = copy.copy(self)
+        for name, value in changes.items():
+            setattr(out, name, value)
+        config = replace(state.config, **changes)
+        decisions = None
+        if equalize == "decisions":
+            check_decisions(replace(config, fairness=1.0, dial="share"))
+            if state.rule_rows is None:
+                msg = (
+                    "This model was fitted with equalize='scores', and decision rules need the training "
+                    "rows: files, copies, streams and merged moments do not have them. Fit with "
+                    "equalize='decisions' (and save that model); it has fair scores too."
+                )
+                raise ValueError(msg)
+            decisions = state.rule_rows.rules(replace(state, config=config))
+        given = {**state.given, **changes}
+        out._state = replace(state, decisions=decisions, rule=None, config=config, given=given)
         return out
 
     def _at_limit(self, max_gap: Any, min_ratio: Any, confidence: Any) -> Self:

@@ -34,7 +34,7 @@ from fairspan.method.spaces import Position, native_dial
 
 if TYPE_CHECKING:
     from fairspan.estimators.conformal import Conformal
-    from fairspan.estimators.decision_fit import DecisionFit
+    from fairspan.estimators.decision_fit import DecisionFit, RuleRows
     from fairspan.estimators.likelihood_rows import TrainingRows
 
 __all__ = [
@@ -67,9 +67,14 @@ class FittedState:
     ends: NewRowsEnds | None = None  # both ends of the dial, of a likelihood on new rows
     decisions: DecisionFit | None = None  # rules of a classifier that equalizes decisions
     rule: RulePoint | None = None  # the rule at the dial value
+    rule_rows: RuleRows | None = None  # rows in memory, from which rules can be chosen later
     position: Position | None = None
     conformal: Conformal | None = None  # calibration of intervals or sets, at this dial value
     head: Any = None  # what a Gaussian process adds to the head: noise, posterior, link
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and files have no rows from which rules could be chosen."""
+        return {**vars(self), "rule_rows": None}
 
     @property
     def solved(self) -> Solution:

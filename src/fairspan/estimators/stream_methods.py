@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,6 +13,7 @@ import numpy as np
 from fairspan.estimators.state import snapshot
 from fairspan.inputs.rows import ColumnSchema, read_features
 from fairspan.method.folds import move_to
+from fairspan.method.linalg import to_home
 from fairspan.method.pilot import Pilot
 from fairspan.method.problem import Data
 from fairspan.streaming.fit import StreamPlan, run_stream
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 class StreamFit:
     """``fit_stream`` and ``predict_stream``, for every estimator."""
+
+    # Reads the blocks anew, while `fit_stream` runs.
+    _stream: Callable[[], Iterable[Data]] | None = None
 
     @property
     def _reads_rows_again(self) -> bool:
@@ -57,6 +61,8 @@ class StreamFit:
         bandwidth and encoder. The second pass computes the moments. Any partition of the rows into
         blocks, files, partitions or workers gives the same model. A likelihood for labels
         (:class:`FairGPClassifier`) reads the rows once more, or twice with ``curvature="likelihood"``.
+        So does ``equalize="decisions"``, or twice beyond 200,000 rows; ``decision_rule_`` then says how
+        exactly the rates of groups are known.
 
         Parameters
         ----------
@@ -165,7 +171,7 @@ class _FitAdapter:
         self._est = est
         self.name, self.params = type(est).__name__, est.get_params(deep=False)
         self.reads_rows_again = est._reads_rows_again
-        self.needs_all_rows = est._config.equalize == "decisions"
+        self.chooses_rules = est._config.equalize == "decisions"
         self.n_features = 0
 
     def copy(self) -> _FitAdapter:
@@ -210,13 +216,15 @@ class _FitAdapter:
             smallest_eigenvalue=total.smallest_eigenvalue,
             n_samples_seen=total.position,
         )
-        if self.needs_all_rows:
-            (rows,) = blocks
-            est._solve(est._read(*(rows.get(name) for name in ARGUMENTS), reset=False))
-            return
+        if self.chooses_rules:
+            est._stream = lambda: (self._read_again(block, device) for block in blocks)
         est._solve()
         if self.reads_rows_again:
             est._read_rows_again(blocks, device)
+
+    def _read_again(self, block: Mapping[str, Any], device: Any) -> Data:
+        data = self._est._read(*(block.get(name) for name in ARGUMENTS), reset=False)
+        return data if device is None else replace(data, X=to_home(data.X, device))
 
 
 class _PredictAdapter:

@@ -189,6 +189,26 @@ def one_minus(max_correlation: Any) -> Any:
     return 1.0 - max_correlation
 
 
+def without_decisions_form(config: FitConfig) -> str | None:
+    """Why a fit cannot equalize decisions, whatever the dial value; None if it can."""
+    if not config.removes_on_new_rows:
+        reason = config.without_new_rows_form or "removal='training_rows'"
+        return f"equalize='decisions' needs removal on new rows, which {reason} excludes."
+    if config.criterion_name == "conditional_statistical_parity":
+        return (
+            "equalize='decisions' has no form for criterion='conditional_statistical_parity'. Use "
+            "'statistical_parity', 'equal_opportunity' or 'equalized_odds', or equalize='scores'."
+        )
+    if config.dependence != "mean":
+        return (
+            f"equalize='decisions' compares rates of groups or slices, so dependence="
+            f"{config.dependence!r} has no meaning. Leave dependence='mean'."
+        )
+    if config.class_weight is not None:
+        return "class_weight changes scores only; with equalize='decisions' give a cost_matrix."
+    return None
+
+
 def check_decisions(config: FitConfig) -> None:
     """Raise for parameters that do not go together with what is equalized."""
     rate, costs = config.selection_rate, config.cost_matrix
@@ -198,28 +218,13 @@ def check_decisions(config: FitConfig) -> None:
                 msg = f"{name} is for equalize='decisions'; with 'scores' it has no effect."
                 raise ValueError(msg)
         return
-    if not config.removes_on_new_rows:
-        reason = config.without_new_rows_form or "removal='training_rows'"
-        msg = f"equalize='decisions' needs removal on new rows, which {reason} excludes."
-        raise ValueError(msg)
-    if config.criterion_name == "conditional_statistical_parity":
-        raise ValueError(
-            "equalize='decisions' has no form for criterion='conditional_statistical_parity'. Use "
-            "'statistical_parity', 'equal_opportunity' or 'equalized_odds', or equalize='scores'."
-        )
-    if config.dependence != "mean":
-        raise ValueError(
-            f"equalize='decisions' compares rates of groups or slices, so dependence="
-            f"{config.dependence!r} has no meaning. Leave dependence='mean'."
-        )
+    if (obstacle := without_decisions_form(config)) is not None:
+        raise ValueError(obstacle)
     if isinstance(config.fairness, Mapping) or config.dial not in ("auto", "share"):
         raise ValueError(
             "With equalize='decisions' fairness is the share of the gap between groups that is gone "
             "(dial='share'). For limits use at(max_gap=...) or at(min_ratio=...)."
         )
-    if config.class_weight is not None:
-        msg = "class_weight changes scores only; with equalize='decisions' give a cost_matrix."
-        raise ValueError(msg)
     if rate is not None and not (is_number(rate) and 0.0 < rate < 1.0):
         refuse("selection_rate", rate, "a number between 0 and 1, e.g. 0.2, or None")
     if costs is None:

@@ -201,6 +201,7 @@ def certify_rule(
     n_pairs = n_columns * sum(b.n_groups * (b.n_groups - 1) // 2 for b in blocks)
     z = float(scipy.stats.norm.ppf(1.0 - (1.0 - confidence) / max(n_pairs, 1) / 2.0))
     rates: list[GroupRate] = []
+    error = point.rate_error or 0.0
     gap, gap_high, ratio, ratio_low, excess = 0.0, 0.0, 1.0, 1.0, 0.0
     for groups, of_block, limit in zip(judged, point.rates, limits, strict=True):
         block = groups.block
@@ -216,14 +217,20 @@ def certify_rule(
                         group=group,
                         decision=decision,
                         rate=float(column[j]),
-                        low=float(low[j]),
-                        high=float(high[j]),
+                        low=max(float(low[j]) - error, 0.0),
+                        high=min(float(high[j]) + error, 1.0),
                         n_rows=int(groups.n_rows[j]),
                     )
                 )
             for a, b in permutations(range(block.n_groups), 2):
                 over = column[a] - column[b] + np.hypot(high[a] - column[a], column[b] - low[b])
-                under = _ratio_low(column[a], low[a], column[b], high[b])
+                over += 2.0 * error
+                under = _ratio_low(
+                    max(column[a] - error, 0.0),
+                    max(low[a] - error, 0.0),
+                    min(column[b] + error, 1.0),
+                    min(high[b] + error, 1.0),
+                )
                 gap, gap_high = max(gap, column[a] - column[b]), max(gap_high, over)
                 ratio = min(ratio, column[a] / column[b]) if column[b] > 0.0 else ratio
                 ratio_low = min(ratio_low, under)

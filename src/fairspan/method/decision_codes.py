@@ -17,7 +17,14 @@ from fairspan.method.folds import centre_within
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
-__all__ = ["CodeBlock", "RatePredictions", "Recalibration", "predict_rate_codes", "recalibrate"]
+__all__ = [
+    "CodeBlock",
+    "RatePredictions",
+    "Recalibration",
+    "apply_by_fold",
+    "predict_rate_codes",
+    "recalibrate",
+]
 
 # Ridge of the recalibration, in units of 1 / sqrt(n).
 _RIDGE = 3.0
@@ -37,6 +44,7 @@ class RatePredictions:
 
     codes: Array  # (n, Q)
     matrix: Array  # (functions, Q), of the average over the folds
+    fold_matrices: Array  # (K, functions, Q), of each fold
     strength: tuple[Array, ...]  # of the canonical pairs of each block
     weight: tuple[Array, ...]  # share of each pair that is used
 
@@ -96,6 +104,15 @@ def recalibrate(
     )
 
 
+def apply_by_fold(scores: Array, folds: Codes, matrices: Array) -> Array:
+    """Multiply the rows of each fold by its matrix."""
+    out = np.empty((len(scores), matrices.shape[2]))
+    for k, matrix in enumerate(matrices):
+        rows = folds == k
+        out[rows] = scores[rows] @ matrix
+    return out
+
+
 def predict_rate_codes(
     scores: Array, folds: Codes, weight: Array, blocks: list[CodeBlock], n_effective: float
 ) -> RatePredictions:
@@ -130,14 +147,11 @@ def predict_rate_codes(
         weights.append(used)
         start += r
     to_rates = np.concatenate(maps)
-    codes = np.empty((len(scores), to_rates.shape[1]))
-    for k, matrix in enumerate(found.matrices):
-        rows = folds == k
-        codes[rows] = scores[rows] @ matrix @ to_rates
     averaged = np.einsum("k,kzq->zq", found.share, found.matrices)
     return RatePredictions(
-        codes=codes,
+        codes=apply_by_fold(scores, folds, found.matrices) @ to_rates,
         matrix=averaged @ to_rates,
+        fold_matrices=found.matrices @ to_rates,
         strength=tuple(strengths),
         weight=tuple(weights),
     )

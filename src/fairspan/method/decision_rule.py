@@ -287,6 +287,7 @@ class RulePoint:
     gap, ratio : worst over the blocks.
     met : whether the rates keep the limit.
     alike : largest share of rows with the same decision.
+    rate_error : largest error of a rate, if the rates were counted in a histogram.
     """
 
     limit: Limit
@@ -298,6 +299,7 @@ class RulePoint:
     ratio: float
     met: bool
     alike: float
+    rate_error: float | None = None
 
     @property
     def is_constant(self) -> bool:
@@ -329,14 +331,17 @@ def gap_limits(problem: DecisionProblem, size: int = 31) -> list[Limit]:
     return [Limit(value=float(value)) for value in np.linspace(widest, 0.0, size)]
 
 
-def rule_path(problem: DecisionProblem, limits: Sequence[Limit]) -> RulePath:
+def rule_path(
+    problem: DecisionProblem, limits: Sequence[Limit], known: Sequence[RulePoint] = ()
+) -> RulePath:
     """Choose a rule for every limit.
 
     The unconstrained rule is taken if it keeps a limit. Otherwise the multipliers of the limit are scaled
     by 0, .02, ..., 2, and the rule of least error (then of least scale) is taken among those whose real
-    rates keep the limit. If none does, the rule of another limit of the sequence is taken that does, and
-    at last the one that comes nearest, with ``met=False``. Among three or more groups the nearest is known
-    only up to noise, so the rule of least error within one standard error of the nearest is taken.
+    rates keep the limit. If none does, the rule of another limit of the sequence is taken that does, or one
+    of the ``known`` rules, and at last the one that comes nearest, with ``met=False``. Among three or more
+    groups the nearest is known only up to noise, so the rule of least error within one standard error of
+    the nearest is taken.
     """
     free = along_scales(problem, problem.unconstrained, np.zeros(1))
     points: list[RulePoint] = []
@@ -347,22 +352,25 @@ def rule_path(problem: DecisionProblem, limits: Sequence[Limit]) -> RulePath:
             continue
         solution = solve_dual(problem, limit, solution)
         points.append(_scaled(problem, limit, solution.rule))
-    errors = np.array([point.error for point in points])
     by_gap = points[-1].limit.kind == "gap"
-    rates = [_with_classes(point.rates) for point in points]
+    others = [*points, *known]
+    rates = [_with_classes(point.rates) for point in others]
+    errors = np.array([point.error for point in others])
 
-    def nearest(limit: Limit) -> tuple[int, Array]:
-        excess = np.array([float(limit.excess(r, problem.blocks)) for r in rates])
-        return _least(excess, errors, problem.noise(limit, rates[int(np.argmin(excess))])), excess
+    def nearest(limit: Limit, n: int) -> tuple[int, Array]:
+        """Best of the first n rules for a limit, and how far each is beyond it."""
+        excess = np.array([float(limit.excess(r, problem.blocks)) for r in rates[:n]])
+        noise = problem.noise(limit, rates[int(np.argmin(excess))])
+        return _least(excess, errors[:n], noise), excess
 
     ideal = Limit(kind=points[-1].limit.kind, value=0.0 if by_gap else 1.0)
-    smallest = points[nearest(ideal)[0]]
+    smallest = points[nearest(ideal, len(points))[0]]
     chosen = []
     for point in points:
         if not point.met:
-            best, excess = nearest(point.limit)
+            best, excess = nearest(point.limit, len(others))
             chosen.append(
-                replace(points[best], limit=point.limit, met=bool(excess[best] <= _ROUNDING))
+                replace(others[best], limit=point.limit, met=bool(excess[best] <= _ROUNDING))
             )
         else:
             chosen.append(point)

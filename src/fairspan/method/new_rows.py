@@ -85,9 +85,8 @@ class CrossFit:
     last: Array  # of the fair end
     blocks: tuple[NewRowsBlock, ...]
     n_folds: int
-    code_functions: Array | None = (
-        None  # predictions of the constrained codes, (K, D, q); for decisions
-    )
+    # Predictions of the constrained codes, (K, D, q), for decisions; None in files.
+    code_functions: Array | None = None
     # Mean over out-of-fold rows of (psi - mu)'(Sig + eta_y I)^-1 (psi - mu) / T, of the other folds;
     # only for Gaussian processes.
     leverage: float | None = None
@@ -366,7 +365,7 @@ def remove_out_of_fold(
         last=last,
         blocks=tuple(reported),
         n_folds=len(folds),
-        code_functions=both[:, :, L:] if config.equalize == "decisions" else None,
+        code_functions=both[:, :, L:],
         leverage=float(share @ [fold.leverage or 0.0 for fold in folds]) if leverages else None,
     )
 

@@ -98,6 +98,8 @@ class RuleWords:
         Factor of the multipliers that solve the limit for predicted rates.
     difference : RuleDifference or None
         None in a model that was loaded from a file.
+    source : str
+        How the rows of a stream were counted; empty for rows in memory.
     """
 
     classes: tuple[str, ...]
@@ -107,6 +109,7 @@ class RuleWords:
     cell_multipliers: tuple[tuple[str, str, float], ...]
     scale: float
     difference: RuleDifference | None
+    source: str = ""
 
     @property
     def decisions(self) -> tuple[str, ...]:
@@ -179,6 +182,8 @@ class RuleWords:
                 f"out-of-fold ones, and the rate of a group by at most {self.difference.rate:.3f} "
                 f"({self.difference.group})."
             )
+        if self.source:
+            lines.append(self.source)
         return "\n".join(lines)
 
 
@@ -187,6 +192,7 @@ def put_in_words(
     blocks: Sequence[RateBlock],
     classes: tuple[str, ...],
     difference: RuleDifference | None,
+    source: str = "",
 ) -> RuleWords:
     """Name the multipliers of a rule."""
     rule = point.rule
@@ -225,6 +231,7 @@ def put_in_words(
         ),
         scale=point.scale,
         difference=difference,
+        source=source,
     )
 
 

@@ -75,6 +75,7 @@ def explore(
     features: Any = None,
     sample_weight: str | None = None,
     criterion: str = "statistical_parity",
+    equalize: str | None = None,
     pos_label: Any = None,
     sensitive_kind: Any = "auto",
     model: Any = "kernel",
@@ -112,6 +113,10 @@ def explore(
         Column of weights; weight k is k copies of the row.
     criterion : str, default="statistical_parity"
         Fairness criterion of the model; a ``model`` of your own has its own criterion.
+    equalize : {"auto", "scores", "decisions"}, optional
+        What is made equal between groups. "auto", also if it is not given: decisions for two classes, if
+        there are enough rows, and scores otherwise. If it is not given, a ``model`` of your own keeps its
+        parameter.
     pos_label : label, optional
         The favourable class. If not given, one of two classes is guessed from the words of the labels
         and the target ("approved" rather than "denied"); the report names it, with the reason.
@@ -163,6 +168,8 @@ def explore(
     [0, 0.5, 1]
     """
     began = time.perf_counter()
+    if equalize is None and isinstance(model, str):
+        equalize = "auto"
     check_options(n_points, random_state, fairness, test_share)
     parts = PARTS if audit_parts is None else audit_parts
     settings = Settings(level=level, n_boot=n_boot, parts=parts)
@@ -191,6 +198,7 @@ def explore(
             pos_label=pos_label,
             sensitive_kind=sensitive_kind,
             random_state=random_state,
+            equalize=equalize,
         )
         estimator.set_params(verbose=max(verbose, estimator.verbose))
         criterion, favourable = canonical_criterion(estimator.criterion), None
@@ -209,7 +217,7 @@ def explore(
         if roles.weight is not None:
             held, fitted = held[held[roles.weight] > 0.0], train[train[roles.weight] > 0.0]
         start = time.perf_counter()
-        fit_model(estimator, train, roles, name)
+        fit_model(estimator, train, roles, name, or_scores=equalize == "auto")
         seconds = {"fit": time.perf_counter() - start}
         given = _audit_arguments(held, roles, kinds, estimator.pos_label)
         predictor = DialPredictor(estimator, estimator._read_new(held[list(roles.features)]))

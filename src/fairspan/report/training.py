@@ -16,9 +16,17 @@ from sklearn.base import clone, is_classifier
 
 from fairspan.estimators import FairClassifier, FairGPClassifier, FairGPRegressor, FairRegressor
 from fairspan.estimators.learners import FairLearner
-from fairspan.estimators.predictors import FairPredictor
-from fairspan.exceptions import FairspanWarning, RowError, warn_user
+from fairspan.estimators.predictors import FairPredictor, RuleClassifier
+from fairspan.exceptions import (
+    DataWarning,
+    DecisionRuleError,
+    FairspanWarning,
+    RowError,
+    warn_user,
+)
+from fairspan.inputs.checks import refuse, without_decisions_form
 from fairspan.inputs.columns import read_attribute
+from fairspan.inputs.config import read_config
 from fairspan.method.codes import kinds_by_name
 from fairspan.method.problem import canonical_criterion
 from fairspan.report.table import Roles, is_continuous
@@ -66,6 +74,7 @@ def choose_model(
     pos_label: Any,
     sensitive_kind: Any,
     random_state: int,
+    equalize: str | None = None,
 ) -> FairPredictor:
     """An unfitted predictor at fairness 1: the one given, or the default for the target."""
     criterion, kinds = canonical_criterion(criterion), read_kinds(sensitive_kind, roles.sensitive)
@@ -87,6 +96,8 @@ def choose_model(
     if kinds:
         out.set_params(sensitive_kind=kinds)
     _check_target(out, table, roles)
+    if equalize is not None:
+        set_equalize(out, equalize, int(table[roles.target].nunique()))
     return out
 
 
@@ -95,6 +106,21 @@ def named_model(name: str, *, numeric: bool, **parameters: Any) -> FairPredictor
     if name == "kernel":
         return (FairGPRegressor if numeric else FairGPClassifier)(**parameters)
     return (FairRegressor if numeric else FairClassifier)(name, **parameters)
+
+
+def set_equalize(model: FairPredictor, equalize: str, n_classes: int) -> None:
+    """Set what a classifier makes equal; "auto" is decisions for two classes, where they have a form."""
+    if equalize not in ("auto", "scores", "decisions"):
+        refuse("equalize", equalize, "'auto', 'scores' or 'decisions'")
+    if not isinstance(model, RuleClassifier):
+        if equalize == "decisions":
+            msg = "equalize='decisions' is for classes, and the model predicts numbers."
+            raise ValueError(msg)
+        return
+    if equalize == "auto":
+        decides = n_classes == 2 and without_decisions_form(read_config(model)) is None
+        equalize = "decisions" if decides else "scores"
+    model.set_params(equalize=equalize)
 
 
 def _check_agreement(model: FairPredictor, criterion: str, pos_label: Any) -> None:
@@ -160,11 +186,27 @@ def known_rows(model: FairPredictor, fitted: Any, held: Any, roles: Roles) -> ND
     return out
 
 
-def fit_model(model: FairPredictor, train: Any, roles: Roles, data: str) -> None:
-    """Fit on a table; an error names the row as the table counts it, from 1."""
+def fit_model(
+    model: FairPredictor, train: Any, roles: Roles, data: str, *, or_scores: bool = False
+) -> None:
+    """Fit on a table; an error names the row as the table counts it, from 1.
+
+    With ``or_scores``, scores are made equal if the rows do not allow decision rules; a warning says so.
+    """
     if by_stratum(model) and not roles.control:
         msg = "criterion='conditional_statistical_parity' needs control_features: the strata."
         raise ValueError(msg)
+    try:
+        _fit_rows(model, train, roles, data)
+    except DecisionRuleError as error:
+        if not or_scores:
+            raise
+        warn_user(f"Scores are made equal, not decisions. {error}", DataWarning)
+        model.set_params(equalize="scores")
+        _fit_rows(model, train, roles, data)
+
+
+def _fit_rows(model: FairPredictor, train: Any, roles: Roles, data: str) -> None:
     if isinstance(model, FairLearner):
         model.fit(
             train[list(roles.features)],

@@ -135,14 +135,6 @@ class StreamPlan:
         """Whether Dask computes the passes."""
         return self.client is not None or source.parts[0].pieces is not None
 
-    def in_memory(self, source: Source) -> bool:
-        """Whether all rows are in memory already: an array, a frame, or a list of blocks."""
-        if isinstance(source, ArraySource):
-            return not isinstance(self.source, np.memmap)
-        return isinstance(source, IterableSource) and not (
-            source.single_pass or callable(self.source)
-        )
-
     def check(self, est: StreamedEstimator) -> None:
         """Raise for arguments and parameters that cannot stream, before anything is read."""
         params, encoder, device = est.params, self.encoder, self.device
@@ -181,16 +173,14 @@ class StreamPlan:
                 "client needs a source that workers can read by themselves: files, a pyarrow dataset of "
                 "files, or a Dask collection (dask.array.from_array for an array)."
             )
-        if est.needs_all_rows and not self.in_memory(source):
+        if source.single_pass and (est.reads_rows_again or est.chooses_rules):
+            name, other = "likelihood='logistic'", "likelihood='gaussian'"
+            if est.chooses_rules:
+                name, other = "equalize='decisions'", "equalize='scores'"
             raise ValueError(
-                "equalize='decisions' needs the rows in memory: pass a data frame, an array or a list of "
-                "them, or use `fit`. Streams have equalize='scores'."
-            )
-        if source.single_pass and est.reads_rows_again:
-            raise ValueError(
-                "likelihood='logistic' reads the rows again after the moments, but the source is an "
-                "iterator, which can be read only once. Pass a function that returns a new one, a list or "
-                "files; or use likelihood='gaussian'."
+                f"{name} reads the rows again after the moments, but the source is an iterator, which can "
+                f"be read only once. Pass a function that returns a new one, a list or files; or use "
+                f"{other}."
             )
 
 
@@ -222,8 +212,6 @@ def run_stream(est: StreamedEstimator, plan: StreamPlan) -> None:
     on_device = plan.device is not None or sample_pass.on_device
     size = block_rows(est.n_features, on_device=on_device)
     total = take_moments(est, source, size, plan, saved, start)
-    if est.needs_all_rows:
-        size = max(total.position, 1)
     est.finish(total, ArgumentBlocks(source, size), plan.device)
 
 

@@ -300,7 +300,7 @@ class StreamedEstimator(Protocol):
     name: str  # of the class
     params: Mapping[str, Any]  # hyper-parameters by name
     reads_rows_again: bool  # after the moments, as for a logistic likelihood
-    needs_all_rows: bool  # at once, after the moments: for decision rules
+    chooses_rules: bool  # for decisions, from rows that are read again after the moments
     n_features: int  # number of columns of X; known after `prepare`
 
     def copy(self) -> Self:

@@ -120,6 +120,24 @@ def test_a_share_to_select_is_selected(call):
 
 
 @pytest.mark.parametrize(
+    ("options", "made_equal"),
+    [
+        ((), "decisions"),
+        (("--equalize", "scores"), "scores"),
+        (("--max-correlation", "0.5"), "scores"),
+        (("--max-gap", "0.3"), "decisions"),
+        (("--selection-rate", "0.4"), "decisions"),
+    ],
+)
+@pytest.mark.usefixtures("table")
+def test_decisions_are_made_equal_for_two_classes(call, tmp_path, options, made_equal):
+    done = call(*FIT, "ridge-classifier", "--drop", "grade", *options)
+    assert done.code == 0, done.err
+    assert f"Made equal between groups: {made_equal} (equalize='{made_equal}')" in done.out
+    assert fairspan.load_model(tmp_path / "model.skops").equalize == made_equal
+
+
+@pytest.mark.parametrize(
     ("options", "words"),
     [
         (("--max-gap", "2"), "--max-gap 2 is not allowed"),
@@ -131,10 +149,10 @@ def test_a_share_to_select_is_selected(call):
         (("--confidence", "0.9"), "--confidence goes with a limit"),
         (("--max-gap", "0.1", "--confidence", "0.3"), "--confidence 0.3 is not allowed"),
         (("--selection-rate", "2"), "--selection-rate 2.0 is not allowed"),
-        (("--equalize", "scores", "--max-gap", "0.1"), "pass --equalize decisions too"),
+        (("--equalize", "scores", "--max-gap", "0.1"), "leave --equalize scores out"),
         (("--equalize", "scores", "--selection-rate", "0.2"), "--selection-rate is for --equalize"),
         (("--equalize", "both"), "--equalize 'both' is not allowed"),
-        (("--model", "ridge"), "--equalize is for classes"),
+        (("--model", "ridge"), "are for classes, but ridge predicts"),
         (("--max-correlation", "0.1"), "use --max-gap"),
     ],
 )

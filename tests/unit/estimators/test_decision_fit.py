@@ -6,8 +6,16 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
-from fairspan import FairGPClassifier, FairRidgeClassifier, fairness_path, load_model, save_model
+from fairspan import (
+    FairClassifier,
+    FairGPClassifier,
+    FairRidgeClassifier,
+    fairness_path,
+    load_model,
+    save_model,
+)
 
 PARAMS = {"equalize": "decisions", "gamma": 0.1, "n_components": 60, "random_state": 0}
 
@@ -260,8 +268,85 @@ def test_scores_of_the_same_fit(fitted):
     np.testing.assert_allclose(scores.decision_function(X), other.decision_function(X))
     assert scores.get_params() == other.get_params()
     assert not hasattr(scores, "predict_proba")
-    with pytest.raises(ValueError, match="fitted with equalize='scores'"):
-        other.at(equalize="decisions")
+
+
+def of_kind(kind, **params):
+    if kind is FairClassifier:
+        return kind(LogisticRegression(), random_state=0, **params)
+    return kind(**{**PARAMS, **params})
+
+
+@pytest.mark.parametrize("kind", [FairRidgeClassifier, FairGPClassifier, FairClassifier])
+def test_switching_to_decisions_is_a_fit_for_decisions(kind):
+    X, y, s = people(600, 30)
+    fresh, _, _ = people(300, 31)
+    weight = np.random.default_rng(32).uniform(0.5, 2.0, 600)
+    given = {"sensitive_features": {"group": s}, "sample_weight": weight}
+    scores = of_kind(kind, equalize="scores", fairness=0.7).fit(X, y, **given)
+    decisions = of_kind(kind, equalize="decisions", fairness=0.7).fit(X, y, **given)
+    before = scores.decision_function(fresh)
+    pairs = [
+        (scores.at(equalize="decisions"), decisions),
+        (scores.at(0.4, equalize="decisions"), decisions.at(0.4)),
+        (scores.at(max_gap=0.05), decisions.at(max_gap=0.05)),
+        (decisions.at(equalize="scores").at(min_ratio=0.9), decisions.at(min_ratio=0.9)),
+    ]
+    for switched, fitted in pairs:
+        assert str(switched) == str(fitted)
+        for method in ("decision_function", "predict_proba"):
+            values = (getattr(model, method)(fresh) for model in (switched, fitted))
+            np.testing.assert_allclose(*values, rtol=0.0, atol=1e-12)
+        assert str(switched.certificate_) == str(fitted.certificate_)
+        assert str(switched.decision_rule_) == str(fitted.decision_rule_)
+    for model in (scores, pairs[0][0].at(equalize="scores")):
+        np.testing.assert_allclose(model.decision_function(fresh), before, rtol=0.0, atol=1e-12)
+
+
+def test_rules_are_solved_once_and_only_when_asked_for():
+    X, y, s = people(600, 30)
+    model = FairRidgeClassifier(**{**PARAMS, "equalize": "scores"}).fit(X, y, sensitive_features=s)
+    rows = model._fit_state.rule_rows
+    assert rows.solved == []
+    rules = [
+        model.at(**limit)._fit_state.decisions for limit in ({"max_gap": 0.1}, {"min_ratio": 0.9})
+    ]
+    assert rules[0] is rules[1] is rows.solved[0]
+
+
+def test_models_without_rows_cannot_switch_to_decisions(tmp_path):
+    pytest.importorskip("skops")
+    X, y, s = people(300, 0)
+    params = {**PARAMS, "equalize": "scores"}
+    model = FairRidgeClassifier(**params).fit(X, y, sensitive_features=s)
+    loaded = load_model(save_model(model, tmp_path / "model.skops"))
+    assert loaded._solution.new_rows.code_functions is None
+    prepared = FairRidgeClassifier(**params).prepare(X, y, sensitive_features=s)
+    added = prepared.partial_fit(X, y, sensitive_features=s)
+    for other in (loaded, pickle.loads(pickle.dumps(model)), added):
+        assert other._fit_state.rule_rows is None
+        for switch in ({"equalize": "decisions"}, {"max_gap": 0.1}):
+            with pytest.raises(ValueError, match="Fit with equalize='decisions'"):
+                other.at(**switch)
+    model.partial_fit(X, y, sensitive_features=s)
+    assert model._fit_state.rule_rows is None
+
+
+def test_a_fit_that_has_no_form_for_decisions_says_why():
+    X, y, s = people(300, 0)
+    for params, words in (
+        ({"removal": "training_rows"}, "needs removal on new rows"),
+        ({"dependence": "correlation"}, "compares rates"),
+    ):
+        model = FairRidgeClassifier(**{**PARAMS, "equalize": "scores", **params})
+        model.fit(X, y, sensitive_features=s)
+        assert model._fit_state.rule_rows is None
+        with pytest.raises(ValueError, match=words):
+            model.at(equalize="decisions")
+    model = FairRidgeClassifier(**{**PARAMS, "equalize": "scores", "dial": "angle"})
+    model.fit(X, y, sensitive_features=s)
+    with pytest.raises(ValueError, match="share of the gap"):
+        model.at(equalize="decisions")
+    assert model.at(0.5, dial="share", equalize="decisions").equalize == "decisions"
 
 
 def test_the_certificate_is_about_rates(fitted):
@@ -361,25 +446,14 @@ def test_limits_of_rates_need_decisions(fitted):
         fitted.at(max_gap=2)
     with pytest.raises(ValueError, match="confidence goes with max_gap"):
         fitted.at(0.5, confidence=0.95)
-    with pytest.raises(ValueError, match="fit with equalize='decisions'"):
-        fitted.at(equalize="scores").at(max_gap=0.1)
+    with pytest.raises(ValueError, match="leave equalize out"):
+        fitted.at(max_gap=0.1, equalize="scores")
+    with pytest.raises(ValueError, match="'scores' or 'decisions'"):
+        fitted.at(equalize="both")
 
 
-def test_blocks_in_memory_are_fitted_as_a_whole():
-    X, y, s = people(600, 0)
-    fresh, _, _ = people(300, 1)
-    whole, parts = (
-        FairRidgeClassifier(**PARAMS).fit_stream(blocks)
-        for blocks in ([(X, y, s)], [(X[:200], y[:200], s[:200]), (X[200:], y[200:], s[200:])])
-    )
-    np.testing.assert_allclose(parts.decision_function(fresh), whole.decision_function(fresh))
-    assert whole.at(max_gap=0.1).certificate_.decisions.met
-    with pytest.raises(ValueError, match="needs the rows in memory"):
-        FairRidgeClassifier(**PARAMS).fit_stream(lambda: iter([(X, y, s)]))
-
-
-def test_streams_are_refused():
+def test_blocks_without_a_second_pass_are_refused():
     X, y, s = people(300, 0)
     model = FairRidgeClassifier(**PARAMS).prepare(X, y, sensitive_features=s)
-    with pytest.raises(ValueError, match="needs the rows in memory"):
+    with pytest.raises(ValueError, match="use `fit` or `fit_stream`"):
         model.partial_fit(X, y, sensitive_features=s)

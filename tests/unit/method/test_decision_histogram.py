@@ -44,7 +44,7 @@ def test_any_cut_into_blocks_gives_the_same_histogram():
     whole = of_rows(problem, bins=8)
     parts = [of_rows(problem, slice(a, a + 100), bins=8) for a in range(0, 500, 100)]
     merged = sum(parts[1:], parts[0])
-    for name in ("weight", "rows", "sums", "low", "high"):
+    for name in ("weight", "rows", "sums", "low", "high", "squares"):
         np.testing.assert_allclose(getattr(merged, name), getattr(whole, name), atol=1e-9)
     with pytest.raises(ValueError, match="only if edges"):
         whole + of_rows(problem, bins=9)

@@ -1,6 +1,7 @@
 """Decision rules: multipliers scaled so that the rates of real groups keep a limit."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -195,3 +196,19 @@ def test_noise_of_small_groups_is_not_paid_for():
         for n in (None, (np.full(2, 30.0),))
     ]
     assert points[0] == points[1]
+
+
+def test_a_known_rule_replaces_one_that_does_not_keep_its_limit():
+    problem = planted(5, n=400, sizes=(3,))
+    path = rule_path(problem, gap_limits(problem, 11))
+    limits = [Limit(value=0.5 * (a.limit.value + b.limit.value)) for a, b in pairwise(path.points)]
+    alone, helped = (
+        [rule_path(problem, [limit], known).points[0] for limit in limits]
+        for known in ((), path.points)
+    )
+    assert sum(p.met for p in helped) > sum(p.met for p in alone)
+    for limit, point in zip(limits, helped, strict=True):
+        met = [p for p in path.points if p.gap <= limit.value]
+        assert point.limit == limit
+        assert point.met >= bool(met)
+        assert point.gap <= limit.value or not point.met

@@ -61,6 +61,50 @@ def test_a_thin_slice_of_a_number_shows_no_mean_of_a_regression():
     assert all(row["mean"] is None for row in thin)
 
 
+OPTIONS = {"target": "repaid", "sensitive_features": ["sex"], "n_points": 2, "n_boot": 20}
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
+@pytest.mark.parametrize(
+    ("given", "made_equal"),
+    [
+        ({}, "decisions"),
+        ({"equalize": "scores"}, "scores"),
+        ({"model": fairspan.FairRidgeClassifier()}, "scores"),
+        ({"model": fairspan.FairRidgeClassifier(), "equalize": "auto"}, "decisions"),
+        ({"target": "grade"}, "scores"),  # three classes
+        (
+            {"criterion": "conditional_statistical_parity", "control_features": "region"},
+            "scores",
+        ),
+        ({"target": "amount"}, "scores"),
+    ],
+)
+def test_decisions_are_made_equal_for_two_classes(given, made_equal):
+    table = people().assign(
+        grade=np.resize(["a", "b", "c"], 240), region=np.resize(["n", "s"], 240)
+    )
+    report = explore(table, **{**OPTIONS, "audit_parts": ["scores"], **given})
+    assert report.study["about"]["equalize"] == made_equal
+    for at in report.study["positions"]:
+        assert ("equalize='decisions'" in at["snippet"]) == (made_equal == "decisions")
+
+
+def test_too_few_rows_for_decisions_are_said_and_scores_are_made_equal():
+    table, options = people(90), {**OPTIONS, "audit_parts": ["scores"]}
+    table["sex"] = ["f"] * 20 + ["m"] * 70
+    with pytest.warns(UserWarning, match="Scores are made equal, not decisions"):
+        report = explore(table, **options)
+    assert report.study["about"]["equalize"] == "scores"
+    assert any("Scores are made equal" in text for text in report.study["about"]["warnings"])
+    with pytest.raises(fairspan.DecisionRuleError, match="at least 30 rows each"):
+        explore(table, **options, equalize="decisions")
+    with pytest.raises(ValueError, match="'auto', 'scores' or 'decisions'"):
+        explore(table, **options, equalize="both")
+    with pytest.raises(ValueError, match="is for classes"):
+        explore(table, **{**options, "target": "amount"}, equalize="decisions")
+
+
 @pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
 def test_a_report_of_equal_decisions_is_about_decisions():
     options = {"target": "repaid", "sensitive_features": ["sex"], "n_points": 3, "n_boot": 20}

@@ -69,7 +69,9 @@ function showHeader() {
           hasFavourable ? name(outcomeText(0)) : "to be of a class",
           ". ",
         ],
-    `Dependence is a correlation${decides ? " of the rule's margin" : about.probable ? " of the raw score" : ""}: 0 is none, 1 is the most. `,
+    listsRates
+      ? ""
+      : `Dependence is a correlation${decides ? " of the rule's margin" : about.probable ? " of the raw score" : ""}: 0 is none, 1 is the most. `,
     `Each range is a ${percent(about.level)} confidence interval on its own. ${CHOSEN}`,
   );
   for (const one of document.querySelectorAll("main > section")) {
@@ -132,6 +134,28 @@ function tile(term, metric, e, kind, fine) {
   );
 }
 
+// Where decisions are made equal: how often each group is selected. The attribute stays the same while the
+// slider moves: that of the largest gap without fairness.
+const MOST_LISTED = 5;
+const ratesAttribute = positions[0].headline.gap_attribute;
+const listsRates =
+  decides && hasFavourable && ratesAttribute && positions[0].rates?.[ratesAttribute]?.length <= MOST_LISTED;
+
+function ratesTile(at) {
+  if (!listsRates) return null;
+  const line = (row) => {
+    const [rate, between] = estimate("selection_rate", row.selection_rate, "rate");
+    const words = row.few ? tooFew(row.n) : [element("strong", {}, rate), between];
+    return element("dd", { class: "fine" }, name(brief(named(ratesAttribute, row.group), 24)), " ", words);
+  };
+  return element(
+    "div",
+    {},
+    element("dt", {}, "Selection rates by ", name(brief(ratesAttribute, 30))),
+    at.rates[ratesAttribute].map(line),
+  );
+}
+
 function showTiles({ i, at }) {
   const { headline } = at;
   const { error, error_extra: extra, gap, correlation, changed } = headline;
@@ -156,13 +180,14 @@ function showTiles({ i, at }) {
       among(headline.gap_among),
       aside(gap),
     ]),
-    tile(decides ? "Dependence of the rule's margin" : "Dependence of the score", "correlation", correlation, "index", [
-      fine(correlation, "index", "largest correlation"),
-      of(headline.correlation_attribute),
-      among(headline.correlation_among),
-      aside(correlation),
-      known(noise) ? ` · chance alone gives about ${show(noise, "index")}` : "",
-    ]),
+    ratesTile(at) ??
+      tile(decides ? "Dependence of the rule's margin" : "Dependence of the score", "correlation", correlation, "index", [
+        fine(correlation, "index", "largest correlation"),
+        of(headline.correlation_attribute),
+        among(headline.correlation_among),
+        aside(correlation),
+        known(noise) ? ` · chance alone gives about ${show(noise, "index")}` : "",
+      ]),
     known(changed)
       ? element(
           "div",
