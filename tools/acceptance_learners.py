@@ -31,6 +31,9 @@ def measurements() -> Iterator[Measurement]:
         for key in ("error", "signed", "free_error"):
             yield shown(f"{key.replace('_', ' ')}, {row['name']}", row[key])
     yield from _post(read("post", "learners"))
+    for row in read("refit", "learners"):
+        more = abs(row["signed_more"])
+        yield at_most(f"|dependence| of refitted learners, {row['name']}", more, MOST_DEPENDENCE)
     for row in read("time", "learners"):
         yield at_most(f"fit over plain boosting, {row['name']}", row["share"], 12.0)
 

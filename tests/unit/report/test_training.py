@@ -116,3 +116,19 @@ def test_a_row_that_cannot_be_used_is_named_as_the_table_counts_it():
         _training.fit_model(
             fairspan.FairRidge(), train, roles_of("amount", weight="weight"), "people.csv"
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "found"),
+    [
+        ("kernel", "repaid", "FairGPClassifier"),
+        ("kernel", "amount", "FairGPRegressor"),
+        ("auto", "repaid", "FairClassifier"),
+        ("boosting", "amount", "FairRegressor"),
+    ],
+)
+def test_models_have_names(name, target, found):
+    given = {"criterion": "sp", "pos_label": None, "sensitive_kind": "auto", "random_state": 3}
+    model = _training.choose_model(name, people(), roles_of(target), **given)
+    assert (type(model).__name__, model.random_state) == (found, 3)
+    assert getattr(model, "estimator", "kernel") == name
