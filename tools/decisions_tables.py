@@ -50,6 +50,11 @@ POINTS, MOST_FAIRNESS = 151, 1.5
 EG_BOUNDS = (0.05, 0.02, 0.005)
 LINEAR_BOUNDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.0)
 RIVALS = ("score", "eg", "linear_post")
+# Name, file, target, attribute and columns to leave out.
+EXTRA = (
+    ("stop-and-search race", ("sqf.csv",), "weapon", "race", ["race-sex"]),
+    ("admissions gender", ("admissions.csv", "admissions.csv.zip"), "gpa", "gender", []),
+)
 
 
 def fitted(rows: Draw, **params: Any) -> Any:
@@ -132,17 +137,19 @@ def real_tables() -> Iterator[tuple[str, Callable[[int], Draw]]]:
     compas = splits(datasets.fetch_compas, "race", "African-American")
     yield "COMPAS race, black against the rest", compas
     yield "loans, black against the rest", splits(datasets.load_loans, "race", "black")
-    folder = os.environ.get("FAIRSPAN_EXTRA_DATA")
-    for name, files, y, s, left_out in (
-        ("stop-and-search race", ("sqf.csv",), "weapon", "race", ["race-sex"]),
-        ("admissions gender", ("admissions.csv", "admissions.csv.zip"), "gpa", "gender", []),
-    ):
-        paths = [Path(folder) / file for file in files] if folder else []
-        path = next((path for path in paths if path.exists()), None)
+    for name, files, y, s, left_out in EXTRA:
+        path = extra_file(files)
         if path is None:
             print(f"{name} skipped: FAIRSPAN_EXTRA_DATA is no folder with {files[0]}.")
         else:
             yield name, splits(partial(extra_table, path, y, s, left_out), s)
+
+
+def extra_file(names: tuple[str, ...]) -> Path | None:
+    """A file of the folder ``FAIRSPAN_EXTRA_DATA``, if there is one."""
+    folder = os.environ.get("FAIRSPAN_EXTRA_DATA")
+    paths = [Path(folder) / name for name in names] if folder else []
+    return next((path for path in paths if path.exists()), None)
 
 
 def _large(attribute: str | list[str], seed: int) -> Draw:
@@ -161,13 +168,14 @@ def extra_table(
     s: str,
     left_out: list[str],
     *,
+    numeric: bool = False,
     data_home: object = None,  # noqa: ARG001
 ) -> SimpleNamespace:
-    """Rows of a CSV file; the target is 1 above its median."""
+    """Rows of a CSV file; the target is a number, or 1 above its median."""
     table = pd.read_csv(path)
     return SimpleNamespace(
         data=table.drop(columns=[y, s, *left_out]),
-        target=(table[y] > table[y].median()).astype(int),
+        target=table[y] if numeric else (table[y] > table[y].median()).astype(int),
         sensitive_features=table[[s]].astype(str),
     )
 

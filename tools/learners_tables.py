@@ -1,8 +1,11 @@
 """Tables about learners: ``python -m tools.learners_tables fair | time | refit | post``.
 
 *fair*: error (0/1, or root mean squared for numbers) and signed dependence of the score on S on test rows, at
-fairness 1 and 0, for the learners "auto", "boosting" and "kernel", and for the default kernel estimator with
-the library's encoder. *time*: seconds of a fit with one thread, over those of plain boosting. *refit*: signed
+fairness 1 and 0, at limits on the expected correlation and on the gap of decisions, for "auto", its members,
+and the default kernel estimator ("ridge"). "auto" is compared with the member that training folds would
+choose, with plain boosting, and with boosting under fairlearn's reductions, if it is installed. Two tables
+are read from ``FAIRSPAN_EXTRA_DATA``, as in ``tools.decisions_tables``. *time*: seconds of a fit with one
+thread, over those of plain boosting, and over those of reductions for one limit. *refit*: signed
 dependence and error at fairness 1 with ``refit=True``, minus those of the averages over the folds, for
 "boosting" and "auto". *post*: half of the training rows train histogram boosting, the other half correct it
 as a frozen model. ``FairClassifier`` over the same learner, with the same predictors of S, learns from all
@@ -13,6 +16,7 @@ training rows, and from the second half alone. All settings are defaults. Option
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,9 +24,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OrdinalEncoder
 
 from fairspan import (
     FairClassifier,
@@ -33,28 +39,39 @@ from fairspan import (
     datasets,
     table_encoder,
 )
+from fairspan.encoding import column_kinds as table_kinds
+from tools import decision_rivals
 from tools.calibration import data_home
+from tools.decisions_tables import EG_BOUNDS, EXTRA, error_at, extra_file, extra_table
+from tools.promise_limits import gap
 from tools.promise_populations import MOST_ROWS, Draw, people, planted, wide
 from tools.promise_tables import Found, Part, main
 
 DRAWS = {"fair": 10, "time": 3, "refit": 10, "post": 10}
 REFITTED = ("boosting", "auto")
-LEARNERS = ("auto", "boosting", "kernel")
+MEMBERS = ("boosting", "kernel", "linear")
+LEARNERS = ("auto", *MEMBERS)
+# Limits on the expected correlation, and on the gap of decisions.
+LIMITS, GAPS = (0.03, 0.05, 0.1), (0.02, 0.05)
 
 
 def frames(
     fetch: Callable[..., Any], attribute: str, group: str | None = None, numeric: bool = False
 ) -> Callable[[int], Draw]:
-    """Random splits of a table, X as a frame; S is one attribute, or one group of it against the rest."""
+    """Random splits of a table, X as a frame.
+
+    S is one attribute, one group of it against the rest, or a number cut at its median.
+    """
 
     def draw(seed: int) -> Draw:
-        table = fetch(data_home=data_home()) if "loans" not in fetch.__name__ else fetch()
+        table = fetch() if fetch is datasets.load_loans else fetch(data_home=data_home())
         y = table.target.to_numpy(dtype=float) if numeric else table.target.astype(str).to_numpy()
         s = np.asarray(table.sensitive_features[attribute])
         s = s if group is None else np.where(s == group, group, "others")
-        strata = None if s.dtype.kind == "f" else s
+        if s.dtype.kind == "f":
+            s = np.where(s > np.median(s), "above the median", "below")
         train, test = train_test_split(
-            np.arange(len(y)), test_size=0.3, random_state=seed, stratify=strata
+            np.arange(len(y)), test_size=0.3, random_state=seed, stratify=s
         )
         train = train[:MOST_ROWS]
         return Draw(
@@ -71,6 +88,27 @@ def rows_of_fair() -> Iterator[tuple[str, Callable[[int], Draw]]]:
     yield "wide(1500, 50)", planted(lambda n, rng: wide(n, 50, rng), 1500)
     yield "law school race", frames(datasets.fetch_law_school, "race1", "white", numeric=True)
     yield "COMPAS race", frames(datasets.fetch_compas, "race", "African-American")
+    yield "NLSY79 gender", frames(datasets.fetch_nlsy79, "gender", numeric=True)
+    crime = datasets.fetch_communities_crime
+    yield "Communities race", frames(crime, "racepctblack", numeric=True)
+    for name, files, y, s, left_out in EXTRA:
+        if (path := extra_file(files)) is not None:
+            numeric = name.startswith("admissions")
+            fetch = partial(extra_table, path, y, s, left_out, numeric=numeric)
+            yield name, frames(fetch, s, numeric=numeric)
+
+
+def plain_boosting(X: Any) -> Any:
+    """Histogram boosting with scikit-learn's settings; text columns are native categories."""
+    text = [] if not hasattr(X, "columns") else table_kinds(X)[1]
+    if not text:
+        return HistGradientBoostingClassifier(random_state=0)
+    codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, max_categories=250)
+    encoder = make_column_transformer((codes, text), remainder="passthrough")
+    mask = np.arange(X.shape[1]) < len(text)
+    return make_pipeline(
+        encoder, HistGradientBoostingClassifier(categorical_features=mask, random_state=0)
+    )
 
 
 def models(rows: Draw) -> Iterator[tuple[str, Any]]:
@@ -80,28 +118,19 @@ def models(rows: Draw) -> Iterator[tuple[str, Any]]:
         model = (FairRegressor if numeric else FairClassifier)(name, random_state=0)
         yield name, model.fit(rows.X, rows.y, sensitive_features=rows.s)
     kernel = (FairRidge if numeric else FairRidgeClassifier)(random_state=0)
-    encoded = rows.X
-    if hasattr(rows.X, "columns"):
-        encoder = table_encoder(rows.X).fit(rows.X)
-        encoded = encoder.transform(rows.X)
-        fitted = kernel.fit(encoded, rows.y, sensitive_features=rows.s)
-        yield "ridge", (encoder, fitted)
-    else:
-        yield "ridge", (None, kernel.fit(encoded, rows.y, sensitive_features=rows.s))
+    yield "ridge", kernel.fit(rows.X, rows.y, sensitive_features=rows.s)
 
 
-def measure(model: Any, rows: Draw, fairness: float) -> tuple[float, Any]:
-    """Error on new rows, and the score."""
-    X = rows.X_new
-    if isinstance(model, tuple):
-        encoder, model = model
-        X = X if encoder is None else encoder.transform(X)
-    model = model.at(fairness)
+def measure(
+    model: Any, rows: Draw, fairness: float | None = None, **limit: Any
+) -> tuple[float, Any]:
+    """Error on new rows, and the score, at a dial value or at a limit."""
+    model = model.at(fairness, **limit)
     if not hasattr(model, "classes_"):
-        score = model.predict(X)
+        score = model.predict(rows.X_new)
         return float(np.sqrt(np.mean((score - rows.y_new) ** 2))), score
-    wrong = np.asarray(model.predict(X)) != rows.y_new
-    return float(np.mean(wrong)), model.decision_function(X)
+    wrong = np.asarray(model.predict(rows.X_new)) != rows.y_new
+    return float(np.mean(wrong)), model.decision_function(rows.X_new)
 
 
 def dependence(score: Any, free: Any, s: Any) -> float:
@@ -116,31 +145,96 @@ def dependence(score: Any, free: Any, s: Any) -> float:
 
 
 def fair_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
-    """All learners on one split."""
+    """All learners on one split, and "auto" beside what it is compared with."""
     rows, out = draw(seed), {}
+    classes = np.asarray(rows.y).dtype.kind != "f"
     for learner, model in models(rows):
         free_error, free = measure(model, rows, 0.0)
         error, score = measure(model, rows, 1.0)
-        out[f"{name}, {learner}"] = {
+        row = {
             "error": error,
             "signed": dependence(score, free, rows.s_new),
             "free_error": free_error,
             "free_signed": dependence(free, free, rows.s_new),
+            "out_of_fold": float(model._solution.new_rows.error(1.0)),
+            "free_out_of_fold": float(model._solution.new_rows.error(0.0)),
         }
+        for limit in LIMITS:
+            row[f"error_{limit:g}"] = measure(model, rows, max_correlation=limit)[0]
+        for limit in GAPS:
+            decided = model.at(max_gap=limit).predict(rows.X_new) if classes else None
+            row[f"rule_gap_{limit:g}"], row[f"rule_error_{limit:g}"] = _rates(decided, rows)
+        out[f"{name}, {learner}"] = row
+    _compare(out, name, rows, classes=classes)
     return out
 
 
+def _rates(decided: Any, rows: Draw) -> tuple[float, float]:
+    """Gap of the rates of the larger label, and error; NaN without decisions."""
+    if decided is None:
+        return float("nan"), float("nan")
+    chosen = np.asarray(decided) == np.unique(rows.y_new)[-1]
+    return gap(chosen, rows.s_new), float(np.mean(np.asarray(decided) != rows.y_new))
+
+
+def _compare(out: Found, name: str, rows: Draw, *, classes: bool) -> None:
+    """Add differences of "auto" from the member that training folds would choose, and from rivals.
+
+    The member is that of the least out-of-fold squared error at the same end of the dial. Rivals of its
+    unconstrained error are that member and plain boosting. Boosting under fairlearn's reductions is compared
+    at the gap that "auto" reaches on new rows.
+    """
+    auto, members = out[f"{name}, auto"], [out[f"{name}, {member}"] for member in MEMBERS]
+    fair, free = (
+        min(members, key=lambda m, k=k: m[k]) for k in ("out_of_fold", "free_out_of_fold")
+    )
+    for key in ("error", *(f"error_{limit:g}" for limit in LIMITS)):
+        auto[f"{key}_difference"] = auto[key] - fair[key]
+    plain = float("nan")
+    if classes:
+        fitted = plain_boosting(rows.X).fit(rows.X, rows.y)
+        decided = fitted.predict(rows.X_new)
+        plain_gap, plain = _rates(decided, rows)
+    auto["plain_error"] = plain
+    auto["free_difference"] = auto["free_error"] - np.nanmin([free["free_error"], plain])
+    for limit in GAPS:
+        auto[f"eg_difference_{limit:g}"] = float("nan")
+    if classes and importlib.util.find_spec("fairlearn") is not None:
+        *steps, last = fitted.steps if hasattr(fitted, "steps") else [("", fitted)]
+        X, X_new = rows.X, rows.X_new
+        for _, step in steps:
+            X, X_new = step.transform(X), step.transform(X_new)
+        y = (rows.y == np.unique(rows.y)[-1]).astype(int)
+        y_new = rows.y_new == np.unique(rows.y)[-1]
+        points = [(plain_gap, plain)]
+        for chance in decision_rivals.reductions(
+            clone(last[1]), X, y, rows.s, X_new, "statistical_parity", EG_BOUNDS
+        ):
+            error = float(np.mean(np.where(y_new, 1.0 - chance, chance)))
+            points.append((gap(chance, rows.s_new), error))
+        gaps, errors = np.array(points).T
+        for limit in GAPS:
+            at_gap = error_at(gaps, errors, auto[f"rule_gap_{limit:g}"])
+            auto[f"eg_difference_{limit:g}"] = auto[f"rule_error_{limit:g}"] - at_gap
+    # All rows of a table have the same columns.
+    for row in out.values():
+        row.update({key: float("nan") for key in auto if key not in row})
+
+
 def summary(columns: dict[str, Any]) -> dict[str, float]:
-    """Means over draws, and standard errors of the plain kind."""
+    """Means over draws where they are known, and standard errors of the plain kind."""
     out = {}
     for key, values in columns.items():
-        out[key] = float(np.mean(values))
-        out[f"{key}_se"] = float(np.std(values, ddof=1) / np.sqrt(len(values)))
+        known = values[~np.isnan(values)]
+        out[key] = float(np.mean(known)) if len(known) else float("nan")
+        out[f"{key}_se"] = float("nan")
+        if len(known) > 1:
+            out[f"{key}_se"] = float(np.std(known, ddof=1) / np.sqrt(len(known)))
     return out
 
 
 def fair(draws: int) -> Iterator[Part]:
-    """Error and dependence at both ends of the dial."""
+    """Error and dependence at both ends of the dial, and at limits."""
     for name, draw in rows_of_fair():
         yield Part(
             names=[f"{name}, {learner}" for learner in (*LEARNERS, "ridge")],
@@ -151,20 +245,33 @@ def fair(draws: int) -> Iterator[Part]:
 
 
 def time_draw(seed: int) -> Found:
-    """Seconds of a fit on Adult."""
-    rows = frames(datasets.fetch_adult, "sex")(seed)
-    plain = make_pipeline(table_encoder(rows.X), HistGradientBoostingClassifier(random_state=0))
-    start = time.perf_counter()
-    plain.fit(rows.X, rows.y)
+    """Seconds of a fit on 32,000 rows of Adult; reductions of plain boosting for one limit, if installed."""
+    table = datasets.fetch_adult(data_home=data_home())
+    rows = np.random.default_rng(seed).permutation(len(table.target))[:32_000]
+    X, y = table.data.iloc[rows], table.target.astype(str).to_numpy()[rows]
+    s = table.sensitive_features["sex"].to_numpy()[rows]
+    plain, *_, start = plain_boosting(X), time.perf_counter()
+    plain.fit(X, y)
     middle = time.perf_counter()
-    FairClassifier(random_state=0).fit(rows.X, rows.y, sensitive_features=rows.s)
+    FairClassifier(random_state=0).fit(X, y, sensitive_features=s)
     end = time.perf_counter()
-    return {"Adult sex": {"seconds": end - middle, "share": (end - middle) / (middle - start)}}
+    out = {"seconds": end - middle, "share": (end - middle) / (middle - start)}
+    out["share_of_reductions"] = float("nan")
+    if importlib.util.find_spec("fairlearn") is not None:
+        Z, binary = plain[:-1].transform(X), (y == np.unique(y)[-1]).astype(int)
+        start = time.perf_counter()
+        list(
+            decision_rivals.reductions(
+                clone(plain[-1]), Z, binary, s, Z[:10], "statistical_parity", (0.02,)
+            )
+        )
+        out["share_of_reductions"] = out["seconds"] / (time.perf_counter() - start)
+    return {"Adult sex, 32,000 rows": out}
 
 
 def seconds(draws: int) -> Iterator[Part]:
     """Time of a fit."""
-    yield Part(names=["Adult sex"], measure=time_draw, draws=draws)
+    yield Part(names=["Adult sex, 32,000 rows"], measure=time_draw, draws=draws)
 
 
 def post_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:

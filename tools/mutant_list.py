@@ -1436,13 +1436,6 @@ MUTANTS: tuple[Mutant, ...] = (
         _tests("unit/estimators/test_decision_fit", "the_words_of_a_rule_give_its_decisions"),
     ),
     Mutant(
-        "paths of learners by models that saw the rows",
-        "estimators/path_rows.py",
-        "folds, unseen = model._out_of_fold(data)",
-        "folds, _ = model._out_of_fold(data)",
-        _tests("unit/estimators/test_learners", "paths_of_training_rows_are_out_of_fold"),
-    ),
-    Mutant(
         "classes of a frozen model in the order of the codes of y",
         "estimators/frozen.py",
         "contrasts[[code[label] for label in known.tolist()]]",

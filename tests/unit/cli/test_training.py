@@ -1,6 +1,5 @@
 """Command fit: its JSON, refused labels and rows, and the chosen model."""
 
-import functools
 import json
 import shlex
 
@@ -11,12 +10,12 @@ pytest.importorskip("typer")
 pytest.importorskip("skops")
 pytest.importorskip("pandas")
 
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from tests.support.borrowers import people
 
 import fairspan
 from fairspan.cli import training
-from fairspan.estimators import learners
+from fairspan.estimators import learner_fit
 
 FIT = ("fit", "people.csv", "--target", "repaid", "--protected", "sex", "--model")
 
@@ -173,8 +172,11 @@ def test_a_correlation_is_limited_with_confidence(call, tmp_path):
 
 @pytest.fixture
 def few_trees(monkeypatch):
-    few = functools.partial(HistGradientBoostingClassifier, max_iter=2)
-    monkeypatch.setattr(learners, "HistGradientBoostingClassifier", few)
+    def boosting(n, *, classes):
+        kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+        return kind(max_iter=2)
+
+    monkeypatch.setattr(learner_fit, "boosting", boosting)
 
 
 def command_lines(text):
@@ -198,7 +200,7 @@ def test_boosted_models_load_by_the_lines_that_are_printed(call, table):
     numbers = json.loads(found.out)
     assert numbers["prediction"] == model.predict(table).tolist()
     np.testing.assert_allclose(numbers["probability of yes"], model.predict_proba(table)[:, 1])
-    assert "'probability of yes' is above 0.5" in found.err
+    assert "'margin of the rule'" in found.err
     without = call(*predict[: predict.index("--trust")])
     assert without.code == 2
     assert predict[-1] in without.err
@@ -247,5 +249,5 @@ def test_the_kernel_is_the_default_and_needs_no_trust(call):
     numbers = training.make_estimator("boosting", people(), "debt")
     assert type(numbers).__name__ == "FairRegressor"
     assert numbers.estimator == "boosting"
-    with pytest.raises(ValueError, match="--equalize is for classes, but auto predicts"):
+    with pytest.raises(ValueError, match="are for classes, but auto predicts"):
         training.make_estimator("auto", people(), "debt", equalize="decisions")
