@@ -8,12 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from tools.acceptance_promise import enough_draws, read, shown
 from tools.table import Measurement, at_least, at_most
 
 # Largest error of "auto" at fairness 1.
 MOST_ERROR = {"Adult sex": 0.141, "loans race": 0.072, "wide(1500, 50)": 0.34}
 MOST_DEPENDENCE = 0.02
+DIFFERENCES = {
+    "auto and the member that training folds choose": (
+        "error_difference",
+        "error_0.03_difference",
+        "error_0.05_difference",
+        "error_0.1_difference",
+    ),
+    "auto and the better of plain boosting and members, unconstrained": ("free_difference",),
+    "auto and reductions of boosting, decisions": ("eg_difference_0.02", "eg_difference_0.05"),
+}
+LIMITED = ("error_0.03", "error_0.05", "error_0.1", "rule_error_0.02", "rule_gap_0.02")
+LIMITED += ("rule_error_0.05", "rule_gap_0.05")
 
 
 def measurements() -> Iterator[Measurement]:
@@ -27,15 +41,42 @@ def measurements() -> Iterator[Measurement]:
             yield at_most(f"error at fairness 1, {row['name']}", row["error"], limit)
             yield at_most(f"|dependence|, {row['name']}", abs(row["signed"]), MOST_DEPENDENCE)
     yield from _law_school(by_name)
+    yield from _differences([row for row in rows if row["name"].endswith(", auto")])
     for row in rows:
-        for key in ("error", "signed", "free_error"):
-            yield shown(f"{key.replace('_', ' ')}, {row['name']}", row[key])
+        for key in ("error", "signed", "free_error", *LIMITED):
+            if not np.isnan(row[key]):
+                yield shown(f"{key.replace('_', ' ')}, {row['name']}", row[key])
     yield from _post(read("post", "learners"))
     for row in read("refit", "learners"):
         more = abs(row["signed_more"])
         yield at_most(f"|dependence| of refitted learners, {row['name']}", more, MOST_DEPENDENCE)
     for row in read("time", "learners"):
         yield at_most(f"fit over plain boosting, {row['name']}", row["share"], 12.0)
+        if not np.isnan(row["share_of_reductions"]):
+            share = row["share_of_reductions"]
+            yield at_most(f"fit over reductions for one limit, {row['name']}", share, 1.0 / 3.0)
+
+
+def _differences(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
+    """Paired differences of "auto"; standard errors of splits are corrected for 30 % test rows."""
+    for what, keys in DIFFERENCES.items():
+        cells = [
+            (row[key], row[f"{key}_se"], row["draws"], row["name"])
+            for row in rows
+            for key in keys
+            if not np.isnan(row[f"{key}_se"])
+        ]
+        if not cells:
+            continue
+        z = np.array(
+            [
+                mean / max(se * (1.0 if "wide" in name else np.sqrt(1.0 + n * 3.0 / 7.0)), 1e-9)
+                for mean, se, n, name in cells
+            ]
+        )
+        name = f"{what}, {len(cells)} cells"
+        yield at_most(f"mean of paired differences in SE, {name}", float(z.mean()), 1.0)
+        yield at_most(f"share of cells above by 2 SE, {name}", float(np.mean(z > 2.0)), 0.05)
 
 
 def _post(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
