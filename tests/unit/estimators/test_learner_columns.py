@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
-from tests.unit.estimators.test_learners import table
+from tests.support.shifted import table
 
 from fairspan import FairClassifier, FairRegressor, fairness_path, load_model, save_model
 

@@ -10,7 +10,7 @@ from sklearn.model_selection import (
     PredefinedSplit,
     TimeSeriesSplit,
 )
-from tests.unit.estimators.test_learners import table
+from tests.support.shifted import table
 
 from fairspan import FairClassifier, FairRegressor
 

@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from tests.support.hashed import hashed_groups
+from tests.support.shifted import frame, table
 from tests.test_estimator_checks import TINY, run_checks
 
 from fairspan import (
@@ -36,26 +37,6 @@ from fairspan.plotting import (
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
 LOGISTIC = LogisticRegression()
-
-
-def table(n=500, seed=0, classes=2):
-    rng = np.random.default_rng(seed)
-    s = rng.integers(0, 2, n)
-    X = rng.normal(size=(n, 3))
-    X[:, :2] += 0.7 * s[:, None]
-    y = X.sum(axis=1) + rng.normal(size=n)
-    if classes:
-        y = np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))
-    return X, y, s
-
-
-def frame(n=500):
-    X, y, s = table(n)
-    rng = np.random.default_rng(1)
-    town = np.where(X[:, 0] > 0.3, "north", np.where(X[:, 1] > 0, "south", "west"))
-    out = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "town": town, "flag": X[:, 2] > 0})
-    out.loc[rng.random(n) < 0.1, "a"] = np.nan
-    return out, y, s
 
 
 # ------------------------------------------------------------------ what is fitted

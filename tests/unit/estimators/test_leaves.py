@@ -7,8 +7,8 @@ from sklearn.base import clone
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
+from tests.support.shifted import table
 from tests.test_estimator_checks import TINY, run_checks
-from tests.unit.estimators.test_learners import table
 
 from fairspan import BoostedLeaves, FairRidge, FairRidgeClassifier, load_model, save_model
 

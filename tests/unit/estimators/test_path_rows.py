@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.tree import DecisionTreeClassifier
-from tests.unit.estimators.test_learners import frame, table
+from tests.support.shifted import frame, table
 
 from fairspan import FairClassifier, FairGPClassifier, FairnessPath, FairRegressor, fairness_path
 from fairspan.estimators.dial_predictor import DialHeads
@@ -24,7 +24,7 @@ def test_a_path_of_learners_is_out_of_fold(cv):
     seen = FairnessPath.from_estimator(path.estimator, X, y, sensitive_features=s)
     Z, labels, groups = table(5000, seed=1)
     new = FairnessPath.from_estimator(path.estimator, Z, labels, sensitive_features=groups)
-    assert seen.error[0] < 0.05 < 0.2 < new.error[0]
+    assert seen.error[0] < 0.05 < 0.15 < new.error[0]
     assert path.error[0] > new.error[0] - 0.04
 
 

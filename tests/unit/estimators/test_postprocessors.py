@@ -14,8 +14,8 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from tests.support.hashed import hashed_groups
+from tests.support.shifted import frame, table
 from tests.test_estimator_checks import TINY, run_checks
-from tests.unit.estimators.test_learners import frame, table
 
 from fairspan import (
     FairnessPath,
