@@ -19,6 +19,7 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -40,6 +41,7 @@ from fairspan import (
     table_encoder,
 )
 from fairspan.encoding import column_kinds as table_kinds
+from fairspan.estimators.dial_predictor import score_rows
 from tools import decision_rivals
 from tools.calibration import data_home
 from tools.decisions_tables import EG_BOUNDS, EXTRA, error_at, extra_file, extra_table
@@ -125,12 +127,12 @@ def measure(
     model: Any, rows: Draw, fairness: float | None = None, **limit: Any
 ) -> tuple[float, Any]:
     """Error on new rows, and the score, at a dial value or at a limit."""
-    model = model.at(fairness, **limit)
+    X, model = rows.X_new, model.at(fairness, **limit)
     if not hasattr(model, "classes_"):
-        score = model.predict(rows.X_new)
+        score = model.predict(X)
         return float(np.sqrt(np.mean((score - rows.y_new) ** 2))), score
-    wrong = np.asarray(model.predict(rows.X_new)) != rows.y_new
-    return float(np.mean(wrong)), model.decision_function(rows.X_new)
+    wrong = np.asarray(model.predict(X)) != rows.y_new
+    return float(np.mean(wrong)), model.decision_function(X)
 
 
 def dependence(score: Any, free: Any, s: Any) -> float:
@@ -149,8 +151,9 @@ def fair_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
     rows, out = draw(seed), {}
     classes = np.asarray(rows.y).dtype.kind != "f"
     for learner, model in models(rows):
-        free_error, free = measure(model, rows, 0.0)
-        error, score = measure(model, rows, 1.0)
+        scored = replace(rows, X_new=score_rows(model, model._read_new(rows.X_new)))
+        free_error, free = measure(model, scored, 0.0)
+        error, score = measure(model, scored, 1.0)
         row = {
             "error": error,
             "signed": dependence(score, free, rows.s_new),
@@ -160,9 +163,12 @@ def fair_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
             "free_out_of_fold": float(model._solution.new_rows.error(0.0)),
         }
         for limit in LIMITS:
-            row[f"error_{limit:g}"] = measure(model, rows, max_correlation=limit)[0]
+            row[f"error_{limit:g}"] = measure(model, scored, max_correlation=limit)[0]
+        if classes:
+            model = model.at(equalize="decisions")
+            X_new = score_rows(model, model._read_new(rows.X_new))
         for limit in GAPS:
-            decided = model.at(max_gap=limit).predict(rows.X_new) if classes else None
+            decided = model.at(max_gap=limit).predict(X_new) if classes else None
             row[f"rule_gap_{limit:g}"], row[f"rule_error_{limit:g}"] = _rates(decided, rows)
         out[f"{name}, {learner}"] = row
     _compare(out, name, rows, classes=classes)
