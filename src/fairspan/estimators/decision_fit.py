@@ -233,6 +233,8 @@ class RuleRows:
     folds: Codes
     encoded: Encoded
     weight: Array  # (n,)
+    # Parameters of decisions of a model that was switched to scores.
+    options: dict[str, Any] = field(default_factory=dict)
     # The rules of a model that was fitted for scores, as soon as they are asked for.
     solved: list[DecisionFit] = field(default_factory=list, repr=False)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from fairspan.inputs.checks import refuse
@@ -40,7 +41,7 @@ class FrozenScores:
                 f"a fitted model with {listed}, or a function of X that returns scores, such as "
                 f"model.predict. {'Regressors' if classes else 'Classifiers'} go into {other}",
             )
-        if found and hasattr(model, "fit"):
+        if found and isinstance(model, BaseEstimator):
             check_is_fitted(
                 model,
                 msg="This %(name)s is not fitted. Fit it on other rows first: a postprocessor corrects "

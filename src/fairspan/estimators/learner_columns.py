@@ -17,6 +17,7 @@ from fairspan._system import track
 from fairspan.estimators.prepare import build_pilot
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.features import LandmarkMap, TransformerMap
+from fairspan.method.fold_codes import Flags
 from fairspan.method.folds import GivenFolds
 from fairspan.method.linalg import Array, to_numpy
 from fairspan.method.problem import Codes, Data, FitConfig
@@ -33,8 +34,16 @@ __all__ = [
     "fit_models",
 ]
 
-# Packages whose models split on ordinal codes of categories.
-_TREES = ("sklearn.ensemble", "sklearn.tree", "lightgbm", "xgboost", "catboost")
+# Models that split on ordinal codes of categories: all of some packages, and these of scikit-learn.
+_TREE_PACKAGES = ("sklearn.tree", "lightgbm", "xgboost", "catboost")
+_TREE_ENSEMBLES = (
+    "HistGradientBoosting",
+    "GradientBoosting",
+    "RandomForest",
+    "ExtraTrees",
+)
+# Parameters of trees that name columns by their positions.
+_POSITIONAL = ("categorical_features", "interaction_cst", "monotonic_cst")
 # From this number of rows on trees are fitted faster, and the kernel has fewer landmarks.
 _MANY_ROWS = 10_000
 _LANDMARKS = 200
@@ -69,6 +78,7 @@ class Task:
     values: Array  # (n, columns)
     labels: Codes | None  # class of each row, if there are few distinct rows of values
     vectors: Array | None  # (classes, columns): values of each class
+    known: Flags | None = None  # rows to learn from, (n,); None: all
 
     @classmethod
     def numbers(cls, values: Array) -> Task:
@@ -203,6 +213,8 @@ def fit_models(
     """Fit every learner for its task without each fold, and with ``refit`` on all rows, in parallel."""
     for learner, task in jobs:
         _check(learner, task, weight)
+    if weight is not None:
+        weight = weight / weight.mean()  # the penalties of many learners depend on the scale
     views: dict[bool, Array] = {False: X}
     trees = [categories is not None and _splits_on_codes(learner) for learner, _ in jobs]
     if any(trees) and categories is not None:
@@ -239,7 +251,9 @@ def _check(learner: Any, task: Task, weight: Array | None) -> None:
             f"sensitive_estimator= a regressor, or dependence='mean'."
         )
         raise ValueError(msg)
-    if is_classifier(learner) and not hasattr(learner, "predict_proba"):
+    # A stack has probabilities once it is fitted.
+    later = hasattr(learner, "final_estimator") and hasattr(type(learner), "predict_proba")
+    if is_classifier(learner) and not (later or hasattr(learner, "predict_proba")):
         msg = f"{name} has no predict_proba, which is needed. Wrap it in CalibratedClassifierCV."
         raise ValueError(msg)
     if weight is not None and not has_fit_parameter(learner, "sample_weight"):
@@ -248,7 +262,10 @@ def _check(learner: Any, task: Task, weight: Array | None) -> None:
 
 
 def _splits_on_codes(learner: Any) -> bool:
-    return type(learner).__module__.startswith(_TREES)
+    kind = type(learner)
+    if kind.__module__.startswith("sklearn.ensemble"):
+        return kind.__name__.startswith(_TREE_ENSEMBLES)
+    return kind.__module__.startswith(_TREE_PACKAGES)
 
 
 def _prepared(learner: Any, n_columns: int, categories: CategoryColumns | None, seed: int) -> Any:
@@ -260,6 +277,8 @@ def _prepared(learner: Any, n_columns: int, categories: CategoryColumns | None, 
         for name in parameters
         if name.rpartition("__")[2] == "random_state" and parameters[name] is None
     }
+    if categories is not None:
+        _check_positions(learner)
     if categories is not None and isinstance(
         out, HistGradientBoostingClassifier | HistGradientBoostingRegressor
     ):
@@ -268,9 +287,24 @@ def _prepared(learner: Any, n_columns: int, categories: CategoryColumns | None, 
     return out.set_params(**given)
 
 
+def _check_positions(learner: Any) -> None:
+    """Raise for parameters by position: an encoded frame has its columns in another order."""
+    for name in _POSITIONAL:
+        value = learner.get_params().get(name)
+        if value is not None and not isinstance(value, str):
+            msg = (
+                f"{name} of {type(learner).__name__} names columns by position, but the frame is encoded, "
+                f"and its columns get another order. Encode the frame yourself and pass an array, or leave "
+                f"{name} out."
+            )
+            raise ValueError(msg)
+
+
 def _fit_one(
     learner: Any, task: Task, X: Array, rows: Codes, weight: Array | None
 ) -> tuple[Any, ...]:
+    if task.known is not None and task.known[rows].any():
+        rows = rows[task.known[rows]]
     options = {} if weight is None else {"sample_weight": weight[rows]}
     if not is_classifier(learner):
         return tuple(clone(learner).fit(X[rows], v, **options) for v in task.values[rows].T)

@@ -32,7 +32,7 @@ from fairspan.method.moments import Moments, Pooled, kish
 from fairspan.method.new_rows import MIN_FOLD_ROWS, CrossFit, FoldMoments, remove_out_of_fold
 from fairspan.method.new_rows_space import NewRowsEnds
 from fairspan.method.pilot import Encoded, Pilot
-from fairspan.method.problem import Codes, Data, FitConfig
+from fairspan.method.problem import Attribute, Codes, Data, FitConfig
 from fairspan.method.removal import BlockReport, build_blocks
 from fairspan.method.sdr import column_block, level_block, target_covariance
 from fairspan.method.solution import Solution
@@ -291,7 +291,10 @@ def _fit_all(
         for attribute in attributes
     ]
     all_codes = np.concatenate(raw, axis=1)
-    tasks = [Task.of(all_codes[:, columns]) for columns in places]
+    tasks = [
+        _with_known(Task.of(all_codes[:, columns]), data.sensitive.get(attribute))
+        for attribute, columns in zip(attributes, places, strict=True)
+    ]
     jobs: list[tuple[Any, Task]] = []
     of_y = Task.of(y) if config.target_kind == "categorical" else Task.numbers(y)
     jobs += [(_suited(it, of_y, data.n), of_y) for it in learners if not _is_kernel(it)]
@@ -335,6 +338,13 @@ def _fit_all(
             job += 1
         order += of_learner.tolist()
     return LearnerColumns(learners=tuple(fitted), order=np.array(order, dtype=np.intp))
+
+
+def _with_known(task: Task, attribute: Attribute | None) -> Task:
+    """Leave rows without a value of the attribute out of the training rows."""
+    if attribute is None or not attribute.missing.any():
+        return task
+    return replace(task, known=~attribute.missing)
 
 
 def _is_kernel(learner: Any) -> bool:

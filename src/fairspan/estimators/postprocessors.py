@@ -106,6 +106,16 @@ class FrozenLearner(FairLearner):
                 )
                 raise ValueError(msg)
 
+    def _check_unchanged(self) -> None:
+        super()._check_unchanged()
+        frozen = self._schema.frozen if self._state is not None else None
+        if isinstance(frozen, FrozenScores) and frozen.model is not self.model:
+            msg = (
+                "model was changed after the fit, and the correction was learnt for the scores of the other "
+                "one. Call fit again, or set model back."
+            )
+            raise ValueError(msg)
+
     def _encoded_schema(self, X: Any) -> ColumnSchema:
         return replace(super()._encoded_schema(X), frozen=self._frozen())
 

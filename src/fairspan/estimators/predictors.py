@@ -192,8 +192,14 @@ class RuleClassifier(FairPredictor):
         if equalize == state.config.equalize:
             return self
         changes: dict[str, Any] = {"equalize": equalize}
+        rows = state.rule_rows
         if equalize == "scores":
+            if rows is not None:
+                kept = {name: getattr(self, name) for name in ("selection_rate", "cost_matrix")}
+                rows = replace(rows, options=kept)
             changes |= {"selection_rate": None, "cost_matrix": None}
+        elif rows is not None:
+            changes |= rows.options
         out = copy.copy(self)
         for name, value in changes.items():
             setattr(out, name, value)
@@ -201,16 +207,18 @@ class RuleClassifier(FairPredictor):
         decisions = None
         if equalize == "decisions":
             check_decisions(replace(config, fairness=1.0, dial="share"))
-            if state.rule_rows is None:
+            if rows is None:
                 msg = (
-                    "This model was fitted with equalize='scores', and decision rules need the training "
-                    "rows: files, copies, streams and merged moments do not have them. Fit with "
-                    "equalize='decisions' (and save that model); it has fair scores too."
+                    "This model has equal scores, and decision rules need the training rows: files, copies, "
+                    "long streams and merged moments do not have them. Fit with equalize='decisions' "
+                    "(and save that model); it has fair scores too."
                 )
                 raise ValueError(msg)
-            decisions = state.rule_rows.rules(replace(state, config=config))
+            decisions = rows.rules(replace(state, config=config))
         given = {**state.given, **changes}
-        out._state = replace(state, decisions=decisions, rule=None, config=config, given=given)
+        out._state = replace(
+            state, decisions=decisions, rule=None, config=config, given=given, rule_rows=rows
+        )
         return out
 
     def _at_limit(self, max_gap: Any, min_ratio: Any, confidence: Any) -> Self:

@@ -234,6 +234,18 @@ def build_features(
         given = {}
         if has_fit_parameter(transformer, "sensitive_features"):
             given["sensitive_features"] = {k: _as_given(a) for k, a in data.sensitive.items()}
+            if data.clusters is not None:
+                msg = (
+                    f"groups was given, but {type(transformer).__name__} would divide the rows of a group "
+                    f"between its own folds. Use another feature_map, or leave groups out."
+                )
+                raise ValueError(msg)
+            if data.weights is not None:
+                warn_user(
+                    f"{type(transformer).__name__} does not use sample_weight; the model on its columns "
+                    f"does.",
+                    DataWarning,
+                )
         y: Any = None
         if data.y is not None:
             y = data.y.values if pilot.target_is_numeric else _as_given(data.y)

@@ -383,7 +383,7 @@ def read_training_data(
         sample_weight=sample_weight,
     ).values()
     if make_schema is not None:
-        est._schema = make_schema(X)
+        est._schema = make_schema(_with_weight(X, sample_weight))
     X = read_features(est, X, reset=reset, protected=column_names(parts[0]), config=config)
     n, home = len(X), home_of(X)
     if home is None:
@@ -437,6 +437,17 @@ def _read_attributes(raw: Any, n: int, prefix: str, home: Any) -> dict[str, Attr
             _check_magnitude(attribute, f"{prefix}s {attribute.name!r}")
         return out
     return read_tensor_attributes(raw, n, f"{prefix}s", prefix, home)
+
+
+def _with_weight(X: Any, sample_weight: Any) -> Any:
+    """Rows of a frame whose weight is not 0, for an encoder; weights are checked later."""
+    frame = None if sample_weight is None else as_frame(X, "X")
+    if frame is None:
+        return X
+    weight = np.asarray(to_numpy(sample_weight))
+    if weight.shape != (len(frame),) or weight.dtype.kind not in "fiub" or not (weight == 0).any():
+        return X
+    return frame.filter((weight != 0).tolist()).to_native()
 
 
 def _check_missing(

@@ -457,3 +457,11 @@ def test_blocks_without_a_second_pass_are_refused():
     model = FairRidgeClassifier(**PARAMS).prepare(X, y, sensitive_features=s)
     with pytest.raises(ValueError, match="use `fit` or `fit_stream`"):
         model.partial_fit(X, y, sensitive_features=s)
+
+
+def test_a_selection_rate_survives_the_switch_to_scores_and_back():
+    X, y, s = people(600, 0)
+    model = FairRidgeClassifier(**PARAMS, selection_rate=0.2).fit(X, y, sensitive_features=s)
+    back = model.at(equalize="scores").at(equalize="decisions")
+    assert back.selection_rate == 0.2
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))

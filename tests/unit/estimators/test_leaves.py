@@ -11,6 +11,7 @@ from tests.support.shifted import table
 from tests.test_estimator_checks import TINY, run_checks
 
 from fairspan import BoostedLeaves, FairRidge, FairRidgeClassifier, load_model, save_model
+from fairspan.exceptions import DataWarning
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
@@ -200,3 +201,12 @@ def test_targets_that_cannot_be_learnt():
         BoostedLeaves().fit(X, y[:10])
     with pytest.raises(ValueError, match="NaN or None in 1 rows"):
         BoostedLeaves().fit(X, [None, *["a"] * 9, *["b"] * 10])
+
+
+def test_groups_and_weights_of_a_fit_are_not_ignored_silently():
+    X, y, s = table(200)
+    model = FairRidgeClassifier(feature_map=BoostedLeaves(**SMALL))
+    with pytest.raises(ValueError, match="groups was given, but BoostedLeaves"):
+        model.fit(X, y, sensitive_features=s, groups=np.arange(200) // 2)
+    with pytest.warns(DataWarning, match="BoostedLeaves does not use sample_weight"):
+        model.fit(X, y, sensitive_features=s, sample_weight=1.0 + (np.arange(200) % 2))

@@ -312,3 +312,34 @@ def test_what_is_not_allowed():
     reads_s = LogisticRegression().fit(frame, y)
     with pytest.raises(ValueError, match="reads the column 's'"):
         post(model=reads_s).fit(frame, y, sensitive_features="s")
+
+
+def test_another_model_after_the_fit_is_noticed(tmp_path):
+    X, y, s = table(200)
+    one, other = LogisticRegression().fit(X, y), LogisticRegression().fit(X, 1 - y)
+    model = FairPostprocessor(one, sensitive_estimator="linear", cv=2).fit(
+        X, y, sensitive_features=s
+    )
+    for copied in (pickle.loads(pickle.dumps(model)), model):
+        copied.at(0.5).predict(X)
+    pytest.importorskip("skops")
+    load_model(save_model(model, tmp_path / "model.skops")).at(0.5).predict(X)
+    model.set_params(model=other)
+    with pytest.raises(ValueError, match="model was changed after the fit"):
+        model.at(1.0)
+
+
+def test_a_model_that_is_no_estimator_of_scikit_learn():
+    X, y, s = table(200)
+
+    class Vendor:
+        def fit(self, X, y):
+            self.inner = LogisticRegression().fit(X, y)
+            self.classes_ = self.inner.classes_
+            return self
+
+        def predict_proba(self, X):
+            return self.inner.predict_proba(X)
+
+    model = FairPostprocessor(Vendor().fit(X, y), sensitive_estimator="linear", cv=2)
+    assert model.fit(X, y, sensitive_features=s).at(0.0).score(X, y) > 0.7
