@@ -180,6 +180,10 @@ class RuleClassifier(FairPredictor):
             raise ValueError(msg)
         if equalize is not None and fairness is None and max_correlation is None:
             fairness = self.fairness
+            rates = self._fit_state.located.certificate.decisions
+            if source is not self and rates is not None and rates.limit is not None:
+                # A limit on rates is no share of the dependence of scores: go back to the fit.
+                fairness, dial = (self._fit_state.given[name] for name in ("fairness", "dial"))
         return super(RuleClassifier, source).at(
             fairness, dial=dial, max_correlation=max_correlation, confidence=confidence
         )

@@ -465,3 +465,10 @@ def test_a_selection_rate_survives_the_switch_to_scores_and_back():
     back = model.at(equalize="scores").at(equalize="decisions")
     assert back.selection_rate == 0.2
     np.testing.assert_array_equal(back.predict(X), model.predict(X))
+
+
+def test_a_limit_on_rates_is_no_dial_value_of_scores():
+    X, y, s = people(600, 0)
+    model = FairRidgeClassifier(**PARAMS, fairness=0.7).fit(X, y, sensitive_features=s)
+    assert model.at(max_gap=0.1).at(equalize="scores").fairness == 0.7
+    assert model.at(0.4).at(equalize="scores").fairness == 0.4
