@@ -308,10 +308,10 @@ class FairRegressor(LearnerRegressor):
         True: new rows are predicted by learners that are fitted on all rows, one instead of one per
         fold. That is about 5 times faster with boosted trees, and files are smaller. The certificate
         is about the averages over the folds: at fairness 1 the signed correlation with S on new rows
-        differs from theirs by .005 (standard error .002) with "boosting" and .001 (.001) with "auto",
+        differs from theirs by at most .003 (standard error .002) with "boosting" and .001 with "auto",
         in two populations of ten draws each. No over-correction was found, but errors are larger: by
-        .022 with "boosting" and .005 with "auto" where 50 of 52 columns are noise. The kernel keeps
-        its average, which is one function.
+        .015 with "boosting" and .004 with "auto" where 50 of 52 columns are noise. Kernels keep their
+        average, which is one function.
     encoder : {"auto", None}, default="auto"
         "auto": encode frames with text, categories, dates or missing values. Trees get ordinal codes of
         categories, other learners one-hot columns.
@@ -390,10 +390,10 @@ class FairClassifier(LearnerClassifier):
         True: new rows are predicted by learners that are fitted on all rows, one instead of one per
         fold. That is about 5 times faster with boosted trees, and files are smaller. The certificate
         is about the averages over the folds: at fairness 1 the signed correlation with S on new rows
-        differs from theirs by .005 (standard error .002) with "boosting" and .001 (.001) with "auto",
+        differs from theirs by at most .003 (standard error .002) with "boosting" and .001 with "auto",
         in two populations of ten draws each. No over-correction was found, but errors are larger: by
-        .022 with "boosting" and .005 with "auto" where 50 of 52 columns are noise. The kernel keeps
-        its average, which is one function.
+        .015 with "boosting" and .004 with "auto" where 50 of 52 columns are noise. Kernels keep their
+        average, which is one function.
     encoder : {"auto", None}, default="auto"
         "auto": encode frames with text, categories, dates or missing values. Trees get ordinal codes of
         categories, other learners one-hot columns.
