@@ -306,7 +306,7 @@ class FairRegressor(LearnerRegressor):
         Models that are fitted at the same time, as in scikit-learn.
     refit : bool, default=False
         True: new rows are predicted by learners that are fitted on all rows, one instead of one per
-        fold. That is about 5 times faster with boosted trees, and files are smaller. The certificate
+        fold. Predictions are faster, and files are smaller. The certificate
         is about the averages over the folds: at fairness 1 the signed correlation with S on new rows
         differs from theirs by at most .003 (standard error .002) with "boosting" and .001 with "auto",
         in two populations of ten draws each. No over-correction was found, but errors are larger: by
@@ -388,7 +388,7 @@ class FairClassifier(LearnerClassifier):
         Models that are fitted at the same time, as in scikit-learn.
     refit : bool, default=False
         True: new rows are predicted by learners that are fitted on all rows, one instead of one per
-        fold. That is about 5 times faster with boosted trees, and files are smaller. The certificate
+        fold. Predictions are faster, and files are smaller. The certificate
         is about the averages over the folds: at fairness 1 the signed correlation with S on new rows
         differs from theirs by at most .003 (standard error .002) with "boosting" and .001 with "auto",
         in two populations of ten draws each. No over-correction was found, but errors are larger: by

@@ -184,11 +184,7 @@ def solve(
     # Whitening costs O(D^3) per matrix, so pool first: once per fold and once per cell, instead of
     # once per combination.
     groups = moments
-    by_cell = moments.over_folds() if pilot.cells.n_groups > 1 else None
-    moments = moments.over_cells()
-    if pilot.features.pending is not None:
-        moments = moments.project(pilot.features.pending)
-        by_cell = by_cell and by_cell.project(pilot.features.pending)
+    moments, by_cell = _by_fold_and_cell(groups, pilot)
     total = moments.pool()
     cov = total.cov
     reductions: list[Tridiagonal] = []
@@ -307,13 +303,19 @@ def solve(
     )
 
 
-def cross_fit_kernel(moments: Moments, pilot: Pilot, config: FitConfig) -> CrossFit:
-    """Kernel regressions of y and of the codes without each fold, with ridges of least out-of-fold error."""
-    by_cell = moments.over_folds() if pilot.cells.n_groups > 1 else None
+def _by_fold_and_cell(moments: Moments, pilot: Pilot) -> tuple[Moments, Moments | None]:
+    """Moments of every fold and, if there are several, of every cell, in final coordinates."""
     by_fold = moments.over_cells()
+    by_cell = moments.over_folds() if pilot.cells.n_groups > 1 else None
     if pilot.features.pending is not None:
         by_fold = by_fold.project(pilot.features.pending)
         by_cell = by_cell and by_cell.project(pilot.features.pending)
+    return by_fold, by_cell
+
+
+def cross_fit_kernel(moments: Moments, pilot: Pilot, config: FitConfig) -> CrossFit:
+    """Kernel regressions of y and of the codes without each fold, with ridges of least out-of-fold error."""
+    by_fold, by_cell = _by_fold_and_cell(moments, pilot)
     total = by_fold.pool()
     eta_y = _target_ridge(by_fold, pilot, config, total, None)
     blocks = build_blocks(by_cell or by_fold, pilot, config, total, total.cov)
