@@ -107,21 +107,24 @@ class FoldModels:
 
     def predict(self, fold: int, X: Array) -> Array:
         """Columns predicted by the model that was fitted without a fold, (n, columns)."""
-        return self._columns(self.models[fold], X)
+        return self._columns(self.models[fold], self._read(X))
 
-    def _columns(self, models: tuple[Any, ...], X: Array) -> Array:
-        if self.categories is not None:
-            X = self.categories.ordinal(X)
+    def _read(self, X: Array) -> Array:
+        return X if self.categories is None else self.categories.ordinal(X)
+
+    def _columns(self, models: tuple[Any, ...], Z: Array) -> Array:
         if self.vectors is None:
-            return np.column_stack([np.asarray(model.predict(X), np.float64) for model in models])
+            return np.column_stack([np.asarray(model.predict(Z), np.float64) for model in models])
         seen = np.asarray(models[0].classes_, dtype=np.intp)
-        return np.asarray(models[0].predict_proba(X) @ self.vectors[seen])
+        return np.asarray(models[0].predict_proba(Z) @ self.vectors[seen])
 
     def average(self, X: Array) -> Array:
         """Columns for new rows: the average over the folds, or by the models of all rows."""
+        Z = self._read(X)
         if self.final is not None:
-            return self._columns(self.final, X)
-        return np.asarray(sum(s * self.predict(k, X) for k, s in enumerate(self.share)))
+            return self._columns(self.final, Z)
+        each = zip(self.share, self.models, strict=True)
+        return np.asarray(sum(share * self._columns(models, Z) for share, models in each))
 
     def for_new_rows(self) -> FoldModels:
         """Without the models of the folds, if those of all rows predict new rows."""
