@@ -1150,8 +1150,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "refitted models judge the rows that they were fitted on",
         "estimators/learner_columns.py",
-        "return self._columns(self.models[fold], X)",
-        "return self._columns(self.final or self.models[fold], X)",
+        "return self._columns(self.models[fold], self._read(X))",
+        "return self._columns(self.final or self.models[fold], self._read(X))",
         _tests("unit/estimators/test_learner_columns", "models_of_all_rows_predict_new_rows_only"),
     ),
     Mutant(
