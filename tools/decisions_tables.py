@@ -33,7 +33,7 @@ from fairspan.method.decision_rule import gap_limits, rule_path
 from fairspan.method.rate_codes import MIN_JUDGED_ROWS
 from tools import decision_rivals, promise_populations
 from tools.promise_limits import COMPONENTS, above_median, gap, populations
-from tools.promise_populations import Draw, people, planted, splits
+from tools.promise_populations import Draw, people, planted, sample_of_adult, splits
 from tools.promise_tables import Found, Part, main
 
 DRAWS = {"kept": 300, "price": 10, "loans": 20, "time": 5}
@@ -134,6 +134,7 @@ def real_tables() -> Iterator[tuple[str, Callable[[int], Draw]]]:
         name = f"Adult {attribute if isinstance(attribute, str) else 'sex and race'}"
         yield name, splits(datasets.fetch_adult, attribute)
         yield f"{name}, 30,000 rows", partial(_large, attribute)
+    yield "Adult sex, sample", splits(sample_of_adult, "sex")
     compas = splits(datasets.fetch_compas, "race", "African-American")
     yield "COMPAS race, black against the rest", compas
     yield "loans, black against the rest", splits(datasets.load_loans, "race", "black")

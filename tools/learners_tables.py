@@ -46,7 +46,14 @@ from tools import decision_rivals
 from tools.calibration import data_home
 from tools.decisions_tables import EG_BOUNDS, EXTRA, error_at, extra_file, extra_table
 from tools.promise_limits import gap
-from tools.promise_populations import MOST_ROWS, Draw, people, planted, wide
+from tools.promise_populations import (
+    MOST_ROWS,
+    Draw,
+    people,
+    planted,
+    sample_of_adult,
+    wide,
+)
 from tools.promise_tables import Found, Part, main
 
 DRAWS = {"fair": 10, "time": 3, "refit": 10, "post": 10}
@@ -86,6 +93,7 @@ def frames(
 def rows_of_fair() -> Iterator[tuple[str, Callable[[int], Draw]]]:
     """Name and draws of every table."""
     yield "Adult sex", frames(datasets.fetch_adult, "sex")
+    yield "Adult sex, sample", frames(sample_of_adult, "sex")
     yield "loans race", frames(datasets.load_loans, "race", "black")
     yield "wide(1500, 50)", planted(lambda n, rng: wide(n, 50, rng), 1500)
     yield "law school race", frames(datasets.fetch_law_school, "race1", "white", numeric=True)
@@ -318,7 +326,8 @@ def post_summary(columns: dict[str, Any]) -> dict[str, float]:
 
 def post(draws: int) -> Iterator[Part]:
     """A frozen model that is corrected; the small table needs more splits for the same precision."""
-    for name, draw in list(rows_of_fair())[:2]:
+    tables = dict(rows_of_fair())
+    for name, draw in ((each, tables[each]) for each in ("Adult sex", "loans race")):
         yield Part(
             names=[name],
             measure=partial(post_draw, name, draw),

@@ -422,8 +422,16 @@ def _as_text(block: Any) -> NDArray[np.object_]:
     for j, name in enumerate(table.columns):
         if table[name].dtype not in (nw.String, nw.Categorical, nw.Enum):
             refuse_bytes(table[name].to_numpy(), f"column {name!r}")
-        values = zip(table[name].to_list(), table[name].is_null().to_list(), strict=True)
-        out[:, j] = [_MISSING if null else _category(value) for value, null in values]
+        values, known = table[name].to_list(), {}
+        for value in values:
+            # True, 1 and 1.0 are equal, but their texts differ.
+            if (type(value), value) not in known:
+                known[type(value), value] = _category(value)
+        nulls = table[name].is_null().to_list()
+        out[:, j] = [
+            _MISSING if null else known[type(value), value]
+            for value, null in zip(values, nulls, strict=True)
+        ]
     return out
 
 

@@ -82,6 +82,8 @@ TRUSTED = (
     "fairspan.estimators.learner_columns.FoldModels",
     "fairspan.estimators.learner_columns.KernelModels",
     "fairspan.estimators.learner_columns.LearnerColumns",
+    "fairspan.estimators.sparse_linear.LinearModels",
+    "fairspan.estimators.sparse_linear.Link",
     "fairspan.estimators.learners.FairClassifier",
     "fairspan.estimators.learners.FairRegressor",
     "fairspan.estimators.leaves.BoostedLeaves",

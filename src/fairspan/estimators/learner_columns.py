@@ -15,6 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fairspan._system import track
 from fairspan.estimators.prepare import build_pilot
+from fairspan.estimators.sparse_linear import LinearModels
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.fold_codes import Flags
@@ -126,6 +127,21 @@ class FoldModels:
         each = zip(self.share, self.models, strict=True)
         return np.asarray(sum(share * self._columns(models, Z) for share, models in each))
 
+    def of_training_rows(self, X: Array, folds: Codes) -> tuple[Array, Array]:
+        """Out-of-fold columns and averages; each model reads the rows once."""
+        Z = self._read(X)
+        unseen, average = np.empty((2, len(X), self.n_columns))
+        average[:] = 0.0 if self.final is None else self._columns(self.final, Z)
+        for k, models in enumerate(self.models):
+            rows = folds == k
+            if self.final is not None:
+                unseen[rows] = self._columns(models, Z[rows])
+                continue
+            columns = self._columns(models, Z)
+            unseen[rows] = columns[rows]
+            average += self.share[k] * columns
+        return unseen, average
+
     def for_new_rows(self) -> FoldModels:
         """Without the models of the folds, if those of all rows predict new rows."""
         return self if self.final is None else replace(self, models=())
@@ -153,6 +169,13 @@ class KernelModels:
         Z = (X - self.centre) / self.scale
         return np.asarray(self.features.scores(Z, mean) - self.share @ self.offset)
 
+    def of_training_rows(self, X: Array, folds: Codes) -> tuple[Array, Array]:
+        """Out-of-fold columns and averages."""
+        unseen = np.empty((len(X), self.functions.shape[2]))
+        for k in range(len(self.share)):
+            unseen[folds == k] = self.predict(k, X[folds == k])
+        return unseen, self.average(X)
+
     def for_new_rows(self) -> KernelModels:
         """Itself: the average is one function."""
         return self
@@ -162,7 +185,7 @@ class KernelModels:
 class LearnerColumns:
     """Predictions of all learners side by side, in a given order, after those of a frozen model."""
 
-    learners: tuple[FoldModels | KernelModels, ...]
+    learners: tuple[FoldModels | KernelModels | LinearModels, ...]
     order: Codes  # column that comes at each place
     frozen: Array | None = None  # (m, L): from scores, the last m columns of X, to contrasts of y
 
@@ -191,6 +214,16 @@ class LearnerColumns:
             part += [learner.predict(k, Z) for learner in self.learners]
             out[rows] = np.concatenate(part, axis=1)[:, self.order]
         return out
+
+    def of_training_rows(self, X: Array, folds: Codes) -> tuple[Array, Array]:
+        """Out-of-fold columns and averages of the rows of the fit, (n, M) each."""
+        Z, frozen = self._divided(X)
+        pairs = [learner.of_training_rows(Z, folds) for learner in self.learners]
+        unseen, average = (
+            np.ascontiguousarray(np.concatenate([*frozen, *part], axis=1)[:, self.order])
+            for part in zip(*pairs, strict=True)
+        )
+        return unseen, average
 
     def _divided(self, X: Array) -> tuple[Array, list[Array]]:
         """Columns for the learners, and contrasts of y by the frozen model."""
@@ -325,8 +358,8 @@ def boosting(n: int, *, classes: bool) -> Any:
     """
     few = n <= _MANY_ROWS
     settings = {
-        "learning_rate": 0.05 if few else 0.1,
-        "max_iter": 200 if few else 100,
+        "learning_rate": 0.05 if few else 0.15,
+        "max_iter": 200 if few else 70,
         "max_leaf_nodes": int(np.clip(np.sqrt(n) / 10.0, 6, 31)),
         "early_stopping": False,
     }
@@ -334,10 +367,8 @@ def boosting(n: int, *, classes: bool) -> Any:
     return kind(**settings)
 
 
-def fit_kernel(
-    config: FitConfig, data: Data, folds: Codes, n_folds: int, kernel: str
-) -> KernelModels:
-    """Fit regressions of the library on standardised columns, in closed form for all folds.
+def fit_kernel(config: FitConfig, data: Data, folds: Codes, n_folds: int) -> KernelModels:
+    """Fit kernel regressions of the library on standardised columns, in closed form for all folds.
 
     Columns of 0 and 1 stay as they are: rows of a rare category would be too far from all others.
     """
@@ -345,10 +376,8 @@ def fit_kernel(
     as_is = ((data.X == 0.0) | (data.X == 1.0)).all(axis=0) | (np.ptp(data.X, axis=0) == 0.0)
     centre[as_is], scale[as_is] = 0.0, 1.0
     scaled = replace(data, X=(data.X - centre) / scale)
-    quiet = replace(
-        config, kernel=kernel, equalize="decisions"
-    )  # no warning about the kernel alone
-    if kernel == "rbf" and data.n > _MANY_ROWS:
+    quiet = replace(config, kernel="rbf", equalize="decisions")  # no warning about the kernel alone
+    if data.n > _MANY_ROWS:
         quiet = replace(quiet, n_components=_LANDMARKS)
     pilot = replace(build_pilot(quiet, scaled), n_folds=n_folds)
     row_pass = MomentsPass(pilot, pilot.empty_moments())

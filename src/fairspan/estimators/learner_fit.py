@@ -20,6 +20,7 @@ from fairspan.estimators.learner_columns import (
     fit_models,
 )
 from fairspan.estimators.prepare import build_pilot
+from fairspan.estimators.sparse_linear import LinearModels, fit_linear
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.calibration import one_slope
@@ -39,11 +40,10 @@ from fairspan.method.solution import Solution
 from fairspan.method.stacking import stack
 from fairspan.method.subspaces import path_moments, principal_pair
 
-__all__ = ["BOOSTING", "KERNELS", "LearnerFit", "deal_folds", "fit_learners", "link_ends"]
+__all__ = ["BOOSTING", "KERNEL", "LINEAR", "LearnerFit", "deal_folds", "fit_learners", "link_ends"]
 
 # Names of learners in a list, beside scikit-learn's own.
-BOOSTING = "boosting"
-KERNELS = {"kernel": "rbf", "linear": "linear"}
+BOOSTING, KERNEL, LINEAR = "boosting", "kernel", "linear"
 # Of the order in which rows are drawn for the spread.
 _SALT = 17
 
@@ -116,7 +116,7 @@ def fit_learners(
 ) -> LearnerFit:
     """Fit learners of y and of S without each fold, join them, and remove the dependence on S.
 
-    A learner is a scikit-learn estimator, ``BOOSTING``, or one of ``KERNELS``. One learner of y may be
+    A learner is a scikit-learn estimator, ``BOOSTING``, ``KERNEL`` or ``LINEAR``. One learner of y may be
     ``FrozenScores``, whose scores are the last ``n_scores`` columns of X.
     """
     pilot = build_pilot(replace(config, kernel="linear"), data)
@@ -160,7 +160,7 @@ def fit_learners(
     )
     if frozen is not None:
         columns = columns.after_frozen(frozen)
-    oof, averaged = columns.out_of_fold(data.X, folds), columns.transform(data.X)
+    oof, averaged = columns.of_training_rows(data.X, folds)
     codes = np.concatenate([_centred(c, encoded, folds, weight) for c in wanted], axis=1)
     n = kish(float(weight.sum()), float(weight @ weight)) * pilot.cluster_share
     L = y.shape[1]
@@ -277,34 +277,21 @@ def _fit_all(
     refit: bool,
 ) -> LearnerColumns:
     """Columns of all learners: of y learner by learner, then of the codes learner by learner."""
-    L, starts = y.shape[1], np.cumsum([0, *(codes.rank for codes in wanted)])
-    q = int(starts[-1])
-    # One task per attribute, with its codes in all cells.
-    attributes = list(dict.fromkeys(codes.report.attribute for codes in wanted))
-    places = [
-        [
-            int(starts[i]) + r
-            for i, codes in enumerate(wanted)
-            if codes.report.attribute == attribute
-            for r in range(codes.rank)
-        ]
-        for attribute in attributes
-    ]
-    all_codes = np.concatenate(raw, axis=1)
-    tasks = [
-        _with_known(Task.of(all_codes[:, columns]), data.sensitive.get(attribute))
-        for attribute, columns in zip(attributes, places, strict=True)
-    ]
-    jobs: list[tuple[Any, Task]] = []
-    of_y = Task.of(y) if config.target_kind == "categorical" else Task.numbers(y)
-    jobs += [(_suited(it, of_y, data.n), of_y) for it in learners if not _is_kernel(it)]
-    for learner in sensitive_learners:
-        if not _is_kernel(learner):
-            jobs += [(_suited(learner, task, data.n), task) for task in tasks]
+    tasks, places = _tasks(config, data, y, wanted, raw)
+    L, q = y.shape[1], sum(codes.rank for codes in wanted)
+    # Learner and task, and the first of the columns that the learner has in the result.
+    jobs = [(learner, 0, i * L) for i, learner in enumerate(learners)]
+    for i, learner in enumerate(sensitive_learners):
+        start = len(learners) * L + i * q - L
+        jobs += [(learner, t, start) for t in range(1, len(tasks))]
     seed = int(config.random_state) if isinstance(config.random_state, int | np.integer) else 0
-    fitted: list[FoldModels | KernelModels] = list(
+    any_learners = iter(
         fit_models(
-            jobs,
+            [
+                (_suited(learner, tasks[t], data.n), tasks[t])
+                for learner, t, _ in jobs
+                if not _is_own(learner)
+            ],
             data.X,
             folds,
             data.weights,
@@ -316,28 +303,43 @@ def _fit_all(
             refit=refit,
         )
     )
-    first = np.cumsum([0, *(task.values.shape[1] for _, task in jobs)])
-    start_of: dict[str, int] = {}
-    for name in filter(_is_kernel, (*learners, *sensitive_learners)):
-        if name not in start_of:
-            start_of[name] = int(first[-1]) + len(start_of) * (L + q)
-            fitted.append(fit_kernel(config, data, folds, len(share), KERNELS[name]))
-    order: list[int] = []
-    job = 0
-    for learner in learners:
-        start = start_of[learner] if _is_kernel(learner) else int(first[job])
-        order += range(start, start + L)
-        job += not _is_kernel(learner)
-    for learner in sensitive_learners:
-        if _is_kernel(learner):
-            order += range(start_of[learner] + L, start_of[learner] + L + q)
+    fitted: list[FoldModels | KernelModels | LinearModels] = []
+    order = np.empty(len(learners) * L + len(sensitive_learners) * q, dtype=np.intp)
+    first, first_of_kernel = 0, None
+    for learner, t, start in jobs:
+        task = tasks[t]
+        if _is_own(learner) and learner == KERNEL:
+            if first_of_kernel is None:  # one fit for y and all codes
+                fitted.append(fit_kernel(config, data, folds, len(share)))
+                first, first_of_kernel = first + L + q, first
+            order[start + places[t]] = first_of_kernel + places[t]
             continue
-        of_learner = np.empty(q, dtype=np.intp)
-        for columns in places:
-            of_learner[columns] = np.arange(first[job], first[job] + len(columns))
-            job += 1
-        order += of_learner.tolist()
-    return LearnerColumns(learners=tuple(fitted), order=np.array(order, dtype=np.intp))
+        if _is_own(learner):
+            labels, vectors = task.labels, task.vectors
+            model = fit_linear(
+                data.X, task.values, labels, vectors, task.known, folds, data.weights, share
+            )
+            fitted.append(model)
+        else:
+            fitted.append(next(any_learners))
+        order[start + places[t]] = np.arange(first, first + len(places[t]))
+        first += len(places[t])
+    return LearnerColumns(learners=tuple(fitted), order=order)
+
+
+def _tasks(
+    config: FitConfig, data: Data, y: Array, wanted: list[FoldCodes], raw: list[Array]
+) -> tuple[list[Task], list[Codes]]:
+    """Tasks of y and of each attribute, with its codes in all cells, and their columns in (y, codes)."""
+    tasks = [Task.of(y) if config.target_kind == "categorical" else Task.numbers(y)]
+    places = [np.arange(y.shape[1])]
+    owner = np.repeat([codes.report.attribute for codes in wanted], [c.rank for c in wanted])
+    all_codes = np.concatenate(raw, axis=1)
+    for attribute in dict.fromkeys(codes.report.attribute for codes in wanted):
+        columns = np.flatnonzero(owner == attribute)
+        tasks.append(_with_known(Task.of(all_codes[:, columns]), data.sensitive.get(attribute)))
+        places.append(y.shape[1] + columns)
+    return tasks, places
 
 
 def _with_known(task: Task, attribute: Attribute | None) -> Task:
@@ -347,8 +349,9 @@ def _with_known(task: Task, attribute: Attribute | None) -> Task:
     return replace(task, known=~attribute.missing)
 
 
-def _is_kernel(learner: Any) -> bool:
-    return isinstance(learner, str) and learner in KERNELS
+def _is_own(learner: Any) -> bool:
+    """Whether a closed form of the library fits the learner."""
+    return isinstance(learner, str) and learner in (KERNEL, LINEAR)
 
 
 def _suited(learner: Any, task: Task, n: int) -> Any:

@@ -12,7 +12,14 @@ from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regr
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import RuleRows, row_weights
 from fairspan.estimators.learner_columns import CategoryColumns
-from fairspan.estimators.learner_fit import BOOSTING, KERNELS, LearnerFit, fit_learners, link_ends
+from fairspan.estimators.learner_fit import (
+    BOOSTING,
+    KERNEL,
+    LINEAR,
+    LearnerFit,
+    fit_learners,
+    link_ends,
+)
 from fairspan.estimators.predictors import FairPredictor, RuleClassifier
 from fairspan.estimators.state import FittedAttribute, FittedState, check_search, snapshot
 from fairspan.inputs.checks import refuse, without_decisions_form
@@ -28,7 +35,7 @@ from fairspan.method.spaces import Head, LineHead, Space
 __all__ = ["FairClassifier", "FairRegressor"]
 
 # Learners that "auto" stacks, and names that stand for one learner.
-_AUTO = (BOOSTING, *KERNELS)
+_AUTO = (BOOSTING, KERNEL, LINEAR)
 _NAMES = ("auto", *_AUTO)
 
 
@@ -296,8 +303,8 @@ class FairRegressor(LearnerRegressor):
     ----------
     estimator : "auto", "boosting", "kernel", "linear", regressor, or a list, default="auto"
         What predicts y. A list is stacked with weights of at least 0. "boosting" is histogram gradient
-        boosting with small trees, "kernel" and "linear" are ridge regressions of this library with a
-        Gaussian and a linear kernel, "auto" is all three.
+        boosting with small trees, "kernel" is a ridge regression of this library with a Gaussian kernel,
+        "linear" a linear regression that leaves useless columns out, "auto" is all three.
     sensitive_estimator : as ``estimator``, also classifiers, optional
         What predicts the protected attributes; None: the same learners.
     cv : int or splitter, default=5
@@ -378,8 +385,8 @@ class FairClassifier(LearnerClassifier):
     ----------
     estimator : "auto", "boosting", "kernel", "linear", classifier, or a list, default="auto"
         What predicts y, with ``predict_proba``. A list is stacked with weights of at least 0. "boosting" is
-        histogram gradient boosting with small trees, "kernel" and "linear" are ridge regressions of this
-        library with a Gaussian and a linear kernel, "auto" is all three.
+        histogram gradient boosting with small trees, "kernel" is a ridge regression of this library with
+        a Gaussian kernel, "linear" a linear model that leaves useless columns out, "auto" is all three.
     sensitive_estimator : as ``estimator``, also regressors, optional
         What predicts the protected attributes; None: the same learners.
     cv : int or splitter, default=5
