@@ -48,8 +48,6 @@ from fairspan.metrics.inputs import (
     unknown_pos_label,
 )
 
-__all__ = ["Audited", "Protected", "cross", "find_representation", "read_audit"]
-
 # Slices of a number among control features, and in combinations of attributes.
 _STRATA = 4
 

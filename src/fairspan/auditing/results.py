@@ -30,8 +30,6 @@ from fairspan.method.problem import Codes
 from fairspan.metrics.groups import count_clusters
 from fairspan.metrics.inputs import SensitiveKind
 
-__all__ = ["Audit", "audit", "write_text"]
-
 
 @dataclass(frozen=True, repr=False)
 class Audit:

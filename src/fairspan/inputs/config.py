@@ -28,15 +28,6 @@ from fairspan.inputs.checks import (
 )
 from fairspan.method.problem import FitConfig, Kind, canonical_criterion
 
-__all__ = [
-    "PARAMETERS",
-    "Configurable",
-    "document_parameters",
-    "draw_seed",
-    "read_config",
-    "read_seed",
-]
-
 Check = Callable[[str, object], None]
 
 

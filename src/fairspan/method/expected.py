@@ -19,8 +19,6 @@ from fairspan.method.problem import Codes, Data
 from fairspan.method.refits import Functions, Refits
 from fairspan.method.subspaces import PathMoments, PrincipalPair, blend, on_basis, supremum
 
-__all__ = ["expect", "expect_refitted", "measure_spread"]
-
 Folds = TypeVar("Folds", CrossFit, Refits)
 
 # Confidence of the intervals of a certificate.

@@ -134,17 +134,15 @@ class FairComponents:
         if fairness >= 1.0:
             return 1.0
         if not self.config.variant.exact:
-            msg = (
+            raise ValueError(
                 f"fairness={given} with subspace='fair' and method='paper': the paper has all of F "
                 f"only at the fair end. Use fairness=1, or method='optimal'."
             )
-            raise ValueError(msg)
         if len(angles) == 0:
-            msg = (
+            raise ValueError(
                 f"fairness={given} with subspace='fair' needs y: the dial is read on the angle "
                 f"between the best predictor of y and the fair subspace. Pass y, or fairness=1."
             )
-            raise ValueError(msg)
         # One prior for all outputs, so the widest angle decides.
         theta = float(angles.max())
         if theta < 1e-8:
@@ -162,11 +160,10 @@ class FairComponents:
             share = np.cumsum(variances) / variances.sum()
             return min(limit, int(np.searchsorted(share, FAIR_VARIANCE)) + 1)
         if int(wanted) > limit:
-            msg = (
+            raise ValueError(
                 f"n_predictive_directions={wanted} is more than the {limit} components the fair subspace "
                 f"has. Give at most {limit}, or 'auto'."
             )
-            raise ValueError(msg)
         return int(wanted)
 
 

@@ -15,8 +15,6 @@ from fairspan.method.pilot import Pilot
 from fairspan.method.removal import BlockReport
 from fairspan.method.sdr import target_covariance, usable_levels
 
-__all__ = ["CodeSums", "FoldCodes", "Outputs", "make_codes"]
-
 Numbers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 

@@ -12,16 +12,6 @@ from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
 
 from fairspan.method.linalg import Array
 
-__all__ = [
-    "GAMMA_KERNELS",
-    "WIDTH_KERNELS",
-    "Kernel",
-    "RbfColumns",
-    "kernel_names",
-    "median_distance",
-    "width_to_gamma",
-]
-
 # Kernels exp(-gamma * distance): gamma="cv" and gamma="median" set them by a width.
 WIDTH_KERNELS = ("rbf", "laplacian")
 # Kernels with a parameter gamma.
@@ -119,18 +109,16 @@ class Kernel:
         """Return the result of the user's function; raise unless it has this shape and is finite."""
         if values is None or values.shape != shape:
             needed = f"an array of shape {shape}" if shape else "one number"
-            msg = (
+            raise ValueError(
                 f"The kernel {self.name!r} must return {needed} for {of}; it returned "
                 f"{_described(values)}."
             )
-            raise ValueError(msg)
         if not np.isfinite(values).all():
-            msg = (
+            raise ValueError(
                 f"The kernel {self.name!r} returned {int((~np.isfinite(values)).sum())} values that "
                 f"are not finite (NaN or infinity), of {values.size} for {of}. It must return finite "
                 f"numbers; check its parameters and the scale of X."
             )
-            raise ValueError(msg)
         return values
 
     def diagonal(self, X: Array) -> Array:
@@ -166,12 +154,11 @@ class Kernel:
             value = None
         if value is not None and value.ndim == 0:
             return cls(name, params, function=function, rowwise=True)
-        msg = (
+        raise ValueError(
             f"The kernel {name!r} must return an array of shape ({len(rows)}, {len(probe)}) for "
             f"matrices of {len(rows)} and {len(probe)} rows, or one number for two rows. It returned "
             f"{_described(gram)} for the matrices and {_described(value)} for two rows."
         )
-        raise ValueError(msg)
 
 
 def _numbers(values: object) -> Array | None:

@@ -21,8 +21,6 @@ from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 from fairspan.method.row_sketch import RowSketch
 
-__all__ = ["ColumnStats", "LevelStats", "Moments", "Pooled", "kish", "merge_mean"]
-
 Integers = NDArray[np.int64]
 
 
@@ -179,13 +177,12 @@ class Moments:
         if not isinstance(other, Moments):
             return NotImplemented
         if self.fingerprint != other.fingerprint:
-            msg = (
+            raise IncompatibleMomentsError(
                 f"Moments of another pilot cannot be merged ({self.fingerprint[:12]} here, "
                 f"{other.fingerprint[:12]} there): landmarks, slice edges, category lists, cells "
                 f"and folds must be the same. Call `prepare` once and copy that estimator to every "
                 f"worker."
             )
-            raise IncompatibleMomentsError(msg)
         weight = self.weight + other.weight
         mean, delta, factor = merge_mean(self.weight, self.mean, other.weight, other.mean)
         scatter = self.scatter + other.scatter

@@ -15,8 +15,6 @@ import numpy as np
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
-__all__ = ["MIN_JUDGED_ROWS", "Limit", "RateBlock", "RateCriterion", "rate_blocks"]
-
 RateCriterion = Literal["statistical_parity", "equal_opportunity", "equalized_odds"]
 
 # Groups with fewer rows in a cell are not judged.
@@ -157,8 +155,7 @@ class Limit:
                 raise ValueError(msg)
             values = np.array([float(self.value.get(b.attribute, none)) for b in blocks])
         if not ((values >= 0.0) & (values <= 1.0)).all():
-            msg = f"Limits on rates are from 0 to 1, but {self.value!r} was given."
-            raise ValueError(msg)
+            raise ValueError(f"Limits on rates are from 0 to 1, but {self.value!r} was given.")
         return values
 
     def excess(self, rates: Sequence[Array], blocks: Sequence[RateBlock]) -> Array:

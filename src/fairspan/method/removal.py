@@ -308,12 +308,11 @@ def without_rounding(covectors: Array, cov: Array) -> Array:
 def refuse_attribute(name: str, cells: Cells, min_rows: int) -> None:
     """The error for an attribute without a usable block."""
     where = "the data" if cells.rule == "all" else f"any cell ({', '.join(cells.names[:4])})"
-    msg = (
+    raise ValueError(
         f"sensitive_features {name!r} does not have two levels of at least {min_rows} rows, each with more "
         f"than {MIN_SHARE:g} of the weight, in {where}, so it cannot be constrained. Merge levels, add "
         f"rows, rescale sample_weight, or choose another criterion."
     )
-    raise ValueError(msg)
 
 
 def check_levels(pilot: Pilot, encoded: Encoded, config: FitConfig, weights: Array | None) -> None:

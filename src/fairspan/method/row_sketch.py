@@ -40,8 +40,6 @@ from numpy.typing import NDArray
 
 from fairspan.method.linalg import is_tensor, mix, to_numpy
 
-__all__ = ["BITS", "SIZE", "RowSketch"]
-
 SIZE = 4096  # largest number of distinct rows in a sketch
 BITS = 16  # number of bits after the level that are compared, and stored in a file
 _HASH_BITS = 32

@@ -20,24 +20,6 @@ from fairspan.method.linalg import Array, Tridiagonal, cholesky_factor
 from fairspan.method.moments import ColumnStats, LevelStats, Moments, Pooled, kish
 from fairspan.method.problem import MIN_ROWS
 
-__all__ = [
-    "MIN_SHARE",
-    "CodeBlock",
-    "Directions",
-    "canonical_directions",
-    "column_block",
-    "gcv_ridge",
-    "kfold_errors",
-    "kfold_ridge",
-    "level_block",
-    "n_directions_by_test",
-    "paper_directions",
-    "ridge_factor",
-    "ridge_grid",
-    "target_covariance",
-    "usable_levels",
-]
-
 # Levels with a smaller share of the weight are left out. If the mean of a group with share p lies g
 # standard deviations off, the correlation is g sqrt(p). Certificates show correlations down to 1e-10,
 # so "<1e-10" means g < 1e-5 for all groups above this share, but nothing for a share of 1e-20. The
@@ -179,11 +161,10 @@ def paper_directions(total: Array, within: Array, eta: float, m: int) -> tuple[A
             total, _shifted(within, eta), subset_by_index=(size - m, size - 1), check_finite=False
         )
     except np.linalg.LinAlgError as error:
-        msg = (
+        raise NumericalError(
             f"method='paper' needs a within-group covariance that is positive definite in floating point, "
             f"but with the ridge eta={eta:.3g} it is not. Raise `eta`."
-        )
-        raise NumericalError(msg) from error
+        ) from error
     return tau[::-1].copy(), W[:, ::-1].copy()
 
 

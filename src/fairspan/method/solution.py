@@ -360,8 +360,7 @@ def _has_full_folds(moments: Moments, config: FitConfig) -> bool:
         return True
     text = f"Removal on new rows needs {missing}."
     if config.removal == "new_rows":
-        msg = f"{text} Pass removal='training_rows', or more rows."
-        raise ValueError(msg)
+        raise ValueError(f"{text} Pass removal='training_rows', or more rows.")
     warn_user(
         f"{text} The dependence on S is removed on the training rows only; new rows may show some. Pass "
         f"removal='training_rows' to do this without a warning.",
@@ -514,12 +513,11 @@ def _predictive(
     elif wanted != "auto":
         if int(wanted) > min(block.rank, len(cov)):
             levels = "classes" if classes else "slices of y"
-            msg = (
+            raise ValueError(
                 f"n_predictive_directions={wanted} is more than exist: {block.rank + 1} {levels} have "
                 f"{block.rank} directions. Give at most {block.rank}"
                 + (" or 'auto'." if classes else ", raise n_slices, or use 'auto'.")
             )
-            raise ValueError(msg)
         k = int(wanted)
     W = directions.functions[:, :k]
     return W if classes else np.concatenate([W, ridge.solve(cross)], axis=1)

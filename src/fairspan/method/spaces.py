@@ -158,11 +158,10 @@ def locate(space: Space, config: FitConfig) -> Position:
 def angle_point(space: Space, value: float, dial: str) -> tuple[float, Array]:
     """Point on the angle scale that a dial value stands for, and the angles to F there."""
     if dial == "share":
-        msg = (
+        raise ValueError(
             "dial='share' is the share of the dependence that is expected on new rows; this model removes "
             "it on the training rows. Use dial='angle', or removal='new_rows'."
         )
-        raise ValueError(msg)
     pair = space.solution.pair
     if dial == "correlation":
         value, reached = space.within(limit := 1.0 - value)
@@ -333,10 +332,9 @@ class FairLine:
 
     def __post_init__(self) -> None:
         if not self.config.variant.exact:
-            msg = (
+            raise ValueError(
                 "method='paper' has no prior on all of F; use subspace='model', or another method."
             )
-            raise ValueError(msg)
 
     def fitted(self, fairness: float) -> tuple[Array, Array]:
         """Coefficients on the basis and intercepts."""
@@ -388,18 +386,16 @@ def check_limits(
         msg = f"A limit was given for {unknown[0]!r}, which is no attribute here. Attributes: {known}."
         raise ValueError(msg)
     if d > 1:
-        msg = (
+        raise ValueError(
             f"Separate limits for attributes are for one predictive direction (a numeric y, or two "
             f"classes); this model has {d}. {instead}"
         )
-        raise ValueError(msg)
     if d == 1 and n_codes > 1 and len(solution.path.cov) == 2 and n_codes > MOST_EXTRA:
-        msg = (
+        raise ValueError(
             f"The attributes have {n_codes} codes in all cells, too many for separate limits, which keep "
             f"a score per row for each (at most {MOST_EXTRA}). Use fewer groups or n_slices, or "
             f"dependence='correlation'. {instead}"
         )
-        raise ValueError(msg)
 
 
 def warn_unreachable(limit: float, reached: float) -> None:

@@ -114,8 +114,7 @@ def set_equalize(model: FairPredictor, equalize: str, n_classes: int) -> None:
         refuse("equalize", equalize, "'auto', 'scores' or 'decisions'")
     if not isinstance(model, RuleClassifier):
         if equalize == "decisions":
-            msg = "equalize='decisions' is for classes, and the model predicts numbers."
-            raise ValueError(msg)
+            raise ValueError("equalize='decisions' is for classes, and the model predicts numbers.")
         return
     if equalize == "auto":
         decides = n_classes == 2 and without_decisions_form(read_config(model)) is None
