@@ -19,6 +19,7 @@ import textwrap
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, Protocol
@@ -62,8 +63,6 @@ class DataFile:
         From the sources' bytes, in their order, to the text.
     why_no_source : str
         One sentence for the message, if `sources` is empty.
-    description : str
-        `DESCR` of the data set.
     protocols : dict
         Functions from the table to its parts, by the name of the protocol.
     summary, made_from, protocols_doc, contents_doc : str
@@ -77,7 +76,6 @@ class DataFile:
     sources: Mapping[str, str] = field(default_factory=dict)
     convert: Callable[[Sequence[bytes]], bytes] | None = None
     why_no_source: str = ""
-    description: str = ""
     protocols: Mapping[str, Callable[[Any], Parts]] = field(default_factory=dict)
     summary: str = ""
     made_from: str = ""
@@ -85,9 +83,14 @@ class DataFile:
     contents_doc: str = ""
 
     @property
+    def title(self) -> str:
+        """Name of the data set."""
+        return self.name.removesuffix(".csv.gz")
+
+    @property
     def loader(self) -> str:
         """Name of the function that loads the data set."""
-        return f"fetch_{self.name.removesuffix('.csv.gz')}"
+        return f"fetch_{self.title}"
 
 
 def require(module: str, caller: str) -> ModuleType:
@@ -303,7 +306,7 @@ def make_loader(file: DataFile) -> Loader:
             parts,
             as_frame=as_frame,
             return_X_y=return_X_y,
-            DESCR=file.description,
+            DESCR=describe(file.title),
             frame=table if as_frame else None,
             target_names=[parts.target.name],
             sensitive_names=list(parts.sensitive.columns),
@@ -337,6 +340,12 @@ def _docstring(file: DataFile) -> str:
         contents=paragraph(f"With {file.contents_doc}, {_MORE_CONTENTS}"),
         errors=paragraph(f"The file is {problem}. {_ERROR}"),
     )
+
+
+def describe(title: str) -> str:
+    """Return the text about a data set: origin, licence, protocols, known problems."""
+    folder = resources.files("fairspan.datasets") / "descr"
+    return (folder / f"{title}.rst").read_text(encoding="utf-8")
 
 
 def make_bunch(parts: Parts, *, as_frame: bool, return_X_y: bool, **more: Any) -> Any:
