@@ -46,37 +46,22 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DataFile:
-    """A table as `name.csv.gz`: its checksums, how to make it from public files, how to use it.
+    """A table as `name.csv.gz`: its checksums, how to make it from public files, how to use it."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the file in any of the folders.
-    sha256 : str
-        Checksum of the reference file, for messages: users can check it without decompressing.
-    text_sha256 : str
-        Checksum of the text inside, which decides.
-    sources : dict
-        Addresses of public files that `convert` turns into the text, and their checksums; empty if none
-        is known.
-    convert : callable or None
-        From the sources' bytes, in their order, to the text.
-    why_no_source : str
-        One sentence for the message, if `sources` is empty.
-    protocols : dict
-        Functions from the table to its parts, by the name of the protocol.
-    summary, made_from, protocols_doc, contents_doc : str
-        For the docstring of the loader: its first line, what the file is made from, the protocols, and
-        `data`, `target` and `sensitive_features` of the result.
-    """
-
-    name: str
+    name: str  # name of the file in any of the folders
+    # Checksum of the reference file, for messages: users can check it without decompressing.
     sha256: str
-    text_sha256: str
+    text_sha256: str  # checksum of the text inside, which decides
+    # Addresses of public files that `convert` turns into the text, and their checksums; empty if
+    # none is known.
     sources: Mapping[str, str] = field(default_factory=dict)
+    # From the sources' bytes, in their order, to the text.
     convert: Callable[[Sequence[bytes]], bytes] | None = None
-    why_no_source: str = ""
+    why_no_source: str = ""  # one sentence for the message, if `sources` is empty
+    # Functions from the table to its parts, by the name of the protocol.
     protocols: Mapping[str, Callable[[Any], Parts]] = field(default_factory=dict)
+    # For the docstring of the loader: its first line, what the file is made from, the protocols,
+    # and `data`, `target` and `sensitive_features` of the result.
     summary: str = ""
     made_from: str = ""
     protocols_doc: str = ""

@@ -35,28 +35,15 @@ _MIN_BLOCK_ROWS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class LandmarkMap:
-    """Feature map ``psi(x) = diag(l)^-1/2 U' kappa(z, x)``, with landmarks z, ``K_zz = U diag(l) U'``.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    landmarks : ndarray of shape (m, p)
-        Rows of X; for ``kernel="precomputed"`` the indices of columns, of shape (m, 1).
-    whitening : ndarray of shape (m, rank)
-        ``U diag(l)^-1/2`` for the eigenvalues above the cut.
-    whiten_first : bool
-        Whether moments accumulate psi (True) or raw kernel columns (False).
-    exact : bool
-        Whether the landmarks are all distinct rows, which is the paper's method.
-    dropped_mass : float
-        Sum of the eigenvalues below the cut, as a share of the sum of those above.
-    """
+    """Feature map ``psi(x) = diag(l)^-1/2 U' kappa(z, x)``, with landmarks z, ``K_zz = U diag(l) U'``."""
 
     kernel: Kernel
+    # (m, p): rows of X; for ``kernel="precomputed"`` the indices of columns, of shape (m, 1).
     landmarks: Array
-    whitening: Array
-    whiten_first: bool
-    exact: bool
+    whitening: Array  # (m, rank): ``U diag(l)^-1/2`` for the eigenvalues above the cut
+    whiten_first: bool  # whether moments accumulate psi (True) or raw kernel columns (False)
+    exact: bool  # whether the landmarks are all distinct rows, which is the paper's method
+    # Sum of the eigenvalues below the cut, as a share of the sum of those above.
     dropped_mass: float
 
     @classmethod

@@ -32,28 +32,15 @@ def kernel_names() -> list[str]:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel function with its parameters: ``kernel(X, Z)`` is the kernel matrix.
+    """A kernel function with its parameters: ``kernel(X, Z)`` is the kernel matrix."""
 
-    Attributes
-    ----------
-    name : str
-        One of :func:`kernel_names`, or the name of the user's function.
-    params : dict
-        Parameters of the kernel, such as gamma.
-    function : callable, optional
-        The user's function.
-    rowwise : bool
-        Whether that function takes two rows (True) or two matrices (False).
-    centre, slope : ndarray of shape (p,), optional
-        A linear trend: the kernel of the features ``(x - centre) * slope`` is added. In a Gaussian
-        process this is a linear mean function with Gaussian slopes.
-    """
-
-    name: str
-    params: dict[str, Any] = field(default_factory=dict)
+    name: str  # one of :func:`kernel_names`, or the name of the user's function
+    params: dict[str, Any] = field(default_factory=dict)  # parameters of the kernel, such as gamma
     _: KW_ONLY
-    function: Callable[..., Any] | None = None
-    rowwise: bool = False
+    function: Callable[..., Any] | None = None  # the user's function
+    rowwise: bool = False  # whether that function takes two rows (True) or two matrices (False)
+    # centre, slope: (p,): a linear trend: the kernel of the features ``(x - centre) * slope`` is
+    # added. In a Gaussian process this is a linear mean function with Gaussian slopes.
     centre: Array | None = None
     slope: Array | None = None
 

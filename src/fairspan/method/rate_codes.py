@@ -23,25 +23,16 @@ MIN_JUDGED_ROWS = 30
 
 @dataclass(frozen=True, kw_only=True)
 class RateBlock:
-    """Groups of one attribute whose rates are compared, in one cell.
-
-    Attributes
-    ----------
-    attribute : name of the attribute.
-    cell : class of y whose rows are compared; None for all rows.
-    groups : names of the groups.
-    member : (n,) number of the group of each row; -1 outside the cell and in groups left out.
-    share : (J,) share of each group, with the cell, in the weight of all rows.
-    cell_share : share of the cell in the weight of all rows.
-    left_out : names of groups with fewer than the least number of rows in the cell.
-    """
+    """Groups of one attribute whose rates are compared, in one cell."""
 
     attribute: str
-    cell: int | None
-    groups: tuple[str, ...]
+    cell: int | None  # class of y whose rows are compared; None for all rows
+    groups: tuple[str, ...]  # names of the groups
+    # (n,) number of the group of each row; -1 outside the cell and in groups left out.
     member: Codes
-    share: Array
-    cell_share: float
+    share: Array  # (J,) share of each group, with the cell, in the weight of all rows
+    cell_share: float  # share of the cell in the weight of all rows
+    # Names of groups with fewer than the least number of rows in the cell.
     left_out: tuple[str, ...] = ()
 
     @property
@@ -131,15 +122,10 @@ def rate_blocks(
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """Limit on the rates of groups: the largest difference, or the smallest ratio of two of them.
-
-    Attributes
-    ----------
-    kind : "gap" or "ratio".
-    value : of all attributes, or by name; attributes that are not named have no limit.
-    """
+    """Limit on the rates of groups: the largest difference, or the smallest ratio of two of them."""
 
     kind: Literal["gap", "ratio"] = "gap"
+    # Of all attributes, or by name; attributes that are not named have no limit.
     value: float | Mapping[str, float]
 
     def of(self, blocks: Sequence[RateBlock]) -> Array:

@@ -266,17 +266,10 @@ _BAD_PAIRS = ("at risk", "charged off", "dropped out", "high risk", "past due", 
 
 @dataclass(frozen=True)
 class Favourable:
-    """The favourable class.
+    """The favourable class."""
 
-    Attributes
-    ----------
-    label : the class, of the target's type.
-    named : whether the user has named it.
-    reason : reason for the choice.
-    """
-
-    label: Any
-    named: bool
+    label: Any  # the class, of the target's type
+    named: bool  # whether the user has named it
     reason: str
 
     def sentence(self, change: str) -> str:
