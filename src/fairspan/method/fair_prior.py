@@ -10,9 +10,8 @@ import scipy.linalg
 
 from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.linalg import Array, is_tensor, psd_eigh, to_float64
-from fairspan.method.problem import FitConfig
 from fairspan.method.solution import FairGeometry, Solution
-from fairspan.method.spaces import FairSpace, Model, angle_point, certify, worst_correlation
+from fairspan.method.spaces import AngleSpace, FairSpace, Model, certify, worst_correlation
 from fairspan.method.subspaces import (
     PathMoments,
     blend,
@@ -32,20 +31,13 @@ _BLOCK_ROWS = 2048
 
 
 @dataclass(frozen=True)
-class FairComponents:
+class FairComponents(AngleSpace):
     """Leading principal components of psi under the fair prior: representations of F."""
-
-    solution: Solution
-    config: FitConfig
 
     @property
     def _fair(self) -> FairGeometry:
         assert self.solution.fair is not None
         return self.solution.fair
-
-    def point(self, value: float, dial: str) -> tuple[float, Array]:
-        """Point on the angle scale that a dial value stands for, and the angles to F there."""
-        return angle_point(self, value, dial)
 
     def within(self, limit: float) -> tuple[float, float]:
         """Smallest fairness whose score keeps a correlation, and the correlation it reaches."""

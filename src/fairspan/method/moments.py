@@ -63,6 +63,11 @@ class Pooled:
         """Covariance of the columns, (D, D). It divides by the total weight, never by n - 1."""
         return self.scatter / self.weight
 
+    def stats(self, position: tuple[str, int]) -> LevelStats | ColumnStats:
+        """Return the statistics of one variable: at ("levels" or "columns", index)."""
+        kind, index = position
+        return self.levels[index] if kind == "levels" else self.columns[index]
+
     def project(self, basis: Array) -> Pooled:
         """Compute the moments of ``columns @ basis`` without their second moments; basis is (D, k)."""
         return replace(

@@ -239,8 +239,8 @@ def kfold_errors(
         test, train = moments.pool(folds=mask), moments.pool(folds=~mask)
         if test.rows == 0 or train.rows == 0:
             continue
-        c_test, y_test, v_test = target_covariance(test, _target_of(test, target))
-        c_train, y_train, _ = target_covariance(train, _target_of(train, target))
+        c_test, y_test, v_test = target_covariance(test, test.stats(target))
+        c_train, y_train, _ = target_covariance(train, train.stats(target))
         tri = Tridiagonal.of(train.cov)
         if reductions is not None:
             reductions.append(tri)
@@ -339,11 +339,6 @@ def n_directions_by_test(
         if p_values[-1] > level:
             return k, p_values
     return len(lam), p_values
-
-
-def _target_of(pooled: Pooled, target: tuple[str, int]) -> LevelStats | ColumnStats:
-    kind, index = target
-    return pooled.levels[index] if kind == "levels" else pooled.columns[index]
 
 
 def ridge_factor(cov: Array, eta: float) -> Array:
