@@ -67,14 +67,14 @@ def mirror_upper(matrix: Array, size: int = 256) -> None:
             matrix[left : left + size, start:stop] = matrix[start:stop, left : left + size].T
 
 
-def orthonormal_columns(columns: Array, tol: float = 1e-10) -> Array:
-    """Compute an orthonormal basis of the column span; drop singular values below ``tol`` of the largest."""
+def orthonormal_columns(columns: Array) -> Array:
+    """Compute an orthonormal basis of the column span; drop singular values below 1e-10 of the largest."""
     if columns.shape[1] == 0:
         return columns
     left, singular, _ = scipy.linalg.svd(columns, full_matrices=False, check_finite=False)
     if singular[0] == 0.0:
         return np.asarray(left[:, :0])
-    return np.ascontiguousarray(left[:, singular > tol * singular[0]])
+    return np.ascontiguousarray(left[:, singular > 1e-10 * singular[0]])
 
 
 @dataclass(frozen=True)

@@ -111,12 +111,10 @@ def level_block(
     )
 
 
-def column_block(
-    stats: ColumnStats, cell_weight: float, min_rows: int = MIN_ROWS
-) -> CodeBlock | None:
+def column_block(stats: ColumnStats, cell_weight: float) -> CodeBlock | None:
     """Compute the block of a numeric attribute itself; None if it is constant or has too few rows."""
     rounding = 1e-20 * stats.weight * max(stats.mean**2, 1e-300)
-    if stats.rows < 2 * min_rows or stats.square <= rounding:
+    if stats.rows < 2 * MIN_ROWS or stats.square <= rounding:
         return None
     delta = stats.cross / np.sqrt(stats.square * stats.weight)
     return CodeBlock(
