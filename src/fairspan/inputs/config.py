@@ -109,6 +109,15 @@ def _is_ridge(value: Any) -> bool:
 
 _ridge = _allow(_is_ridge, "'auto' or a positive number")
 _flag = _allow(lambda value: isinstance(value, bool | np.bool_), "True or False")
+_encoder = _allow(lambda value: value is None or _is_word(value, ("auto",)), "'auto' or None")
+_prior = _allow(
+    lambda value: not isinstance(value, str) or value in ("isotropic", "ard"),
+    "'isotropic', 'ard' or an array",
+)
+_class_weight = _allow(
+    lambda value: value is None or isinstance(value, Mapping) or _is_word(value, ("balanced",)),
+    "a dict, 'balanced' or None",
+)
 
 
 def _criterion(name: str, value: object) -> None:  # noqa: ARG001
@@ -306,7 +315,7 @@ _TABLE = (
         '"auto": :meth:`fit` turns a frame with text, categories, dates or missing values into numbers, '
         "with :func:`fairspan.table_encoder`, and predictions take such frames. Arrays and frames of "
         "numbers stay as they are. None: such frames are an error.",
-        check=_allow(lambda value: value is None or _is_word(value, ("auto",)), "'auto' or None"),
+        check=_encoder,
     ),
     Parameter(
         "random_state",
@@ -323,19 +332,13 @@ _TABLE = (
 
 # Parameters that one estimator has; its docstring describes them.
 _OWN_CHECKS: dict[str, Check] = {
-    "prior": _allow(
-        lambda value: not isinstance(value, str) or value in ("isotropic", "ard"),
-        "'isotropic', 'ard' or an array",
-    ),
+    "prior": _prior,
     "inference": _words("evidence", "em-paper"),
     "mean": _words("constant", "linear"),
     "likelihood": _words("logistic", "gaussian"),
     "calibrate": _flag,
     "curvature": _words("likelihood", "constant"),
-    "class_weight": _allow(
-        lambda value: value is None or isinstance(value, Mapping) or _is_word(value, ("balanced",)),
-        "a dict, 'balanced' or None",
-    ),
+    "class_weight": _class_weight,
     "refit": _flag,
 }
 
