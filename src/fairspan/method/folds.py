@@ -16,6 +16,21 @@ from numpy.typing import NDArray
 
 from fairspan.method.linalg import Array, is_tensor, mix, row_numbers, to_home, to_numpy
 
+__all__ = [
+    "Counter",
+    "FoldCounter",
+    "GivenFolds",
+    "HashFolds",
+    "KeyFolds",
+    "PositionFolds",
+    "RowKeys",
+    "centre_within",
+    "check_groups",
+    "hash_ranks",
+    "hash_rows",
+    "move_to",
+]
+
 Codes = NDArray[np.intp]
 Integers = NDArray[np.int64]
 
@@ -358,10 +373,11 @@ def centre_within(values: Array, folds: Codes, weight: Array) -> Array:
 def check_groups(clusters: Integers | None, rule: str) -> None:
     """Refuse groups of rows under a rule that would divide them between folds."""
     if clusters is not None and rule not in ("keys", "hash"):
-        raise ValueError(
+        msg = (
             f"groups was given, but folds={rule!r} would divide a group. Use `fit`, or call "
             f"`prepare(..., folds='hash')` before partial_fit."
         )
+        raise ValueError(msg)
 
 
 def move_to(counter: Counter, start: Any) -> None:
@@ -371,8 +387,9 @@ def move_to(counter: Counter, start: Any) -> None:
         msg = f"start={start!r} is not allowed; give the position of the first row, 0 or more."
         raise ValueError(msg)
     if not isinstance(counter, PositionFolds):
-        raise ValueError(
+        msg = (
             "start needs folds that are assigned by position: call `prepare(..., folds='position')` "
             "before partial_fit, or leave start out."
         )
+        raise ValueError(msg)
     counter.position = int(start)

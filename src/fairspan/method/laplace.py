@@ -22,6 +22,18 @@ from fairspan.method.problem import Codes
 # the functions of all classes (D, K) and the shares of the classes (K,).
 RowCurvature = Callable[[Array, Array, Array], Array]
 
+__all__ = [
+    "LEAST_CURVATURE",
+    "Laplace",
+    "RowCurvature",
+    "ScoreBlock",
+    "class_curvature",
+    "fit_laplace",
+    "moderate",
+    "row_curvature",
+    "softmax",
+]
+
 # Probabilities of least squares are not reliable below 5 and above 95 percent.
 LEAST_CURVATURE = 2.0 * 0.05 * 0.95
 

@@ -16,6 +16,8 @@ from fairspan.estimators.predictors import FairPredictor
 from fairspan.report.table import Roles
 from fairspan.report.training import by_stratum, read_kinds
 
+__all__ = ["Recipe", "source_lines"]
+
 # Width of the lines of code in the report.
 _WIDTH = 88
 # Parameters that `at` sets, or that do not change the model.
