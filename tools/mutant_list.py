@@ -663,8 +663,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "limit of a correlation is the dial value",
         "method/spaces.py",
-        "space.within(limit := 1.0 - value)",
-        "space.within(limit := value)",
+        "self.within(limit := 1.0 - value)",
+        "self.within(limit := value)",
         LIMIT,
     ),
     Mutant(

@@ -8,15 +8,6 @@ from contextvars import ContextVar
 
 from fairspan.exceptions import DataWarning, warn_user
 
-__all__ = [
-    "READ_AS_TEXT",
-    "SHOWN_VALUES",
-    "UnseenValues",
-    "collect_unseen",
-    "listed",
-    "report_or_collect",
-]
-
 READ_AS_TEXT = "pandas.read_csv(..., dtype={{{0!r}: str}})"
 # Fewer rows or a single unseen value may well be a new category, and not a known one written
 # differently.

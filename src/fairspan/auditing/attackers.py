@@ -23,7 +23,6 @@ from fairspan.auditing.cross_fit import (
     r_squared,
     ridge,
     sample_rows,
-    standard,
     summary,
     too_few_for_folds,
     trees,
@@ -33,7 +32,13 @@ from fairspan.auditing.reading import Protected
 from fairspan.method.kernels import median_distance
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
-from fairspan.metrics.groups import bootstrap_counts, count_clusters, renumbered, unit_of
+from fairspan.metrics.groups import (
+    bootstrap_counts,
+    count_clusters,
+    renumbered,
+    standardize,
+    unit_of,
+)
 
 ATTACKERS = ("linear", "kernel", "boosted")
 Measure = Literal["auc", "r2"]
@@ -261,7 +266,7 @@ def _task(
     columns = Z.reshape(len(Z), -1).astype(np.float64)
     if columns.shape[1] == 0:  # attackers need at least one column
         columns = np.zeros((len(Z), 1))
-    columns = standard(unit_range(columns), weight)
+    columns = standardize(columns, weight)
     fold = deal(seen.codes, n_folds, rng, clusters)
     seed = int(rng.integers(2**31))
     if seen.values is None:

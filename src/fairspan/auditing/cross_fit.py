@@ -24,6 +24,7 @@ from fairspan.metrics.groups import (
     combinations,
     count_clusters,
     renumbered,
+    standardize,
     strata_of_clusters,
     unit_of,
 )
@@ -120,14 +121,6 @@ def bins(columns: Array) -> Array:
             edges = np.unique(np.sort(column)[at])
         out[:, j] = np.searchsorted(edges, column)
     return out
-
-
-def standard(columns: Array, weight: Array) -> Array:
-    """Standardise columns of :func:`unit_range` by weighted mean and variance; zero columns stay 0."""
-    share = weight / weight.sum()
-    centred = columns - share @ columns
-    scale = np.sqrt(share @ centred**2)
-    return np.asarray(centred / np.where(scale > 0.0, scale, 1.0))
 
 
 def too_few_for_folds(n: int, n_folds: int, clusters: Codes | None) -> str:
@@ -268,7 +261,7 @@ def kernel_check(
     for the missing link alone.
     """
     rows = sample_rows(len(y), max_rows, rng)
-    psi, X, weight = psi[rows], unit_range(X[rows]), weight[rows] / weight[rows].mean()
+    psi, X, weight = psi[rows], X[rows], weight[rows] / weight[rows].mean()
     n = len(rows)
     target = _indicators(y[rows]) if classes else unit_range(y[rows][:, None].astype(np.float64))
     together = renumbered(clusters, rows)
@@ -285,7 +278,7 @@ def kernel_check(
     boosted = partial(_boosted, classes=classes, seed=seed)
     learners: dict[str, tuple[Array, Callable[[Array, Array, Array, Array], Array]]] = {
         "kernel": (psi, ridge),
-        "linear": (standard(X, weight), ridge),
+        "linear": (standardize(X, weight), ridge),
         "boosted": (bins(X), boosted),
     }
     errors = {}

@@ -182,22 +182,14 @@ _SHARE, _ANY = (0.0, 1.0), (-np.inf, np.inf)
 
 @dataclass(frozen=True, kw_only=True)
 class _Rates:
-    """One rate for every level of an attribute.
-
-    Attributes
-    ----------
-    values : (levels, 1 + B) rates in the data (column 0) and in resamples; NaN without rows.
-    rows, effective : (levels,) rows that the rate is a share or mean of, and their effective number.
-    present : (levels,) whether the level has any row at all.
-    limits : least and largest value that is possible; a share is from 0 to 1.
-    """
+    """One rate for every level of an attribute."""
 
     name: str
-    values: Array
-    rows: Codes
-    effective: Array
-    present: Mask
-    limits: tuple[float, float]
+    values: Array  # (levels, 1 + B) rates in the data (column 0) and in resamples; NaN without rows
+    rows: Codes  # (levels,) rows that the rate is a share or mean of
+    effective: Array  # (levels,) their effective number
+    present: Mask  # (levels,) whether the level has any row at all
+    limits: tuple[float, float]  # least and largest value that is possible; a share is from 0 to 1
 
     @property
     def bounded(self) -> bool:

@@ -17,8 +17,6 @@ from fairspan.auditing.outputs import COVERAGE
 if TYPE_CHECKING:
     from fairspan.auditing.results import Audit
 
-__all__ = ["ASSUMPTIONS", "markdown", "n_rows", "summary", "warnings_of"]
-
 ASSUMPTIONS = (
     "All intervals are about the sampling of the audited rows, not about the fit: the model is taken "
     "as given. They hold if these rows were not used to fit it, are drawn independently of each other "

@@ -26,22 +26,13 @@ from fairspan.metrics.inputs import Labels, read_labels, read_scores
 
 @dataclass(frozen=True)
 class Outputs:
-    """Scores, decisions and probabilities as given; None if unknown.
+    """Scores, decisions and probabilities as given; None if unknown."""
 
-    Attributes
-    ----------
-    name : of the model, or "scores" / "decisions".
-    scores : (n, k)
-    decisions : (n,) labels.
-    probabilities : (n, classes), in the order of ``classes``.
-    classes : labels of the model; the audited rows may have others.
-    """
-
-    name: str
-    scores: Array | None = None
-    decisions: Labels | None = None
-    probabilities: Array | None = None
-    classes: Labels | None = None
+    name: str  # of the model, or "scores" / "decisions"
+    scores: Array | None = None  # (n, k)
+    decisions: Labels | None = None  # (n,) labels
+    probabilities: Array | None = None  # (n, classes), in the order of ``classes``
+    classes: Labels | None = None  # labels of the model; the audited rows may have others
 
     def take(self, rows: Any) -> Outputs:
         """Select rows."""
@@ -181,27 +172,17 @@ def prediction_intervals(model: Any, X: Any, sensitive_features: Any) -> Array |
 
 @dataclass(frozen=True, kw_only=True)
 class Representation:
-    """Coordinates of the audited rows.
+    """Coordinates of the audited rows."""
 
-    Attributes
-    ----------
-    Z : (n, d)
-    names : of the coordinates.
-    coef : (d, k) coefficients of a score that is linear in them; None if there is no such score.
-    psi : (n, D) kernel coordinates of a fairspan model; None for others.
-    is_model_space : whether it is the model space of a fairspan model.
-    is_given : whether the user passed it.
-    cells : cells of the model's criterion: "", "target", "positive" or "strata".
-    decides : whether a rule equalizes decisions, so that no function of the space is made fair.
-    """
-
-    Z: Array
-    names: tuple[str, ...]
+    Z: Array  # (n, d)
+    names: tuple[str, ...]  # of the coordinates
+    # (d, k) coefficients of a score that is linear in them; None if there is no such score.
     coef: Array | None = None
-    psi: _KernelRows | None = None
-    is_model_space: bool = False
-    is_given: bool = False
-    cells: str = ""
+    psi: _KernelRows | None = None  # (n, D) kernel coordinates of a fairspan model; None for others
+    is_model_space: bool = False  # whether it is the model space of a fairspan model
+    is_given: bool = False  # whether the user passed it
+    cells: str = ""  # cells of the model's criterion: "", "target", "positive" or "strata"
+    # Whether a rule equalizes decisions, so that no function of the space is made fair.
     decides: bool = False
 
     def take(self, rows: Any) -> Representation:

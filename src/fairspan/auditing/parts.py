@@ -39,6 +39,7 @@ from fairspan.metrics.groups import (
     group_sums,
     renumbered,
     resample,
+    standardize,
 )
 
 # Parts that a user can request.
@@ -473,8 +474,5 @@ def _same(Z: Array, X: Array) -> bool:
     """Whether the columns are equal up to location and scale."""
     if Z.shape != X.shape:
         return False
-    a, b = (
-        (M - M.mean(axis=0)) / np.where(M.std(axis=0) > 0.0, M.std(axis=0), 1.0)
-        for M in (Z[:1000], X[:1000])
-    )
+    a, b = (standardize(M, np.ones(len(M))) for M in (Z[:1000], X[:1000]))
     return bool(np.allclose(a, b, atol=1e-6))

@@ -13,8 +13,6 @@ from fairspan.plotting.style import LABEL, NOTE, PAGE, TICK, new_axes, styled
 if TYPE_CHECKING:
     from fairspan.auditing.results import Audit
 
-__all__ = ["AuditDisplay"]
-
 # Gaps that are plotted; the tables have all of them.
 _SHOWN = (
     "statistical_parity_correlation",

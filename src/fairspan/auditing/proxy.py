@@ -22,8 +22,6 @@ from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 from fairspan.metrics.groups import ALL, renumbered, resample, strata_of_clusters
 
-__all__ = ["Proxy", "proxy_component"]
-
 _CONSTANT = 1e-12  # range of a column against its size
 _ABSENT = 1e-8  # standard deviation in the rows searched against that in all rows
 _NOTHING = 1e-100  # contribution of a coordinate against the largest

@@ -48,8 +48,6 @@ from fairspan.metrics.inputs import (
     unknown_pos_label,
 )
 
-__all__ = ["Audited", "Protected", "cross", "find_representation", "read_audit"]
-
 # Slices of a number among control features, and in combinations of attributes.
 _STRATA = 4
 
@@ -98,41 +96,28 @@ def cross(parts: Sequence[Protected]) -> Protected:
 
 @dataclass(frozen=True, kw_only=True)
 class Audited:
-    """Clean rows of one length; parts that were not given are None.
-
-    Attributes
-    ----------
-    attributes : the protected attributes, one by one.
-    crossed : all of them as one, if there are several and this was requested.
-    strata : strata of the control features.
-    target : y as groups: classes, or slices of a number (then with ``values``).
-    classes : labels of a classification, in the order of the codes of ``target`` and ``decided``.
-    positive : codes of the classes whose decisions are compared.
-    scores : (n, k) real-valued outputs, larger towards the positive class.
-    decided : (n,) predicted class.
-    probability : (n,) probability of the positive class.
-    features : (n, p) features of the model as numbers, without protected columns.
-    representation : coordinates that the functions of the model are linear in.
-    fitted_share : share of the rows that the model was fitted on, if any were recognised.
-    clusters : (n,) rows that belong together, numbered by their first row; None if rows are independent.
-    covered : (n,) 1 where the model's 90 % interval contains y, 0 elsewhere; None without intervals.
-    """
+    """Clean rows of one length; parts that were not given are None."""
 
     name: str
     weight: Array
-    attributes: tuple[Protected, ...]
-    crossed: Protected | None
-    strata: Protected | None
-    target: Protected | None
+    attributes: tuple[Protected, ...]  # the protected attributes, one by one
+    crossed: Protected | None  # all of them as one, if there are several and this was requested
+    strata: Protected | None  # strata of the control features
+    target: Protected | None  # y as groups: classes, or slices of a number (then with ``values``)
+    # Labels of a classification, in the order of the codes of ``target`` and ``decided``.
     classes: Labels | None
-    positive: tuple[int, ...]
-    scores: Array | None
-    decided: Codes | None
-    probability: Array | None
-    features: Array | None
+    positive: tuple[int, ...]  # codes of the classes whose decisions are compared
+    scores: Array | None  # (n, k) real-valued outputs, larger towards the positive class
+    decided: Codes | None  # (n,) predicted class
+    probability: Array | None  # (n,) probability of the positive class
+    features: Array | None  # (n, p) features of the model as numbers, without protected columns
+    # Coordinates that the functions of the model are linear in.
     representation: Representation | None
+    # Share of the rows that the model was fitted on, if any were recognised.
     fitted_share: float | None = None
+    # (n,) rows that belong together, numbered by their first row; None if rows are independent.
     clusters: Codes | None = None
+    # (n,) 1 where the model's 90 % interval contains y, 0 elsewhere; None without intervals.
     covered: Array | None = None
 
     @property

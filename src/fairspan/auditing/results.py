@@ -30,8 +30,6 @@ from fairspan.method.problem import Codes
 from fairspan.metrics.groups import count_clusters
 from fairspan.metrics.inputs import SensitiveKind
 
-__all__ = ["Audit", "audit", "write_text"]
-
 
 @dataclass(frozen=True, repr=False)
 class Audit:
@@ -213,7 +211,8 @@ def _metric_frame(data: Audited, metrics: Any) -> Any:
         if data.scores is None or data.scores.shape[1] != 1 or y is None:
             raise ValueError("metric_frame needs one prediction per row.")
         predicted: Any = data.scores[:, 0]
-        default = {"mean_prediction": _mean_prediction, "mean_squared_error": mean_squared_error}
+        default = {"mean_prediction": fairlearn.mean_prediction}
+        default["mean_squared_error"] = mean_squared_error
     elif data.decided is None:
         raise ValueError("metric_frame needs decisions; the audit was given scores alone.")
     elif len(data.positive) == 1:
@@ -236,11 +235,6 @@ def _metric_frame(data: Audited, metrics: Any) -> Any:
         control_features=strata and {strata.name: np.array(strata.labels)[strata.codes]},
         sample_params=dict.fromkeys(metrics, weights) if isinstance(metrics, dict) else weights,
     )
-
-
-def _mean_prediction(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
-    del y_true
-    return float(np.average(y_pred, weights=sample_weight))
 
 
 def write_text(text: str, path: Any) -> str:

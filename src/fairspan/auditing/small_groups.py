@@ -16,15 +16,6 @@ import scipy.stats
 from fairspan.method.linalg import Array
 from fairspan.metrics.inputs import Mask
 
-__all__ = [
-    "FEW",
-    "exact_interval",
-    "largest_difference",
-    "mean_interval",
-    "smallest_ratio",
-    "student_factor",
-]
-
 # With fewer effective rows, resamples are not used.
 FEW = 30.0
 

@@ -24,39 +24,6 @@ _ADULT_HOME = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult"
 # Rows of the official training part: where the paper's code cuts, after it has dropped rows.
 _ADULT_OFFICIAL_TRAIN = 32561
 
-_ADULT_DESCR = """\
-Adult, or Census Income
-
-48842 people in the US census of 1994. Target: `income`, ">50K" on 11687 rows and "<=50K" on 37155.
-Protected: `sex` ("Male" 32650, "Female" 16192), `race` ("White" 41762, "Black" 4685,
-"Asian-Pac-Islander" 1519, "Amer-Indian-Eskimo" 470, "Other" 406) and `age` (17 to 90).
-
-Origin: B. Becker and R. Kohavi (1996), Adult, UCI Machine Learning Repository; `adult.data` and
-`adult.test`, where hyphens in column names became underscores, "?" a missing value, and the full
-stop after the labels of the test part was removed. Licence: none was stated with the copy that was
-checked; see the terms at UCI.
-
-Protocol "raw": 9 features. Left out, and found in `frame`: the three protected attributes;
-`native_country`, which tells national origin and is protected itself, but is missing on 857 rows
-and has 41 mostly tiny groups; `fnlwgt`, a sampling weight and no property of the person; `split`.
-The first 32561 rows are the official training part. Missing: `workclass` 2799, `occupation` 2809.
-
-Protocol "paper": rows with a missing value are dropped (45222 stay), each text column becomes the
-rank of its value in sorted order, and all columns are z-scored over all rows (division by n).
-13 features; S is `sex`, z-scored like the rest and not among the features; target -1 and +1.
-Train is rows 0 to 1627, test rows 32561 to 45221: the authors' code cuts where the official
-training part ended before rows were dropped, so 2399 official test rows are in neither part.
-
-Known problems:
-
-- `relationship` gives sex away: of 19716 "Husband" one is a woman, of 2331 "Wife" three are men.
-- `education` and `education_num` are the same thing twice.
-- `capital_gain` is 99999 on 244 rows and `age` 90 on 55: both are cut off there.
-- In "paper", `race`, `age` and `native_country` are features, ranks of categories are used as
-  numbers, and train and test rows were standardised together.
-- Income above 50000 USD in 1994: rates by group say nothing about today.
-"""
-
 
 def _adult_from_uci(parts: Sequence[bytes]) -> bytes:
     rows: list[list[str]] = [[*_ADULT_COLUMNS, "split"]]
@@ -96,7 +63,6 @@ ADULT = DataFile(
         f"{_ADULT_HOME}/adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
     },
     convert=_adult_from_uci,
-    description=_ADULT_DESCR,
     protocols={"raw": _adult_raw, "paper": _adult_paper},
     summary="Load census incomes with sex, race and age (classification).",
     made_from="from two files downloaded from UCI",
@@ -136,52 +102,6 @@ _COMPAS_DROPPED = {
     "violent_recid",
 }
 
-_COMPAS_DESCR = """\
-COMPAS (recidivism within two years)
-
-7214 people assessed with the risk tool COMPAS in Broward County, Florida, in 2013 and 2014.
-Target: `two_year_recid`, 1 (charged with a new crime within two years) on 3251 rows. Protected:
-`sex` ("Male" 5819, "Female" 1395), `race` ("African-American" 3696, "Caucasian" 2454, "Hispanic"
-637, "Other" 377, "Asian" 32, "Native American" 18) and `age` (18 to 96).
-
-Origin: J. Larson, S. Mattu, L. Kirchner and J. Angwin (2016), ProPublica, repository
-`propublica/compas-analysis`, `compas-scores-two-years.csv`, less the names, birth dates and case
-numbers, an empty column and two that occur twice. Licence: the repository states none.
-
-Protocol "raw": the 7 features that are known when a person is assessed and are not the answer of
-the tool under study: counts of juvenile and prior offences, the days since the offence or arrest,
-degree and description of the charge. Left out, and found in `frame`:
-
-- `is_recid`, `is_violent_recid`, `event`, `start`, `end`, and all of `r_*` and `vr_*`: the outcome,
-  or what was recorded about it. `is_recid` is 1 on every row with target 1.
-- `in_custody`, `out_custody`: a custody that began later than the day after the assessment (3241
-  rows) is often the new arrest: 72 % of these have target 1, 24 % of the others.
-- `compas_screening_date`, `screening_date`, `v_screening_date`: the target is 1 on all 998 rows
-  assessed after 1 April 2014, see below.
-- `c_jail_in`, `c_jail_out`, `c_offense_date`, `c_arrest_date`: dates, which carry the date of the
-  assessment; a stay in jail may also end after it.
-- `days_b_screening_arrest`: the arrest may be one after the assessment. Of the 353 rows with a
-  positive number 71 % have target 1, of the 307 without a number 18 %.
-- `decile_score`, `score_text`, `v_decile_score`, `v_score_text`: the tool's own predictions. They
-  are no leak, but a model to be compared with the tool must not be fed them.
-- `age_cat` (made of `age`), `id`, and `type_of_assessment`, `v_type_of_assessment` (constant).
-
-Protocol "paper": six dates (`c_jail_in`, `c_jail_out`, `c_offense_date`, `screening_date`,
-`in_custody`, `out_custody`) are mapped to [0, 1] over all rows, rows that lack one are dropped
-(5855 stay), and the 14 features are z-scored over all of them (division by n - 1). S is `sex_male`,
-0 or 1 and not among the features; `age` and `african_american` are. Target -1 and +1. Train is the
-first 2000 rows, test the other 3855.
-
-Known problems:
-
-- The dates leak the label, and "paper" has them among its features: errors there are too good.
-- Nobody assessed after 1 April 2014 had been followed for two years, and yet those who had offended
-  again were kept, and only those. Keep the rows with `frame["screening_date"] < "2014-04-02"` for a
-  sample whose base rate is right (0.36 instead of 0.45).
-- A new charge is not a new crime: policing differs between groups, and so does the label.
-- In "paper" train and test rows were standardised together.
-"""
-
 
 def _compas_from_propublica(parts: Sequence[bytes]) -> bytes:
     rows = list(csv.reader(io.StringIO(parts[0].decode("utf-8"), newline="")))
@@ -219,7 +139,6 @@ COMPAS = DataFile(
     text_sha256="33ac0dbedf60439ac6493efb896dfdb0c4a7a4bedbfb0ecef013e95eb9e1f084",
     sources={_COMPAS_URL: "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d"},
     convert=_compas_from_propublica,
-    description=_COMPAS_DESCR,
     protocols={"raw": _compas_raw, "paper": _compas_paper},
     summary="Load two-year recidivism with sex, race and age (classification).",
     made_from="from ProPublica's file, without its identifiers",

@@ -19,6 +19,7 @@ import textwrap
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, Protocol
@@ -45,49 +46,36 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DataFile:
-    """A table as `name.csv.gz`: its checksums, how to make it from public files, how to use it.
+    """A table as `name.csv.gz`: its checksums, how to make it from public files, how to use it."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the file in any of the folders.
-    sha256 : str
-        Checksum of the reference file, for messages: users can check it without decompressing.
-    text_sha256 : str
-        Checksum of the text inside, which decides.
-    sources : dict
-        Addresses of public files that `convert` turns into the text, and their checksums; empty if none
-        is known.
-    convert : callable or None
-        From the sources' bytes, in their order, to the text.
-    why_no_source : str
-        One sentence for the message, if `sources` is empty.
-    description : str
-        `DESCR` of the data set.
-    protocols : dict
-        Functions from the table to its parts, by the name of the protocol.
-    summary, made_from, protocols_doc, contents_doc : str
-        For the docstring of the loader: its first line, what the file is made from, the protocols, and
-        `data`, `target` and `sensitive_features` of the result.
-    """
-
-    name: str
+    name: str  # name of the file in any of the folders
+    # Checksum of the reference file, for messages: users can check it without decompressing.
     sha256: str
-    text_sha256: str
+    text_sha256: str  # checksum of the text inside, which decides
+    # Addresses of public files that `convert` turns into the text, and their checksums; empty if
+    # none is known.
     sources: Mapping[str, str] = field(default_factory=dict)
+    # From the sources' bytes, in their order, to the text.
     convert: Callable[[Sequence[bytes]], bytes] | None = None
-    why_no_source: str = ""
-    description: str = ""
+    why_no_source: str = ""  # one sentence for the message, if `sources` is empty
+    # Functions from the table to its parts, by the name of the protocol.
     protocols: Mapping[str, Callable[[Any], Parts]] = field(default_factory=dict)
+    # For the docstring of the loader: its first line, what the file is made from, the protocols,
+    # and `data`, `target` and `sensitive_features` of the result.
     summary: str = ""
     made_from: str = ""
     protocols_doc: str = ""
     contents_doc: str = ""
 
     @property
+    def title(self) -> str:
+        """Name of the data set."""
+        return self.name.removesuffix(".csv.gz")
+
+    @property
     def loader(self) -> str:
         """Name of the function that loads the data set."""
-        return f"fetch_{self.name.removesuffix('.csv.gz')}"
+        return f"fetch_{self.title}"
 
 
 def require(module: str, caller: str) -> ModuleType:
@@ -303,7 +291,7 @@ def make_loader(file: DataFile) -> Loader:
             parts,
             as_frame=as_frame,
             return_X_y=return_X_y,
-            DESCR=file.description,
+            DESCR=describe(file.title),
             frame=table if as_frame else None,
             target_names=[parts.target.name],
             sensitive_names=list(parts.sensitive.columns),
@@ -337,6 +325,12 @@ def _docstring(file: DataFile) -> str:
         contents=paragraph(f"With {file.contents_doc}, {_MORE_CONTENTS}"),
         errors=paragraph(f"The file is {problem}. {_ERROR}"),
     )
+
+
+def describe(title: str) -> str:
+    """Return the text about a data set: origin, licence, protocols, known problems."""
+    folder = resources.files("fairspan.datasets") / "descr"
+    return (folder / f"{title}.rst").read_text(encoding="utf-8")
 
 
 def make_bunch(parts: Parts, *, as_frame: bool, return_X_y: bool, **more: Any) -> Any:

@@ -46,38 +46,6 @@ _COMMUNITIES_PROTECTED = [
 _COMMUNITIES_PAPER_TRAIN = 960
 _COMMUNITIES_HOME = "https://archive.ics.uci.edu/ml/machine-learning-databases/communities"
 
-_COMMUNITIES_DESCR = """\
-Communities and Crime
-
-1994 US communities: census of 1990, police survey (LEMAS) of 1990, FBI crime reports of 1995.
-Target: `ViolentCrimesPerPop`, violent crimes per head, scaled to 0 to 1. Protected, all shares
-scaled to 0 to 1: `racepctblack`, `PctForeignBorn`, `racePctWhite`, `racePctAsian`, `racePctHisp`.
-
-Origin: M. Redmond (2009), Communities and Crime, UCI Machine Learning Repository;
-`communities.data` with the names of `communities.names`, where "?" became a missing value. Licence:
-none was stated with the copy that was checked; see the terms at UCI.
-
-Protocol "raw": 117 features. Left out, and found in `frame`: the five protected attributes; `state`,
-`county`, `community` and `communityname` (codes and a name) and `fold` (a number for
-cross-validation), which the source calls not predictive. Missing: 22 columns of the police survey on
-1675 rows, `OtherPerCap` on one.
-
-Protocol "paper": X is every column without a missing value, less `communityname`, the target and S:
-99 features, `state`, `fold` and the other shares by race among them, z-scored over all rows
-(division by n - 1). S is `racepctblack` and `PctForeignBorn`, as they are and not among the
-features. Train is the first 960 rows, test the other 1034. The authors' S and y are equal to these;
-their X is lost, so it was rebuilt by rule and its column order is that of the file.
-
-Known problems:
-
-- Numbers were scaled to [0, 1] with two decimals and cut off at three standard deviations: 44
-  communities have the largest target, so "1" means "1 or more".
-- Many features are close to the protected shares: income per head by race, immigration, language,
-  the make-up of the police.
-- The unit is a community: no statement about persons follows.
-- In "paper" train and test rows were standardised together, and codes of states are numbers.
-"""
-
 
 def _communities_from_uci(parts: Sequence[bytes]) -> bytes:
     rows = [_COMMUNITIES_COLUMNS]
@@ -118,7 +86,6 @@ COMMUNITIES = DataFile(
         )
     },
     convert=_communities_from_uci,
-    description=_COMMUNITIES_DESCR,
     protocols={"raw": _communities_raw, "paper": _communities_paper},
     summary="Load crime rates of communities with shares by race and birth (regression).",
     made_from="from a file downloaded from UCI",
@@ -140,43 +107,6 @@ _LAW_PAPER_FEATURES = [
 ]
 _LAW_PAPER_TRAIN = 4000
 _LAW_ENTRY_YEAR = 91
-
-_LAW_DESCR = """\
-Law school (LSAC bar passage study)
-
-20798 students who entered US law schools in 1991, complete cases only. Target: `ugpa`, the
-undergraduate grade average (1.5 to 4). Protected: `race1` ("white" 17491, "black" 1201, "hisp" 933,
-"asian" 795, "other" 378), `gender` ("male" 11675, "female" 9123) and `age_1991`, 91 minus the year
-of birth (20 to 81).
-
-Origin: L. F. Wightman (1998), LSAC National Longitudinal Bar Passage Study; joined from three public
-copies (R package `fairml` 0.8; repositories `tailequy/fairness_dataset` and
-`GuilhermePelegrina/Datasets`). Licence: MIT for `fairml`; the other two state none.
-
-Protocol "raw": 7 features. Known when a student enters: `lsat`, `fam_inc` (1 to 5), `tier` (of the
-school, 1 to 6) and `fulltime` (1 full time, 2 part time). Years after the target, kept because every
-published comparison has them: the class ranks `decile1`, `decile1b`, `decile3`; drop them to predict
-at entry. Left out, and found in `frame`:
-
-- `zfygpa`, `zgpa`, `bar`: grades in law school, which the ranks are made of, and the bar examination.
-  `bar` is the usual target for classification.
-- `cluster`: `tier` under arbitrary codes.
-- `DOB_yr`: the age. `age`: wrong, see below. `race1` and `gender`: protected.
-
-Protocol "paper": `DOB_yr`, the three deciles, `fam_inc`, `lsat`, `male`, five dummies of `cluster`
-and `part_time`: 13 features as they are, not scaled. S is `black` (0 or 1) and the wrong `age`, not
-among the features; but `DOB_yr`, which gives age away, is. The authors' S and y are equal to these;
-their X is lost, so it was rebuilt by rule, in this order of columns. The paper's split is unknown:
-`train` (4000 rows) and `test` (16798) are ours, from
-`numpy.random.default_rng(0).permutation(20798)`.
-
-Known problems:
-
-- `age` in the source is 1, 2, 6 or 7 (seemingly a month) minus `DOB_yr`: negative, from -69 to -3.
-  It is no age, but its correlation with `age_1991` is 0.95.
-- A few years of birth are implausible: 26 students would be over 55.
-- Complete cases of those who were admitted: no statement about applicants follows.
-"""
 
 
 def _law_raw(table: Any) -> Parts:
@@ -201,7 +131,6 @@ LAW_SCHOOL = DataFile(
     sha256="a3efeafdadd8f03bb0c7650c0af976ea877c66113460213d67d5ed41c0f32f30",
     text_sha256="5dd5e41c8f5e43ec4f12de3aeca4f8f1c2fbb734b3717b366d3a44fa64eca416",
     why_no_source="it was joined from three copies, and no public file is known to reproduce it",
-    description=_LAW_DESCR,
     protocols={"raw": _law_raw, "paper": _law_paper},
     summary="Load grades of law students with race, gender and age (regression).",
     protocols_doc='"raw": what every comparison uses, the age put right, protected attributes only in '
@@ -224,36 +153,6 @@ _NLSY_PAPER_FEATURES = [
 ]
 _NLSY_PAPER_TRAIN = 3622
 
-_NLSY_DESCR = """\
-National Longitudinal Survey of Youth 1979 (incomes of 1990)
-
-7244 people first interviewed in 1979. Target: `income`, USD in 1990, 0 to 74283. Protected:
-`gender` ("Female" 3761, "Male" 3483) and `age` at the interview of 1979 (14 to 22).
-
-Origin: US Bureau of Labor Statistics, NLSY79 public-use data; this extract is the paper's own,
-repository `ZilongTan/fgp`, `nlsy_x.csv`, `nlsy_s.csv` and `nlsy_y.csv`, with its columns identified
-again and 13 dummies folded into `industry`. Rows were kept where all of income, grade90, genhealth,
-illegalact, charged, jobsnum90, afqt89 and jobtrain90 were recorded. Licence: the repository is
-GPL-3.0 and states none for the data.
-
-Protocol "raw": 8 features. `genhealth` 1 excellent to 5 poor; `illegalact` 0 to 6; `charged` and
-`jobtrain90` 0 or 1; `grade90` highest grade completed (13 and more: years of college); `jobsnum90`
-number of jobs ever reported; `afqt89` percentile of a test of aptitude; `industry` a name, with
-"none" on 1031 rows: a category, not a missing value.
-
-Protocol "paper": 20 features as they are, not scaled, `industry` as 13 dummies (none for "none").
-S is `female` (0 or 1) and `age`, not among the features; target income / 10000. The paper's split is
-unknown. `train` and `test` are ours: the halves of `numpy.random.default_rng(0).permutation(7244)`.
-
-Known problems:
-
-- The row order is not random: the mean of `afqt89` is 50.5 in the first tenth of the rows and 24.4
-  in the seventh. Shuffle before any split by position.
-- Income is 0 on 17.5 % of the rows and cut off at 74283 (123 rows).
-- `afqt89` depends on schooling, and its use is a matter of dispute.
-- Other extracts of this survey in public archives have other rows and a target made binary.
-"""
-
 
 def _nlsy_raw(table: Any) -> Parts:
     data = table.drop(columns=[*_NLSY_PROTECTED, "income"])
@@ -275,7 +174,6 @@ NLSY79 = DataFile(
     sha256="a89f25b63c4ded9267f8acc6871ac305c5834f6978bac177b51d7d2db474a63e",
     text_sha256="586892b88f5896710ccf8f6b13d11c4c5668f3366977440d1b830b4053e5d023",
     why_no_source="no public file is known, with a checksum, to reproduce this extract of the survey",
-    description=_NLSY_DESCR,
     protocols={"raw": _nlsy_raw, "paper": _nlsy_paper},
     summary="Load incomes of a cohort with gender and age (regression).",
     protocols_doc='"raw": columns as they were recorded, protected attributes only in '

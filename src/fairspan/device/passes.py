@@ -33,8 +33,6 @@ from fairspan.method.torch_columns import (
     padded_width,
 )
 
-__all__ = ["DevicePass", "for_precision", "precision_for", "start_pass"]
-
 # Smallest eigenvalue of a covariance that counts as rounding, as a share of the largest. Measured on
 # eight tables: down to -7e-10 (float64) and -1e-8 (float32) when columns are whitened as they should be;
 # -6e-7 and -2e-3 to -.2 when columns of the exact method were whitened after the pass.
@@ -98,11 +96,10 @@ class DevicePass(RowPass):
         precision = pilot.precision if precision == "auto" else precision
         self.precision = choose_precision(self._device, precision)
         if self.precision == "float32" and pilot.precision != "float32":
-            msg = (
+            raise ValueError(
                 "Moments in float32 need columns that are whitened block by block, so this is decided "
                 "when the estimator is prepared: prepare it on tensors of that device."
             )
-            raise ValueError(msg)
         self._dtype = getattr(torch, self.precision)
         self._template = replace(moments, scatter=np.zeros((len(moments.weight), 0, 0)))
         self._layout = GramLayout.of(

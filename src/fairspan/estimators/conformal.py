@@ -22,8 +22,6 @@ from fairspan.method.linalg import Array
 from fairspan.method.problem import Attribute
 from fairspan.metrics.inputs import read_labels, read_scores
 
-__all__ = ["Conformal", "ConformalIntervals", "ConformalSets"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Conformal:
@@ -107,10 +105,9 @@ class _Calibrated(FairKernelEstimator):
         by_group = conformal.radius(float(coverage))
         if (sensitive_features is None) == bool(conformal.attributes):
             needed = ", ".join(conformal.attributes) if conformal.attributes else "no groups"
-            msg = (
+            raise ValueError(
                 f"This model was calibrated with {needed}; sensitive_features must be given alike."
             )
-            raise ValueError(msg)
         X, groups = align_rows(X=X, sensitive_features=sensitive_features).values()
         if groups is None:
             radius = np.full(len(self._read_new(X)), by_group[0])
@@ -118,11 +115,10 @@ class _Calibrated(FairKernelEstimator):
             n = len(self._read_new(X))
             attributes = read_attributes(groups, n, "sensitive_features", "sensitive_feature")
             if set(attributes) != set(conformal.attributes):
-                msg = (
+                raise ValueError(
                     f"sensitive_features has {list(attributes)}, but the model was calibrated with "
                     f"{list(conformal.attributes)}."
                 )
-                raise ValueError(msg)
             labels = _group_names({name: attributes[name] for name in conformal.attributes})
             table = dict(zip(conformal.groups, by_group, strict=True))
             if unknown := sorted(set(labels.tolist()) - set(table)):
@@ -221,7 +217,6 @@ def _group_names(attributes: dict[str, Attribute]) -> np.ndarray:
     parts = []
     for name, attribute in attributes.items():
         if attribute.missing.any():
-            msg = f"sensitive_features {name!r} has gaps; every row needs its group."
-            raise ValueError(msg)
+            raise ValueError(f"sensitive_features {name!r} has gaps; every row needs its group.")
         parts.append([f"{name}={value}" for value in attribute.values.tolist()])
     return np.array([", ".join(row) for row in zip(*parts, strict=True)])

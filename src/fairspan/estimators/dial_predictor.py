@@ -27,18 +27,6 @@ from fairspan.method.decision_rule import RulePoint, decide
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
-__all__ = [
-    "DialHeads",
-    "DialOutputs",
-    "DialPrediction",
-    "DialPredictor",
-    "Predictor",
-    "RuleHeads",
-    "RuleOutputs",
-    "move",
-    "score_rows",
-]
-
 Predictor = (
     FairRidge
     | FairRidgeClassifier

@@ -14,8 +14,6 @@ from fairspan.inputs.checks import refuse
 from fairspan.method.laplace import softmax
 from fairspan.method.linalg import Array, to_numpy
 
-__all__ = ["FrozenScores"]
-
 _CALL = "__call__"
 
 
@@ -56,11 +54,10 @@ class FrozenScores:
             out = out[:, None]
         n = len(X)
         if out.ndim != 2 or len(out) != n or out.dtype.kind not in "fiub":
-            msg = (
+            raise ValueError(
                 f"{self._name} gave an array of shape {out.shape} and type {out.dtype} for {n} rows; one "
                 f"number per row, or one per row and class, is needed."
             )
-            raise ValueError(msg)
         out = out.astype(np.float64)
         if not np.isfinite(out).all():
             msg = f"{self._name} gave {int((~np.isfinite(out)).sum())} scores that are not finite."
@@ -78,11 +75,10 @@ class FrozenScores:
         known = np.asarray(getattr(self.model, "classes_", np.sort(labels)))
         if len(known) != n_columns or set(known.tolist()) != set(labels.tolist()):
             have = f"the classes {known.tolist()[:8]!r}" if len(known) == n_columns else ""
-            msg = (
+            raise ValueError(
                 f"{self._name} gave {have or f'{n_columns} scores per row'}, but y has the classes "
                 f"{np.sort(labels).tolist()[:8]!r}. Calibrate on rows of all classes of the model."
             )
-            raise ValueError(msg)
         code = {label: k for k, label in enumerate(labels.tolist())}
         return contrasts[[code[label] for label in known.tolist()]]
 

@@ -329,8 +329,7 @@ class FairGPRegressor(RegressorMixin, ConformalIntervals, FairPredictor):
         mean, or (mean, std), or (mean, cov)
         """
         if return_std and return_cov:
-            msg = "At most one of return_std or return_cov can be requested."
-            raise RuntimeError(msg)
+            raise RuntimeError("At most one of return_std or return_cov can be requested.")
         checked = self._read_new(X)
         mean = self._mean(checked)
         if not (return_std or return_cov):
@@ -422,11 +421,10 @@ class FairGPRegressor(RegressorMixin, ConformalIntervals, FairPredictor):
             msg = "inference='em-paper' has no usable prior (its EM degenerates); use 'evidence'."
             raise ValueError(msg)
         if self._solution.new_rows is not None:
-            msg = (
+            raise ValueError(
                 "The prior of a model that removes dependence on new rows is not one on fair functions. Fit "
                 "with removal='training_rows' to sample from it."
             )
-            raise ValueError(msg)
         if config.subspace == "model":
             factor = _lower(self._prior)
             z = rng.standard_normal((len(factor), n_samples))
@@ -467,11 +465,10 @@ class FairGPRegressor(RegressorMixin, ConformalIntervals, FairPredictor):
         if theta is None and not eval_gradient:
             return self.log_marginal_likelihood_value_
         if config.subspace == "fair" or not isinstance(config.prior, str):
-            msg = (
+            raise ValueError(
                 "log_marginal_likelihood at other hyper-parameters, or with its gradient, is for "
                 "subspace='model' with prior 'isotropic' or 'ard'."
             )
-            raise ValueError(msg)
         stats, C = _evidence(self._solution, self._position), self._position.blend
         if config.prior == "ard":
             fitted = np.log(np.append(np.diag(self._prior), self.noise_))

@@ -20,8 +20,6 @@ from fairspan.method.folds import hash_rows
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Attribute, Codes
 
-__all__ = ["BoostedLeaves"]
-
 _KINDS = ("auto", "categorical", "continuous")
 _WORDS = {
     "targets": ("auto", "y", "sensitive"),
@@ -144,10 +142,9 @@ class BoostedLeaves(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self._keys = np.unique(keys)
         K = 1 if self.cv is None else int(self.cv)
         if len(self._keys) < 2 * K:
-            msg = (
+            raise ValueError(
                 f"X has {len(self._keys)} distinct rows; {K} folds need at least {2 * K}. Lower cv."
             )
-            raise ValueError(msg)
         # Keys are random numbers: rows are dealt in their order, and copies of a row share a fold.
         self._folds = np.arange(len(self._keys)) % K
         folds = self._folds[np.searchsorted(self._keys, keys)]
@@ -245,11 +242,10 @@ class BoostedLeaves(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 "y": "y",
                 "sensitive": "sensitive_features",
             }
-            msg = (
+            raise ValueError(
                 f"BoostedLeaves(targets={self.targets!r}) requires {wanted[self.targets]} to be passed. "
                 f"It requires y to be passed, but the target y is None."
             )
-            raise ValueError(msg)
         return out
 
     def _check_parameters(self) -> None:

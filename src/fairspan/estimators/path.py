@@ -39,12 +39,6 @@ from fairspan.method.promises import (
 )
 from fairspan.plotting import TradeoffDisplay
 
-__all__ = [
-    "FairnessPath",
-    "Selection",
-    "fairness_path",
-]
-
 
 class FairnessPath(PathNumbers):
     """Predictions, error and parity of one fit along the whole dial.
@@ -235,18 +229,16 @@ class FairnessPath(PathNumbers):
     def _judged_on(self, holdout: Any) -> FairnessPath:
         """The path of the same model on rows that are given as (X, y, sensitive_features)."""
         if is_number(holdout):
-            msg = (
+            raise ValueError(
                 f"holdout={holdout!r} is a share of rows, but this path was made with all of its rows, so "
                 f"none of them can be set aside now. Use fairness_path(..., holdout={holdout!r}), which "
                 f"sets rows aside before the fit, or give other rows: holdout=(X, y, sensitive_features)."
             )
-            raise ValueError(msg)
         if not isinstance(holdout, tuple | list) or len(holdout) != 3:
-            msg = (
+            raise ValueError(
                 "holdout takes rows that neither the model nor the path has seen, as a tuple (X, y, "
                 "sensitive_features)."
             )
-            raise ValueError(msg)
         X, y, sensitive = holdout
         return FairnessPath.from_estimator(
             self.estimator,

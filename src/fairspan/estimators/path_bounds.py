@@ -17,8 +17,6 @@ from fairspan.method.moments import kish
 from fairspan.method.problem import Codes
 from fairspan.metrics.groups import standardize
 
-__all__ = ["Bounds", "Limits", "confidence_limits", "resample_limits"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:

@@ -39,14 +39,12 @@ N_STRATA = 4
 def read_grid(est: object, n_points: Any, max_fairness: Any) -> Array:
     """Check the options and return the dial values, from 0 to ``max_fairness``."""
     if not isinstance(est, FairKernelEstimator):
-        msg = (
+        raise TypeError(
             f"A path is made of a fairspan estimator; got {type(est).__name__}. For a pipeline, pass its "
             f"last step and the rows as the steps before transform them."
         )
-        raise TypeError(msg)
     if not isinstance(n_points, int | np.integer) or n_points < 2:
-        msg = f"n_points={n_points!r} is not allowed; give an integer of at least 2."
-        raise ValueError(msg)
+        raise ValueError(f"n_points={n_points!r} is not allowed; give an integer of at least 2.")
     if not isinstance(max_fairness, int | float | np.number) or not 0.0 < max_fairness <= 2.0:
         msg = f"max_fairness={max_fairness!r} is not allowed; give a number above 0, at most 2."
         raise ValueError(msg)
@@ -76,8 +74,7 @@ def read_rows(
         est, config, X, y, sensitive, control, weight, reset=False, groups=groups
     )
     if data.n == 0:
-        msg = "sample_weight is zero for every row; nothing is left to evaluate on."
-        raise ValueError(msg)
+        raise ValueError("sample_weight is zero for every row; nothing is left to evaluate on.")
     return data.on_host()
 
 
@@ -105,8 +102,7 @@ def split(est: FairKernelEstimator, data: Data, n_rows: int, cv: Any) -> list[tu
         given = list(check_cv(cv).split(np.zeros((n_rows, 1)), labels, groups))
         tested = np.sort(np.concatenate([test for _, test in given]))
         if not np.array_equal(tested, np.arange(n_rows)):
-            msg = "cv must put every row into exactly one test fold, as KFold does."
-            raise ValueError(msg)
+            raise ValueError("cv must put every row into exactly one test fold, as KFold does.")
         folds = [(train, np.flatnonzero(np.isin(positions, test))) for train, test in given]
     return [(train, test) for train, test in folds if len(test)]
 
@@ -124,10 +120,9 @@ def set_aside(
     reader = clone(estimator)
     config = read_config(reader)
     if given.get("groups") is not None:
-        msg = (
+        raise ValueError(
             "holdout draws single rows, which would divide groups. Set whole groups aside yourself."
         )
-        raise ValueError(msg)
     roles = [values for role, values in given.items() if role != "groups"]
     data = read_training_data(
         reader, config, *roles, reset=True, make_schema=reader._encoded_schema
@@ -205,11 +200,10 @@ def out_of_fold(
         heads = DialHeads.along(fold, grid)
         out.append(DialPredictor(fold, checked).along(heads, rows=test, classes=classes))
     if classes is not None and len(evaluator.unseen) == len(classes):
-        msg = (
+        raise ValueError(
             f"None of the {len(classes)} classes of y is in the training rows of every fold, so "
             f"no score can be compared across folds. Merge rare classes, or give fewer folds."
         )
-        raise ValueError(msg)
     return out
 
 

@@ -115,8 +115,7 @@ class PathEvaluator:
         self.weighted = data.weights is not None
         self.classes: np.ndarray | None = None if pilot.target_is_numeric else est.classes_
         if self.classes is None and data.y.values.dtype.kind != "f":
-            msg = f"y holds text, but this {type(est).__name__} was fitted on numbers."
-            raise ValueError(msg)
+            raise ValueError(f"y holds text, but this {type(est).__name__} was fitted on numbers.")
         codes = pilot.target.codes({"y": data.y})
         self.target = data.y.values.astype(np.float64) if self.classes is None else codes
         self.unseen: set[int] = set()  # classes that the training rows of some fold lack
@@ -239,11 +238,10 @@ class PathEvaluator:
             msg = f"metric={metric!r} is unknown. Known: {', '.join(CURVES)}; or give a callable."
             raise ValueError(msg)
         if metric not in self.curves:
-            msg = (
+            raise ValueError(
                 f"{metric} needs decisions of two classes (or pos_label, of more); this target has "
                 + ("numbers." if self.classes is None else f"{len(self.classes)} classes.")
             )
-            raise ValueError(msg)
         return str(metric)
 
     def _positive_class(self, pos_label: Any) -> int | None:
@@ -341,11 +339,10 @@ def one_bound(
     bounds = {"metric": at_most, "accuracy": min_accuracy, "error": max_error}
     given = [(on, float(bound)) for on, bound in bounds.items() if bound is not None]
     if len(given) != 1:
-        msg = (
+        raise ValueError(
             "select takes exactly one bound: at_most (on the metric), min_accuracy or max_error, e.g. "
             "select('correlation', at_most=0.05) or select(min_accuracy=0.8)."
         )
-        raise ValueError(msg)
     if given[0][0] == "accuracy" and not classes:
         msg = "min_accuracy is for classes; for a numeric target give max_error, an RMSE."
         raise ValueError(msg)

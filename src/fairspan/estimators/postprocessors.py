@@ -13,8 +13,6 @@ from fairspan.inputs.columns import as_frame, named_columns_of
 from fairspan.inputs.config import document_parameters
 from fairspan.inputs.rows import ColumnSchema
 
-__all__ = ["FairPostprocessor", "FairPostprocessorRegressor"]
-
 
 class FrozenLearner(FairLearner):
     """Shared fit of the estimators over one frozen model."""
@@ -99,22 +97,20 @@ class FrozenLearner(FairLearner):
         for raw in roles:
             named = [] if raw is None else named_columns_of(frame, raw, "sensitive_features") or []
             if used := [name for name in named if name in read]:
-                msg = (
+                raise ValueError(
                     f"The model reads the column {used[0]!r}, which is named as a column to take out of X. "
                     f"Pass its values instead, sensitive_features=X[{used[0]!r}], to leave it in X; "
                     f"predictions then need it, too."
                 )
-                raise ValueError(msg)
 
     def _check_unchanged(self) -> None:
         super()._check_unchanged()
         frozen = self._schema.frozen if self._state is not None else None
         if isinstance(frozen, FrozenScores) and frozen.model is not self.model:
-            msg = (
+            raise ValueError(
                 "model was changed after the fit, and the correction was learnt for the scores of the other "
                 "one. Call fit again, or set model back."
             )
-            raise ValueError(msg)
 
     def _encoded_schema(self, X: Any) -> ColumnSchema:
         return replace(super()._encoded_schema(X), frozen=self._frozen())

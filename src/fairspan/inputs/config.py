@@ -8,7 +8,8 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -27,15 +28,6 @@ from fairspan.inputs.checks import (
     refuse,
 )
 from fairspan.method.problem import FitConfig, Kind, canonical_criterion
-
-__all__ = [
-    "PARAMETERS",
-    "Configurable",
-    "document_parameters",
-    "draw_seed",
-    "read_config",
-    "read_seed",
-]
 
 Check = Callable[[str, object], None]
 
@@ -57,89 +49,79 @@ class Parameter:
     @property
     def entry(self) -> str:
         """Entry of the section "Parameters" of a docstring."""
-        lines = inspect.cleandoc(self.text)
-        return f"{self.name} : {self.allowed}\n" + _wrapped(lines)
-
-
-def _wrapped(text: str, width: int = 92) -> str:
-    out, line = [], "   "
-    for word in text.split():
-        if len(line) + 1 + len(word) > width:
-            out.append(line)
-            line = "   "
-        line += f" {word}"
-    return "\n".join([*out, line])
+        indent = "    "
+        text = textwrap.fill(
+            self.text,
+            92,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return f"{self.name} : {self.allowed}\n{text}"
 
 
 # ------------------------------------------------------------------ checks of single values
 
 
-def _words(*words: str) -> Check:
-    """Allow one of these words."""
+def _allow(is_allowed: Callable[[Any], bool], words: str) -> Check:
+    """Refuse values for which the function is False; ``words`` say what is allowed."""
 
     def check(name: str, value: object) -> None:
-        if not isinstance(value, str) or value not in words:
-            listed = ", ".join(map(repr, words))
-            refuse(
-                name, value, f"one of {listed}" if len(words) > 2 else listed.replace(", ", " or ")
-            )
+        if not is_allowed(value):
+            refuse(name, value, words)
 
     return check
+
+
+def _is_word(value: object, words: Collection[str]) -> bool:
+    return isinstance(value, str) and value in words  # an array has no truth value
+
+
+def _words(*words: str) -> Check:
+    """Allow one of these words."""
+    listed = ", ".join(map(repr, words))
+    listed = f"one of {listed}" if len(words) > 2 else listed.replace(", ", " or ")
+    return _allow(lambda value: _is_word(value, words), listed)
 
 
 def _word_or_array(*words: str) -> Check:
     """Allow one of these words, or anything that is not text."""
-    check_words = _words(*words)
-
-    def check(name: str, value: object) -> None:
-        if isinstance(value, str):
-            check_words(name, value)
-
-    return check
+    check = _words(*words)
+    return lambda name, value: check(name, value) if isinstance(value, str) else None
 
 
 def _count(*words: str, low: int) -> Check:
     """Allow one of these words, or an integer of at least ``low``."""
 
-    def check(name: str, value: object) -> None:
-        ok_word = isinstance(value, str) and value in words
+    def is_count(value: Any) -> bool:
         is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not (ok_word or (is_integer and value >= low)):  # type: ignore[operator]
-            listed = "".join(f"{word!r}, " for word in words)
-            refuse(name, value, f"{listed}or an integer of at least {low}")
+        return _is_word(value, words) or bool(is_integer and value >= low)
 
-    return check
-
-
-def _ridge(name: str, value: object) -> None:
-    positive = is_number(value) and math.isfinite(value) and value > 0  # type: ignore[arg-type, operator]
-    if not (positive or (isinstance(value, str) and value == "auto")):
-        refuse(name, value, "'auto' or a positive number")
+    listed = "".join(f"{word!r}, " for word in words)
+    return _allow(is_count, f"{listed}or an integer of at least {low}")
 
 
-def _encoder(name: str, value: object) -> None:
-    if value is not None and not (isinstance(value, str) and value == "auto"):
-        refuse(name, value, "'auto' or None")
+def _is_ridge(value: Any) -> bool:
+    positive = is_number(value) and math.isfinite(value) and value > 0
+    return positive or _is_word(value, ("auto",))
 
 
-def _flag(name: str, value: object) -> None:
-    if not isinstance(value, bool | np.bool_):
-        refuse(name, value, "True or False")
+_ridge = _allow(_is_ridge, "'auto' or a positive number")
+_flag = _allow(lambda value: isinstance(value, bool | np.bool_), "True or False")
+_encoder = _allow(lambda value: value is None or _is_word(value, ("auto",)), "'auto' or None")
+_prior = _allow(
+    lambda value: not isinstance(value, str) or value in ("isotropic", "ard"),
+    "'isotropic', 'ard' or an array",
+)
+_class_weight = _allow(
+    lambda value: value is None or isinstance(value, Mapping) or _is_word(value, ("balanced",)),
+    "a dict, 'balanced' or None",
+)
 
 
 def _criterion(name: str, value: object) -> None:  # noqa: ARG001
     canonical_criterion(value)
-
-
-def _prior(name: str, value: object) -> None:
-    if isinstance(value, str) and value not in ("isotropic", "ard"):
-        refuse(name, value, "'isotropic', 'ard' or an array")
-
-
-def _class_weight(name: str, value: object) -> None:
-    named = isinstance(value, str) and value == "balanced"
-    if not (value is None or isinstance(value, Mapping) or named):
-        refuse(name, value, "a dict, 'balanced' or None")
 
 
 # ------------------------------------------------------------------ the table

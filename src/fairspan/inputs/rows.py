@@ -39,9 +39,6 @@ from fairspan.method.codes import MAX_INTEGER_CATEGORIES
 from fairspan.method.linalg import Array, home_of, is_tensor, to_numpy
 from fairspan.method.problem import Attribute, ClassLabels, Data, FitConfig
 
-__all__ = ["ColumnSchema", "check_rows", "one_column", "read_features", "read_training_data"]
-
-
 # Means this many standard deviations from 0 leave a linear function half of its digits.
 _FAR_LINEAR = 1e8
 _MISSING_S = """\

@@ -17,14 +17,6 @@ from fairspan.method.linalg import is_tensor, to_home, to_numpy
 from fairspan.method.problem import Attribute, ClassLabels, FitConfig
 from fairspan.method.torch_columns import DEVICE_KERNELS, refuse_on_device
 
-__all__ = [
-    "all_finite",
-    "bring_home",
-    "read_tensor",
-    "read_tensor_attributes",
-    "read_tensor_target",
-]
-
 # Labels that are brought to the host; numbers with more values than this are no classes.
 _MOST_CLASSES = 2**16
 

@@ -14,8 +14,6 @@ from fairspan.inputs.columns import read_attributes, refuse_dates, unmasked
 from fairspan.inputs.tensors import all_finite
 from fairspan.method.linalg import Array, is_tensor, to_home
 
-__all__ = ["read_groups", "read_weights"]
-
 # Weights multiply squares.
 _WEIGHT_RANGE = 1e100
 

@@ -25,8 +25,6 @@ from fairspan.method.pilot import Encoded, Pilot
 from fairspan.method.problem import Codes, Data
 from fairspan.method.row_sketch import RowSketch
 
-__all__ = ["Accumulator", "GramLayout", "MomentsPass", "RowPass"]
-
 Number = TypeVar("Number", np.float64, np.int64)
 
 # Products are slower at widths that vector registers do not divide.

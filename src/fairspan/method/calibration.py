@@ -18,8 +18,6 @@ import scipy.special
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
-__all__ = ["Link", "fit_link", "one_slope"]
-
 _N_SEGMENTS = 5
 # Penalties on (slope - 1)^2 and on squared differences of neighbouring slopes, in units of one row's log
 # likelihood.

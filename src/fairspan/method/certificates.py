@@ -9,16 +9,6 @@ from fairspan._html import certificate_html
 from fairspan._system import printable
 from fairspan.method.decision_certificate import DecisionCertificate
 from fairspan.method.linalg import Array
-from fairspan.method.subspaces import supremum
-
-__all__ = [
-    "BlockCertificate",
-    "Certificate",
-    "Direction",
-    "ExpectedDependence",
-    "NewRowsCertificate",
-    "supremum",
-]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,21 +20,6 @@ from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.linalg import Array, is_tensor, to_home, to_numpy
 from fairspan.method.problem import Attribute, Codes, Kind
 
-__all__ = [
-    "MAX_INTEGER_CATEGORIES",
-    "Cells",
-    "Coder",
-    "CrossedCoder",
-    "code_slices",
-    "infer_kind",
-    "infer_kinds",
-    "kinds_by_name",
-    "numbered",
-    "slice_edges",
-    "warn_of_doubtful_labels",
-    "warn_of_few_values",
-]
-
 # Integers with at most this many distinct values are categories.
 MAX_INTEGER_CATEGORIES = 20
 # Numbers with fewer distinct values may stand for groups (1 = "white", ...).
@@ -72,12 +57,11 @@ def kinds_by_name(given: Any, names: Sequence[str]) -> dict[str, str]:
         kinds = dict(zip(names, given, strict=True)) if fits else {}
     allowed = ("auto", "categorical", "continuous")
     if set(kinds) != set(names) or any(kind not in allowed for kind in kinds.values()):
-        msg = (
+        raise ValueError(
             f"sensitive_kind={given!r} does not fit the attributes {list(names)}. Give 'auto', "
             f"'categorical' or 'continuous', or one of them per attribute (a list in order, or a "
             f"dict by name)."
         )
-        raise ValueError(msg)
     return kinds
 
 
@@ -230,11 +214,10 @@ class Coder:
         if kind == "categorical":
             return cls(attribute.name, kind, np.unique(values))
         if values.dtype.kind != "f":
-            msg = (
+            raise ValueError(
                 f"Attribute {attribute.name!r} holds text, so it cannot be continuous. Pass "
                 f"sensitive_kind='categorical', or give numbers."
             )
-            raise ValueError(msg)
         w = None if weights is None else weights[present]
         return cls(attribute.name, kind, slice_edges(values.astype(np.float64), n_slices, w))
 
@@ -362,12 +345,11 @@ class CrossedCoder:
         if unseen.any():
             row = codes[complete][unseen][0]
             combination = " & ".join(p.labels[c] for p, c in zip(self.parts, row, strict=True))
-            msg = (
+            raise ValueError(
                 f"{self.name!r} has the combination {combination!r}, which the rows given to "
                 f"`prepare` (or to the first `partial_fit`) did not have. Prepare on rows that "
                 f"contain every combination."
             )
-            raise ValueError(msg)
         out[complete] = position
         return out
 

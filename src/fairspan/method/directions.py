@@ -9,8 +9,6 @@ from fairspan.method.certificates import Direction
 from fairspan.method.fold_codes import FoldCodes
 from fairspan.method.linalg import Array, orthonormal_columns, psd_eigh
 
-__all__ = ["ROUNDING", "canonical_pairs", "find_removal", "inverse_root", "removal_weights"]
-
 # Eigenvalues below this share of the largest are regarded as 0.
 ROUNDING = 1e-12
 # Strength from which a direction of q codes is removed whole: 2 sqrt(q) + _RAMP.

@@ -19,8 +19,6 @@ from fairspan.method.problem import Codes, Data
 from fairspan.method.refits import Functions, Refits
 from fairspan.method.subspaces import PathMoments, PrincipalPair, blend, on_basis, supremum
 
-__all__ = ["expect", "expect_refitted", "measure_spread"]
-
 Folds = TypeVar("Folds", CrossFit, Refits)
 
 # Confidence of the intervals of a certificate.
@@ -196,11 +194,7 @@ def expect(
 
 
 def expect_refitted(
-    refits: Refits,
-    functions: Functions,
-    pair: PrincipalPair,
-    path: PathMoments,
-    confidence: float = CONFIDENCE,
+    refits: Refits, functions: Functions, pair: PrincipalPair, path: PathMoments
 ) -> NewRowsCertificate:
     """Estimate the dependence on new rows of a model that removes it on the training rows.
 
@@ -247,7 +241,7 @@ def expect_refitted(
         for share, (fold, W) in zip(refits.share, both, strict=True)
     )
     return _certificate(
-        estimates, "training_rows", averaged, float(out_of_fold), refits.n_folds, confidence
+        estimates, "training_rows", averaged, float(out_of_fold), refits.n_folds, CONFIDENCE
     )
 
 

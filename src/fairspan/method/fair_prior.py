@@ -10,9 +10,8 @@ import scipy.linalg
 
 from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.linalg import Array, is_tensor, psd_eigh, to_float64
-from fairspan.method.problem import FitConfig
 from fairspan.method.solution import FairGeometry, Solution
-from fairspan.method.spaces import FairSpace, Model, angle_point, certify, worst_correlation
+from fairspan.method.spaces import AngleSpace, FairSpace, Model, certify, worst_correlation
 from fairspan.method.subspaces import (
     PathMoments,
     blend,
@@ -32,20 +31,13 @@ _BLOCK_ROWS = 2048
 
 
 @dataclass(frozen=True)
-class FairComponents:
+class FairComponents(AngleSpace):
     """Leading principal components of psi under the fair prior: representations of F."""
-
-    solution: Solution
-    config: FitConfig
 
     @property
     def _fair(self) -> FairGeometry:
         assert self.solution.fair is not None
         return self.solution.fair
-
-    def point(self, value: float, dial: str) -> tuple[float, Array]:
-        """Point on the angle scale that a dial value stands for, and the angles to F there."""
-        return angle_point(self, value, dial)
 
     def within(self, limit: float) -> tuple[float, float]:
         """Smallest fairness whose score keeps a correlation, and the correlation it reaches."""
@@ -134,17 +126,15 @@ class FairComponents:
         if fairness >= 1.0:
             return 1.0
         if not self.config.variant.exact:
-            msg = (
+            raise ValueError(
                 f"fairness={given} with subspace='fair' and method='paper': the paper has all of F "
                 f"only at the fair end. Use fairness=1, or method='optimal'."
             )
-            raise ValueError(msg)
         if len(angles) == 0:
-            msg = (
+            raise ValueError(
                 f"fairness={given} with subspace='fair' needs y: the dial is read on the angle "
                 f"between the best predictor of y and the fair subspace. Pass y, or fairness=1."
             )
-            raise ValueError(msg)
         # One prior for all outputs, so the widest angle decides.
         theta = float(angles.max())
         if theta < 1e-8:
@@ -162,11 +152,10 @@ class FairComponents:
             share = np.cumsum(variances) / variances.sum()
             return min(limit, int(np.searchsorted(share, FAIR_VARIANCE)) + 1)
         if int(wanted) > limit:
-            msg = (
+            raise ValueError(
                 f"n_predictive_directions={wanted} is more than the {limit} components the fair subspace "
                 f"has. Give at most {limit}, or 'auto'."
             )
-            raise ValueError(msg)
         return int(wanted)
 
 

@@ -25,15 +25,6 @@ from fairspan.method.torch_columns import (
     row_blocks,
 )
 
-__all__ = [
-    "NYSTROM_TOL",
-    "LandmarkMap",
-    "TransformerMap",
-    "group_means",
-    "pivoted_cholesky_landmarks",
-    "stratified_landmarks",
-]
-
 # Eigenvalues below this share of the largest are cut if the landmarks are not all rows.
 NYSTROM_TOL = 1e-8
 _BLOCK_BYTES = 32 * 2**20
@@ -44,28 +35,15 @@ _MIN_BLOCK_ROWS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class LandmarkMap:
-    """Feature map ``psi(x) = diag(l)^-1/2 U' kappa(z, x)``, with landmarks z, ``K_zz = U diag(l) U'``.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    landmarks : ndarray of shape (m, p)
-        Rows of X; for ``kernel="precomputed"`` the indices of columns, of shape (m, 1).
-    whitening : ndarray of shape (m, rank)
-        ``U diag(l)^-1/2`` for the eigenvalues above the cut.
-    whiten_first : bool
-        Whether moments accumulate psi (True) or raw kernel columns (False).
-    exact : bool
-        Whether the landmarks are all distinct rows, which is the paper's method.
-    dropped_mass : float
-        Sum of the eigenvalues below the cut, as a share of the sum of those above.
-    """
+    """Feature map ``psi(x) = diag(l)^-1/2 U' kappa(z, x)``, with landmarks z, ``K_zz = U diag(l) U'``."""
 
     kernel: Kernel
+    # (m, p): rows of X; for ``kernel="precomputed"`` the indices of columns, of shape (m, 1).
     landmarks: Array
-    whitening: Array
-    whiten_first: bool
-    exact: bool
+    whitening: Array  # (m, rank): ``U diag(l)^-1/2`` for the eigenvalues above the cut
+    whiten_first: bool  # whether moments accumulate psi (True) or raw kernel columns (False)
+    exact: bool  # whether the landmarks are all distinct rows, which is the paper's method
+    # Sum of the eigenvalues below the cut, as a share of the sum of those above.
     dropped_mass: float
 
     @classmethod
@@ -76,29 +54,26 @@ class LandmarkMap:
         if gram is None:
             gram = kernel(landmarks, landmarks)
         if gram.shape != (len(landmarks), len(landmarks)) or not np.isfinite(gram).all():
-            msg = (
+            raise ValueError(
                 f"The kernel {kernel.name!r} gave a kernel matrix of shape {gram.shape} with "
                 f"{int((~np.isfinite(gram)).sum())} values that are not finite; "
                 f"({len(landmarks)}, {len(landmarks)}) finite numbers are needed. Check its "
                 f"parameters and the scale of X."
             )
-            raise ValueError(msg)
         values, vectors = psd_eigh((gram + gram.T) / 2.0)
         # With all rows as landmarks keep everything above rounding: a cut at 1e-10 moves reference
         # predictions by 1e-4. Nystrom moments are whitened after the pass and need a wider margin.
         tol = 10 * len(landmarks) * np.finfo(np.float64).eps if exact else NYSTROM_TOL
         if values[0] <= 0.0:
-            msg = f"The kernel {kernel.name!r} is zero or negative on every landmark."
-            raise ValueError(msg)
+            raise ValueError(f"The kernel {kernel.name!r} is zero or negative on every landmark.")
         keep = values > tol * values[0]
         negative = -values[values < -1e-6 * values[0]].sum()
         if negative > 0.0:
-            msg = (
+            raise ValueError(
                 f"The kernel {kernel.name!r} is not positive semidefinite: negative eigenvalues "
                 f"make up {negative / np.abs(values).sum():.2g} of its trace norm. Fair kernel "
                 f"models need a positive semidefinite kernel (rbf, laplacian, polynomial, ...)."
             )
-            raise ValueError(msg)
         whitening = np.ascontiguousarray(vectors[:, keep] / np.sqrt(values[keep]))
         dropped = float(np.maximum(values[~keep], 0.0).sum() / values[keep].sum())
         return cls(
@@ -169,12 +144,11 @@ class LandmarkMap:
         out = self.kernel(X, self.landmarks)
         plain = self.kernel.name == "rbf" and self.kernel.function is None  # always from 0 to 1
         if not plain and not np.isfinite(out).all():
-            msg = (
+            raise ValueError(
                 f"The kernel {self.kernel.name!r} gave {int((~np.isfinite(out)).sum())} values that are not "
                 f"finite between these rows and the landmarks. Check the scale of X, or use a kernel that "
                 f"is bounded (rbf, laplacian)."
             )
-            raise ValueError(msg)
         return out
 
     def columns(self, X: Array) -> Array:
@@ -276,12 +250,11 @@ class TransformerMap:
             out = out.toarray()
         psi = np.array(out, dtype=np.float64, order="C")
         if psi.ndim != 2 or psi.shape != (len(X), self.rank) or not np.isfinite(psi).all():
-            msg = (
+            raise ValueError(
                 f"feature_map {type(self.transformer).__name__} gave an array of shape {psi.shape} "
                 f"(all finite: {bool(np.isfinite(psi).all())}); ({len(X)}, {self.rank}) finite "
                 f"numbers are needed."
             )
-            raise ValueError(msg)
         return psi
 
     coordinates = columns

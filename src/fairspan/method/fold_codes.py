@@ -15,8 +15,6 @@ from fairspan.method.pilot import Pilot
 from fairspan.method.removal import BlockReport
 from fairspan.method.sdr import target_covariance, usable_levels
 
-__all__ = ["CodeSums", "FoldCodes", "Outputs", "make_codes"]
-
 Numbers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
@@ -138,18 +136,17 @@ class Outputs:
     """Moments of the outputs of y in pooled rows."""
 
     def __init__(self, pilot: Pilot) -> None:
-        self._kind, self._index = pilot.target_position()
+        self._position = pilot.target_position()
         assert pilot.target is not None
         K = pilot.target.n_levels
         # Orthonormal contrasts of the classes, whose shares add up to 1; two classes: the larger label.
         self.contrasts = np.ones((1, 1))
-        if self._kind == "levels":
+        if self._position[0] == "levels":
             two = np.array([[-1.0], [1.0]]) / np.sqrt(2.0)
             self.contrasts = two if K == 2 else scipy.linalg.null_space(np.ones((1, K)))
 
     def _stats(self, pooled: Pooled) -> tuple[Array, Array, Array]:
-        stats = pooled.levels if self._kind == "levels" else pooled.columns
-        return target_covariance(pooled, stats[self._index])
+        return target_covariance(pooled, pooled.stats(self._position))
 
     def outputs(self, pooled: Pooled) -> Array:
         """Covariance of psi with the outputs, (D, outputs)."""
@@ -166,7 +163,8 @@ class Outputs:
     def cov(self, pooled: Pooled) -> Array:
         """Covariance of the contrasts, (L, L)."""
         _, mean, variance = self._stats(pooled)
-        cov = np.diag(mean) - np.outer(mean, mean) if self._kind == "levels" else variance[:, None]
+        classes = self._position[0] == "levels"
+        cov = np.diag(mean) - np.outer(mean, mean) if classes else variance[:, None]
         return np.asarray(self.contrasts.T @ cov @ self.contrasts)
 
 

@@ -18,18 +18,6 @@ import scipy.optimize
 from fairspan.method.linalg import Array, Tridiagonal
 from fairspan.method.sdr import ridge_grid
 
-__all__ = [
-    "Evidence",
-    "PaperEM",
-    "Posterior",
-    "ard_prior",
-    "evidence_noise",
-    "evidence_ridge",
-    "log_evidence",
-    "paper_em",
-    "posterior",
-]
-
 # With its default tolerances L-BFGS stops at the first small step: at a slope of 0.4 where a precision
 # tends to infinity.
 _TIGHT_TOLERANCES = {"ftol": 1e-14, "gtol": 1e-8, "maxiter": 1000}
@@ -244,14 +232,12 @@ def given_precision(prior: Any, d: int) -> Array:
     if covariance.shape == (d,):
         covariance = np.diag(covariance)
     if covariance.shape != (d, d):
-        msg = (
+        raise ValueError(
             f"prior has shape {covariance.shape}; the model space has {d} functions: give ({d},) or "
             f"({d}, {d})."
         )
-        raise ValueError(msg)
     try:
         factor = scipy.linalg.cho_factor((covariance + covariance.T) / 2.0, lower=True)
     except (np.linalg.LinAlgError, ValueError):  # not positive, not finite
-        msg = "prior is not a positive definite covariance matrix."
-        raise ValueError(msg) from None
+        raise ValueError("prior is not a positive definite covariance matrix.") from None
     return np.asarray(scipy.linalg.cho_solve(factor, np.eye(d)))

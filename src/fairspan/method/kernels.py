@@ -12,16 +12,6 @@ from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
 
 from fairspan.method.linalg import Array
 
-__all__ = [
-    "GAMMA_KERNELS",
-    "WIDTH_KERNELS",
-    "Kernel",
-    "RbfColumns",
-    "kernel_names",
-    "median_distance",
-    "width_to_gamma",
-]
-
 # Kernels exp(-gamma * distance): gamma="cv" and gamma="median" set them by a width.
 WIDTH_KERNELS = ("rbf", "laplacian")
 # Kernels with a parameter gamma.
@@ -42,28 +32,15 @@ def kernel_names() -> list[str]:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel function with its parameters: ``kernel(X, Z)`` is the kernel matrix.
+    """A kernel function with its parameters: ``kernel(X, Z)`` is the kernel matrix."""
 
-    Attributes
-    ----------
-    name : str
-        One of :func:`kernel_names`, or the name of the user's function.
-    params : dict
-        Parameters of the kernel, such as gamma.
-    function : callable, optional
-        The user's function.
-    rowwise : bool
-        Whether that function takes two rows (True) or two matrices (False).
-    centre, slope : ndarray of shape (p,), optional
-        A linear trend: the kernel of the features ``(x - centre) * slope`` is added. In a Gaussian
-        process this is a linear mean function with Gaussian slopes.
-    """
-
-    name: str
-    params: dict[str, Any] = field(default_factory=dict)
+    name: str  # one of :func:`kernel_names`, or the name of the user's function
+    params: dict[str, Any] = field(default_factory=dict)  # parameters of the kernel, such as gamma
     _: KW_ONLY
-    function: Callable[..., Any] | None = None
-    rowwise: bool = False
+    function: Callable[..., Any] | None = None  # the user's function
+    rowwise: bool = False  # whether that function takes two rows (True) or two matrices (False)
+    # centre, slope: (p,): a linear trend: the kernel of the features ``(x - centre) * slope`` is
+    # added. In a Gaussian process this is a linear mean function with Gaussian slopes.
     centre: Array | None = None
     slope: Array | None = None
 
@@ -119,18 +96,16 @@ class Kernel:
         """Return the result of the user's function; raise unless it has this shape and is finite."""
         if values is None or values.shape != shape:
             needed = f"an array of shape {shape}" if shape else "one number"
-            msg = (
+            raise ValueError(
                 f"The kernel {self.name!r} must return {needed} for {of}; it returned "
                 f"{_described(values)}."
             )
-            raise ValueError(msg)
         if not np.isfinite(values).all():
-            msg = (
+            raise ValueError(
                 f"The kernel {self.name!r} returned {int((~np.isfinite(values)).sum())} values that "
                 f"are not finite (NaN or infinity), of {values.size} for {of}. It must return finite "
                 f"numbers; check its parameters and the scale of X."
             )
-            raise ValueError(msg)
         return values
 
     def diagonal(self, X: Array) -> Array:
@@ -166,12 +141,11 @@ class Kernel:
             value = None
         if value is not None and value.ndim == 0:
             return cls(name, params, function=function, rowwise=True)
-        msg = (
+        raise ValueError(
             f"The kernel {name!r} must return an array of shape ({len(rows)}, {len(probe)}) for "
             f"matrices of {len(rows)} and {len(probe)} rows, or one number for two rows. It returned "
             f"{_described(gram)} for the matrices and {_described(value)} for two rows."
         )
-        raise ValueError(msg)
 
 
 def _numbers(values: object) -> Array | None:

@@ -31,8 +31,6 @@ from fairspan.exceptions import NumericalWarning, warn_user
 from fairspan.method.linalg import Array
 from fairspan.method.subspaces import multiple_correlation
 
-__all__ = ["Limited", "keep_limits"]
-
 # A limit up to this is treated as 0, because rounding in Q_b would hide Sig_b.
 _ZERO_LIMIT = 1e-6
 # Largest excess over a limit, and largest gap (as a share of |g|^2), that is counted as rounding.

@@ -13,23 +13,6 @@ from scipy.linalg import lapack
 
 from fairspan.exceptions import NumericalWarning, warn_user
 
-__all__ = [
-    "Array",
-    "Tridiagonal",
-    "cholesky_factor",
-    "home_of",
-    "is_tensor",
-    "mirror_upper",
-    "mix",
-    "orthonormal_columns",
-    "psd_eigh",
-    "row_numbers",
-    "take",
-    "to_float64",
-    "to_home",
-    "to_numpy",
-]
-
 Array = NDArray[np.float64]
 
 # Rounding makes a Cholesky pivot smaller by at most about eps * trace, so start with a jitter of that size.
@@ -59,12 +42,11 @@ def cholesky_factor(matrix: Array, name: str) -> tuple[Array, float]:
         except np.linalg.LinAlgError:
             jitter = max(_JITTER_START * scale, 10.0 * jitter)
             if not np.isfinite(jitter) or jitter > _JITTER_STOP * scale or scale <= 0.0:
-                msg = (
+                raise ValueError(
                     f"{name} is not positive definite (mean diagonal {scale:.3g}) and stays so "
                     f"after adding {jitter:.3g}. Raise `alpha` or `eta`, or check X for extreme "
                     f"values."
-                )
-                raise ValueError(msg) from None
+                ) from None
             continue
         if jitter > 0.0:
             warn_user(
@@ -85,14 +67,14 @@ def mirror_upper(matrix: Array, size: int = 256) -> None:
             matrix[left : left + size, start:stop] = matrix[start:stop, left : left + size].T
 
 
-def orthonormal_columns(columns: Array, tol: float = 1e-10) -> Array:
-    """Compute an orthonormal basis of the column span; drop singular values below ``tol`` of the largest."""
+def orthonormal_columns(columns: Array) -> Array:
+    """Compute an orthonormal basis of the column span; drop singular values below 1e-10 of the largest."""
     if columns.shape[1] == 0:
         return columns
     left, singular, _ = scipy.linalg.svd(columns, full_matrices=False, check_finite=False)
     if singular[0] == 0.0:
         return np.asarray(left[:, :0])
-    return np.ascontiguousarray(left[:, singular > tol * singular[0]])
+    return np.ascontiguousarray(left[:, singular > 1e-10 * singular[0]])
 
 
 @dataclass(frozen=True)
@@ -118,8 +100,7 @@ class Tridiagonal:
             matrix, lower=1, lwork=64 * size
         )
         if info != 0:  # pragma: no cover - only for invalid arguments
-            msg = f"LAPACK dsytrd failed with info={info}"
-            raise ValueError(msg)
+            raise ValueError(f"LAPACK dsytrd failed with info={info}")
         # dsytrd returns Q as Householder vectors below the subdiagonal, as a QR of rows 1..D-1 does.
         return cls(diagonal, off_diagonal, np.asfortranarray(reflectors[1:, :-1]), tau)
 
@@ -163,8 +144,7 @@ class Tridiagonal:
             "L", trans, self._reflectors, self._tau, tail, lwork=64 * max(1, tail.shape[1])
         )
         if info != 0:  # pragma: no cover - only for invalid arguments
-            msg = f"LAPACK dormqr failed with info={info}"
-            raise ValueError(msg)
+            raise ValueError(f"LAPACK dormqr failed with info={info}")
         out[1:] = product
         return out
 

@@ -21,8 +21,6 @@ from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 from fairspan.method.row_sketch import RowSketch
 
-__all__ = ["ColumnStats", "LevelStats", "Moments", "Pooled", "kish", "merge_mean"]
-
 Integers = NDArray[np.int64]
 
 
@@ -64,6 +62,11 @@ class Pooled:
     def cov(self) -> Array:
         """Covariance of the columns, (D, D). It divides by the total weight, never by n - 1."""
         return self.scatter / self.weight
+
+    def stats(self, position: tuple[str, int]) -> LevelStats | ColumnStats:
+        """Return the statistics of one variable: at ("levels" or "columns", index)."""
+        kind, index = position
+        return self.levels[index] if kind == "levels" else self.columns[index]
 
     def project(self, basis: Array) -> Pooled:
         """Compute the moments of ``columns @ basis`` without their second moments; basis is (D, k)."""
@@ -179,13 +182,12 @@ class Moments:
         if not isinstance(other, Moments):
             return NotImplemented
         if self.fingerprint != other.fingerprint:
-            msg = (
+            raise IncompatibleMomentsError(
                 f"Moments of another pilot cannot be merged ({self.fingerprint[:12]} here, "
                 f"{other.fingerprint[:12]} there): landmarks, slice edges, category lists, cells "
                 f"and folds must be the same. Call `prepare` once and copy that estimator to every "
                 f"worker."
             )
-            raise IncompatibleMomentsError(msg)
         weight = self.weight + other.weight
         mean, delta, factor = merge_mean(self.weight, self.mean, other.weight, other.mean)
         scatter = self.scatter + other.scatter

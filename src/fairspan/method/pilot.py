@@ -96,14 +96,12 @@ class Pilot:
             ("control_features", data.control, [p.name for p in strata]),
         ):
             if set(given) != set(known):
-                msg = (
+                raise ValueError(
                     f"{role} has the columns {list(given)}, but the estimator was prepared with "
                     f"{known}. Give the same columns, by the same names, to every block."
                 )
-                raise ValueError(msg)
         if self.target is not None and data.y is None:
-            msg = "The estimator was prepared with y, so every block needs y."
-            raise ValueError(msg)
+            raise ValueError("The estimator was prepared with y, so every block needs y.")
 
     def encode(self, data: Data) -> Encoded:
         """Codes of clean rows under the frozen rules."""

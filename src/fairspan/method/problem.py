@@ -17,20 +17,6 @@ from fairspan.method.linalg import Array, is_tensor, row_numbers, take, to_numpy
 if TYPE_CHECKING:
     from fairspan.method.codes import Coder
 
-__all__ = [
-    "CRITERIA",
-    "MIN_ROWS",
-    "Attribute",
-    "ClassLabels",
-    "Codes",
-    "Data",
-    "FitConfig",
-    "Kind",
-    "Variant",
-    "canonical_criterion",
-]
-
-
 Kind = Literal["categorical", "continuous"]
 Codes = NDArray[np.intp]
 
@@ -159,8 +145,7 @@ def canonical_criterion(name: object) -> str:
     allowed = "; ".join(
         f"{k!r}" + (f" (also {', '.join(map(repr, v))})" if v else "") for k, v in CRITERIA.items()
     )
-    msg = f"criterion={name!r} is unknown. Allowed: {allowed}."
-    raise ValueError(msg)
+    raise ValueError(f"criterion={name!r} is unknown. Allowed: {allowed}.")
 
 
 @dataclass(frozen=True, kw_only=True)

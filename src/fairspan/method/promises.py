@@ -14,8 +14,6 @@ import numpy as np
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
-__all__ = ["choose", "keep_budget", "keep_limit", "promised", "rows_needed", "start_is_searched"]
-
 
 def choose(metric: str, value: Array, error: Array, on: str, bound: float) -> tuple[int, bool]:
     """Index of the best measured dial value within the bound and True; or of the nearest and False.

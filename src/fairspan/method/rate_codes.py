@@ -15,8 +15,6 @@ import numpy as np
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
-__all__ = ["MIN_JUDGED_ROWS", "Limit", "RateBlock", "RateCriterion", "rate_blocks"]
-
 RateCriterion = Literal["statistical_parity", "equal_opportunity", "equalized_odds"]
 
 # Groups with fewer rows in a cell are not judged.
@@ -25,25 +23,16 @@ MIN_JUDGED_ROWS = 30
 
 @dataclass(frozen=True, kw_only=True)
 class RateBlock:
-    """Groups of one attribute whose rates are compared, in one cell.
-
-    Attributes
-    ----------
-    attribute : name of the attribute.
-    cell : class of y whose rows are compared; None for all rows.
-    groups : names of the groups.
-    member : (n,) number of the group of each row; -1 outside the cell and in groups left out.
-    share : (J,) share of each group, with the cell, in the weight of all rows.
-    cell_share : share of the cell in the weight of all rows.
-    left_out : names of groups with fewer than the least number of rows in the cell.
-    """
+    """Groups of one attribute whose rates are compared, in one cell."""
 
     attribute: str
-    cell: int | None
-    groups: tuple[str, ...]
+    cell: int | None  # class of y whose rows are compared; None for all rows
+    groups: tuple[str, ...]  # names of the groups
+    # (n,) number of the group of each row; -1 outside the cell and in groups left out.
     member: Codes
-    share: Array
-    cell_share: float
+    share: Array  # (J,) share of each group, with the cell, in the weight of all rows
+    cell_share: float  # share of the cell in the weight of all rows
+    # Names of groups with fewer than the least number of rows in the cell.
     left_out: tuple[str, ...] = ()
 
     @property
@@ -133,15 +122,10 @@ def rate_blocks(
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """Limit on the rates of groups: the largest difference, or the smallest ratio of two of them.
-
-    Attributes
-    ----------
-    kind : "gap" or "ratio".
-    value : of all attributes, or by name; attributes that are not named have no limit.
-    """
+    """Limit on the rates of groups: the largest difference, or the smallest ratio of two of them."""
 
     kind: Literal["gap", "ratio"] = "gap"
+    # Of all attributes, or by name; attributes that are not named have no limit.
     value: float | Mapping[str, float]
 
     def of(self, blocks: Sequence[RateBlock]) -> Array:
@@ -157,8 +141,7 @@ class Limit:
                 raise ValueError(msg)
             values = np.array([float(self.value.get(b.attribute, none)) for b in blocks])
         if not ((values >= 0.0) & (values <= 1.0)).all():
-            msg = f"Limits on rates are from 0 to 1, but {self.value!r} was given."
-            raise ValueError(msg)
+            raise ValueError(f"Limits on rates are from 0 to 1, but {self.value!r} was given.")
         return values
 
     def excess(self, rates: Sequence[Array], blocks: Sequence[RateBlock]) -> Array:

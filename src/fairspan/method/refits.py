@@ -23,8 +23,6 @@ from fairspan.method.removal import Block, without_rounding
 from fairspan.method.sdr import canonical_directions
 from fairspan.method.subspaces import Metric, PathMoments, PrincipalPair, path_moments, ridge_head
 
-__all__ = ["BlockFit", "Functions", "Refit", "RefitBlock", "Refits", "refit_folds"]
-
 # From the geometry of a fit to the functions of a model, as coefficients on the basis, (m, k).
 Functions = Callable[[PrincipalPair, PathMoments], Array]
 # From pooled rows, their removed covectors and the codes of constrained blocks to a fit of these rows.

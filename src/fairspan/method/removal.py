@@ -34,32 +34,26 @@ _ROUNDING = 1e-13
 
 @dataclass(frozen=True, kw_only=True)
 class BlockReport:
-    """The codes of one attribute in one cell, and the directions found in them.
-
-    Attributes
-    ----------
-    coding : "levels", "slices" or "value"; "none" where the cell has too few rows for any.
-    constrained : the criterion removes these codes (otherwise reported only).
-    rank, n_directions : directions the codes have, and how many of them are removed.
-    eta, eta_at_end : ridge of the regression of S, and whether it is at an end of its grid.
-    eigenvalues, p_values : squared canonical correlations; p-values of the test for their number.
-    left_out : categories with too few rows or too little weight in the cell.
-    n_slices, n_merged : slices of a continuous attribute over all rows, and how many of them are merged
-        with a neighbour in this cell; 0 for other codings.
-    """
+    """The codes of one attribute in one cell, and the directions found in them."""
 
     cell: str
     attribute: str
-    coding: str
-    constrained: bool
+    coding: str  # "levels", "slices" or "value"; "none" where the cell has too few rows for any
+    constrained: bool  # the criterion removes these codes (otherwise reported only)
     n_rows: int
+    # rank, n_directions: directions the codes have, and how many of them are removed.
     rank: int
     n_directions: int = 0
+    # eta, eta_at_end: ridge of the regression of S, and whether it is at an end of its grid.
     eta: float = float("nan")
     eta_at_end: bool = False
+    # eigenvalues, p_values: squared canonical correlations; p-values of the test for their
+    # number.
     eigenvalues: Array = field(default_factory=lambda: np.zeros(0))
     p_values: tuple[float, ...] = ()
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # categories with too few rows or too little weight in the cell
+    # n_slices, n_merged: slices of a continuous attribute over all rows, and how many of them are
+    # merged with a neighbour in this cell; 0 for other codings.
     n_slices: int = 0
     n_merged: int = 0
 
@@ -308,12 +302,11 @@ def without_rounding(covectors: Array, cov: Array) -> Array:
 def refuse_attribute(name: str, cells: Cells, min_rows: int) -> None:
     """The error for an attribute without a usable block."""
     where = "the data" if cells.rule == "all" else f"any cell ({', '.join(cells.names[:4])})"
-    msg = (
+    raise ValueError(
         f"sensitive_features {name!r} does not have two levels of at least {min_rows} rows, each with more "
         f"than {MIN_SHARE:g} of the weight, in {where}, so it cannot be constrained. Merge levels, add "
         f"rows, rescale sample_weight, or choose another criterion."
     )
-    raise ValueError(msg)
 
 
 def check_levels(pilot: Pilot, encoded: Encoded, config: FitConfig, weights: Array | None) -> None:

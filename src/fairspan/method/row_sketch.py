@@ -40,8 +40,6 @@ from numpy.typing import NDArray
 
 from fairspan.method.linalg import is_tensor, mix, to_numpy
 
-__all__ = ["BITS", "SIZE", "RowSketch"]
-
 SIZE = 4096  # largest number of distinct rows in a sketch
 BITS = 16  # number of bits after the level that are compared, and stored in a file
 _HASH_BITS = 32
@@ -57,27 +55,13 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowSketch:
-    """Hashes of a sample of rows, and the number of rows that have each; see the module.
+    """Hashes of a sample of rows, and the number of rows that have each; see the module."""
 
-    Attributes
-    ----------
-    key : str
-        Key of the hash.
-    level : int
-        Number of leading bits that are zero in every hash.
-    known : int
-        Number of leading bits that are stored; the others are set to zero.
-    hashes : ndarray of uint32
-        Distinct hashes, sorted.
-    counts : ndarray of int64
-        Number of rows that have each hash.
-    """
-
-    key: str
-    level: int
-    known: int
-    hashes: Hashes
-    counts: Counts
+    key: str  # key of the hash
+    level: int  # number of leading bits that are zero in every hash
+    known: int  # number of leading bits that are stored; the others are set to zero
+    hashes: Hashes  # distinct hashes, sorted
+    counts: Counts  # number of rows that have each hash
 
     @classmethod
     def empty(cls, key: str) -> RowSketch:

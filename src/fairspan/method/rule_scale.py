@@ -51,20 +51,13 @@ class Multipliers(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcomes:
-    """Decisions at G scales.
+    """Decisions at G scales."""
 
-    Attributes
-    ----------
-    scale, threshold, error : (G,)
-    rates : for each block, (G, J, 1), or (G, J, K) with three or more classes.
-    alike : (G,) largest share of rows with the same decision.
-    """
-
-    scale: Array
-    threshold: Array
-    error: Array
-    rates: tuple[Array, ...]
-    alike: Array
+    scale: Array  # (G,)
+    threshold: Array  # (G,)
+    error: Array  # (G,)
+    rates: tuple[Array, ...]  # for each block, (G, J, 1), or (G, J, K) with three or more classes
+    alike: Array  # (G,) largest share of rows with the same decision
 
     def excess(self, limit: Limit, blocks: Sequence[RateBlock]) -> Array:
         """How far the rates of every scale are beyond a limit, (G,)."""

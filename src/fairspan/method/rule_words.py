@@ -13,8 +13,6 @@ from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 from fairspan.method.rate_codes import RateBlock
 
-__all__ = ["RuleDifference", "RuleMultiplier", "RuleWords", "put_in_words"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RuleMultiplier:

@@ -20,24 +20,6 @@ from fairspan.method.linalg import Array, Tridiagonal, cholesky_factor
 from fairspan.method.moments import ColumnStats, LevelStats, Moments, Pooled, kish
 from fairspan.method.problem import MIN_ROWS
 
-__all__ = [
-    "MIN_SHARE",
-    "CodeBlock",
-    "Directions",
-    "canonical_directions",
-    "column_block",
-    "gcv_ridge",
-    "kfold_errors",
-    "kfold_ridge",
-    "level_block",
-    "n_directions_by_test",
-    "paper_directions",
-    "ridge_factor",
-    "ridge_grid",
-    "target_covariance",
-    "usable_levels",
-]
-
 # Levels with a smaller share of the weight are left out. If the mean of a group with share p lies g
 # standard deviations off, the correlation is g sqrt(p). Certificates show correlations down to 1e-10,
 # so "<1e-10" means g < 1e-5 for all groups above this share, but nothing for a share of 1e-20. The
@@ -129,12 +111,10 @@ def level_block(
     )
 
 
-def column_block(
-    stats: ColumnStats, cell_weight: float, min_rows: int = MIN_ROWS
-) -> CodeBlock | None:
+def column_block(stats: ColumnStats, cell_weight: float) -> CodeBlock | None:
     """Compute the block of a numeric attribute itself; None if it is constant or has too few rows."""
     rounding = 1e-20 * stats.weight * max(stats.mean**2, 1e-300)
-    if stats.rows < 2 * min_rows or stats.square <= rounding:
+    if stats.rows < 2 * MIN_ROWS or stats.square <= rounding:
         return None
     delta = stats.cross / np.sqrt(stats.square * stats.weight)
     return CodeBlock(
@@ -179,11 +159,10 @@ def paper_directions(total: Array, within: Array, eta: float, m: int) -> tuple[A
             total, _shifted(within, eta), subset_by_index=(size - m, size - 1), check_finite=False
         )
     except np.linalg.LinAlgError as error:
-        msg = (
+        raise NumericalError(
             f"method='paper' needs a within-group covariance that is positive definite in floating point, "
             f"but with the ridge eta={eta:.3g} it is not. Raise `eta`."
-        )
-        raise NumericalError(msg) from error
+        ) from error
     return tau[::-1].copy(), W[:, ::-1].copy()
 
 
@@ -258,8 +237,8 @@ def kfold_errors(
         test, train = moments.pool(folds=mask), moments.pool(folds=~mask)
         if test.rows == 0 or train.rows == 0:
             continue
-        c_test, y_test, v_test = target_covariance(test, _target_of(test, target))
-        c_train, y_train, _ = target_covariance(train, _target_of(train, target))
+        c_test, y_test, v_test = target_covariance(test, test.stats(target))
+        c_train, y_train, _ = target_covariance(train, train.stats(target))
         tri = Tridiagonal.of(train.cov)
         if reductions is not None:
             reductions.append(tri)
@@ -358,11 +337,6 @@ def n_directions_by_test(
         if p_values[-1] > level:
             return k, p_values
     return len(lam), p_values
-
-
-def _target_of(pooled: Pooled, target: tuple[str, int]) -> LevelStats | ColumnStats:
-    kind, index = target
-    return pooled.levels[index] if kind == "levels" else pooled.columns[index]
 
 
 def ridge_factor(cov: Array, eta: float) -> Array:

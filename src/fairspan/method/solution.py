@@ -13,7 +13,7 @@ from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
 from fairspan.method.gp import evidence_ridge
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, Tridiagonal, orthonormal_columns
-from fairspan.method.moments import ColumnStats, LevelStats, Moments, Pooled
+from fairspan.method.moments import Moments, Pooled
 from fairspan.method.new_rows import MIN_FOLD_ROWS, MOST_EXTRA, CrossFit, cross_fit
 from fairspan.method.pilot import Pilot
 from fairspan.method.problem import FitConfig
@@ -235,7 +235,7 @@ def solve(
         ) -> tuple[Metric, PrincipalPair, Array]:
             """The same fit on other rows, at the same ridge."""
             metric = Metric.correlation(pooled.cov, eta_y)
-            cross = target_covariance(pooled, _target_stats(pooled, pilot))[0]
+            cross = _target_moments(pooled, pilot).cross
             wanted = config.n_predictive_directions
             if not isinstance(wanted, str):  # a class may have no rows here
                 present = int((pooled.levels[len(pilot.coders)].rows > 0).sum())
@@ -272,7 +272,7 @@ def solve(
     elif config.needs_held_out_scores and pilot.target is not None:
         held_out = held_out_bases(
             moments,
-            lambda pooled: target_covariance(pooled, _target_stats(pooled, pilot))[0],
+            lambda pooled: _target_moments(pooled, pilot).cross,
             covectors,
             eta_y,
             basis[:, : 2 * len(pair.angles)],
@@ -360,8 +360,7 @@ def _has_full_folds(moments: Moments, config: FitConfig) -> bool:
         return True
     text = f"Removal on new rows needs {missing}."
     if config.removal == "new_rows":
-        msg = f"{text} Pass removal='training_rows', or more rows."
-        raise ValueError(msg)
+        raise ValueError(f"{text} Pass removal='training_rows', or more rows.")
     warn_user(
         f"{text} The dependence on S is removed on the training rows only; new rows may show some. Pass "
         f"removal='training_rows' to do this without a warning.",
@@ -398,9 +397,8 @@ def _off_the_line(metric: Metric, codes: list[Array], pair: PrincipalPair) -> Ar
     return np.ascontiguousarray(extra if extra.shape[1] <= MOST_EXTRA else extra[:, :0])
 
 
-def _target_stats(pooled: Pooled, pilot: Pilot) -> LevelStats | ColumnStats:
-    kind, index = pilot.target_position()
-    return pooled.levels[index] if kind == "levels" else pooled.columns[index]
+def _target_moments(pooled: Pooled, pilot: Pilot) -> _Target:
+    return _Target(*target_covariance(pooled, pooled.stats(pilot.target_position())))
 
 
 def _solve_target(
@@ -410,7 +408,7 @@ def _solve_target(
     none = np.zeros((len(cov), 0))
     if pilot.target is None:
         return _Target(none, np.zeros(0), np.zeros(0)), none
-    target = _Target(*target_covariance(total, _target_stats(total, pilot)))
+    target = _target_moments(total, pilot)
     if not _is_constant(pilot, total):
         return target, _predictive(total, pilot, config, cov, target.cross, eta_y, ridge)
     warn_user(
@@ -460,12 +458,13 @@ def _is_constant(pilot: Pilot, total: Pooled) -> bool:
     """Whether a numeric y varies by no more than rounding."""
     if not pilot.target_is_numeric:
         return False
-    _, mean, variance = target_covariance(total, _target_stats(total, pilot))
-    return bool(variance[0] <= 1e-28 * mean[0] ** 2)
+    target = _target_moments(total, pilot)
+    return bool(target.variance[0] <= 1e-28 * target.mean[0] ** 2)
 
 
 def _evidence_ridge(pilot: Pilot, total: Pooled) -> float:
-    cross, _, variance = target_covariance(total, _target_stats(total, pilot))
+    target = _target_moments(total, pilot)
+    cross, variance = target.cross, target.variance
     if len(variance) == 2:  # two classes mirror each other
         cross, variance = cross[:, 1:], variance[1:]
     best = evidence_ridge(
@@ -514,12 +513,11 @@ def _predictive(
     elif wanted != "auto":
         if int(wanted) > min(block.rank, len(cov)):
             levels = "classes" if classes else "slices of y"
-            msg = (
+            raise ValueError(
                 f"n_predictive_directions={wanted} is more than exist: {block.rank + 1} {levels} have "
                 f"{block.rank} directions. Give at most {block.rank}"
                 + (" or 'auto'." if classes else ", raise n_slices, or use 'auto'.")
             )
-            raise ValueError(msg)
         k = int(wanted)
     W = directions.functions[:, :k]
     return W if classes else np.concatenate([W, ridge.solve(cross)], axis=1)

@@ -9,6 +9,7 @@ its fair projection (:class:`FairLine`), or principal components of F, in
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -155,24 +156,34 @@ def locate(space: Space, config: FitConfig) -> Position:
     )
 
 
-def angle_point(space: Space, value: float, dial: str) -> tuple[float, Array]:
-    """Point on the angle scale that a dial value stands for, and the angles to F there."""
-    if dial == "share":
-        msg = (
-            "dial='share' is the share of the dependence that is expected on new rows; this model removes "
-            "it on the training rows. Use dial='angle', or removal='new_rows'."
-        )
-        raise ValueError(msg)
-    pair = space.solution.pair
-    if dial == "correlation":
-        value, reached = space.within(limit := 1.0 - value)
-        warn_unreachable(limit, reached)
-        dial = "angle"
-    angles = dial_angles(pair, value, dial)
-    if dial == "cosine" and len(angles):
-        widest = float(pair.angles.max())
-        value = 1.0 - float(angles.max()) / widest if widest > 0.0 else 1.0
-    return value, angles
+@dataclass(frozen=True)
+class AngleSpace(ABC):
+    """A space whose native scale is that of the angles."""
+
+    solution: Solution
+    config: FitConfig
+
+    @abstractmethod
+    def within(self, limit: float) -> tuple[float, float]:
+        """Smallest fairness whose score keeps a correlation, and the correlation it reaches."""
+
+    def point(self, value: float, dial: str) -> tuple[float, Array]:
+        """Point on the angle scale that a dial value stands for, and the angles to F there."""
+        if dial == "share":
+            raise ValueError(
+                "dial='share' is the share of the dependence that is expected on new rows; this model "
+                "removes it on the training rows. Use dial='angle', or removal='new_rows'."
+            )
+        pair = self.solution.pair
+        if dial == "correlation":
+            value, reached = self.within(limit := 1.0 - value)
+            warn_unreachable(limit, reached)
+            dial = "angle"
+        angles = dial_angles(pair, value, dial)
+        if dial == "cosine" and len(angles):
+            widest = float(pair.angles.max())
+            value = 1.0 - float(angles.max()) / widest if widest > 0.0 else 1.0
+        return value, angles
 
 
 def worst_correlation(solution: Solution, path: PathMoments, w: Array) -> float:
@@ -182,11 +193,9 @@ def worst_correlation(solution: Solution, path: PathMoments, w: Array) -> float:
 
 
 @dataclass(frozen=True)
-class ModelSpace:
+class ModelSpace(AngleSpace):
     """Spans between G and F, with a head on their scores; the ridge head if none is given."""
 
-    solution: Solution
-    config: FitConfig
     head: Head | None = None
 
     def fitted(self, C: Array) -> tuple[Array, Array]:
@@ -195,10 +204,6 @@ class ModelSpace:
             return self.head(C)
         solution = self.solution
         return ridge_head(solution.path, C, solution.eta_y), solution.target_mean
-
-    def point(self, value: float, dial: str) -> tuple[float, Array]:
-        """Point on the angle scale that a dial value stands for, and the angles to F there."""
-        return angle_point(self, value, dial)
 
     def within(self, limit: float) -> tuple[float, float]:
         """Smallest fairness whose score keeps a correlation, and the correlation it reaches.
@@ -320,23 +325,20 @@ def _within_limits(
 
 
 @dataclass(frozen=True)
-class FairLine:
+class FairLine(AngleSpace):
     """The fitted function between kernel ridge and its fair projection: ``subspace="fair"``.
 
     A likelihood other than the Gaussian has a head of its own. The certificate is about the span of the
     fitted functions, one per output.
     """
 
-    solution: Solution
-    config: FitConfig
     head: LineHead | None = None
 
     def __post_init__(self) -> None:
         if not self.config.variant.exact:
-            msg = (
+            raise ValueError(
                 "method='paper' has no prior on all of F; use subspace='model', or another method."
             )
-            raise ValueError(msg)
 
     def fitted(self, fairness: float) -> tuple[Array, Array]:
         """Coefficients on the basis and intercepts."""
@@ -344,10 +346,6 @@ class FairLine:
             return self.head(fairness)
         solution = self.solution
         return line_head(solution.path, len(solution.pair.angles), fairness), solution.target_mean
-
-    def point(self, value: float, dial: str) -> tuple[float, Array]:
-        """Point on the angle scale that a dial value stands for, and the angles to F there."""
-        return angle_point(self, value, dial)
 
     def within(self, limit: float) -> tuple[float, float]:
         """Smallest fairness whose score keeps a correlation, and the correlation it reaches."""
@@ -388,18 +386,16 @@ def check_limits(
         msg = f"A limit was given for {unknown[0]!r}, which is no attribute here. Attributes: {known}."
         raise ValueError(msg)
     if d > 1:
-        msg = (
+        raise ValueError(
             f"Separate limits for attributes are for one predictive direction (a numeric y, or two "
             f"classes); this model has {d}. {instead}"
         )
-        raise ValueError(msg)
     if d == 1 and n_codes > 1 and len(solution.path.cov) == 2 and n_codes > MOST_EXTRA:
-        msg = (
+        raise ValueError(
             f"The attributes have {n_codes} codes in all cells, too many for separate limits, which keep "
             f"a score per row for each (at most {MOST_EXTRA}). Use fewer groups or n_slices, or "
             f"dependence='correlation'. {instead}"
         )
-        raise ValueError(msg)
 
 
 def warn_unreachable(limit: float, reached: float) -> None:

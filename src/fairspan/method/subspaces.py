@@ -22,28 +22,6 @@ from fairspan.exceptions import NumericalWarning, warn_user
 from fairspan.method.linalg import Array, orthonormal_columns, psd_eigh
 from fairspan.method.sdr import ridge_factor
 
-__all__ = [
-    "Metric",
-    "PathMoments",
-    "PrincipalPair",
-    "accuracy_gap",
-    "alive_directions",
-    "blend",
-    "containment_gap",
-    "dial_angles",
-    "line_head",
-    "line_keep",
-    "multiple_correlation",
-    "on_basis",
-    "path_moments",
-    "principal_pair",
-    "removed_basis",
-    "ridge_head",
-    "smallest_fairness",
-    "supremum",
-    "warn_lost_directions",
-]
-
 # If sin(theta) is at most this, the predictive direction is fair already and is not blended.
 _SINE_TOL = 1e-12
 # If cos(theta) is at most this, the predictive direction has no fair part (METHOD 7).
@@ -172,8 +150,7 @@ def dial_angles(pair: PrincipalPair, value: float, dial: str) -> Array:
         return (1.0 - value) * pair.angles
     if dial == "cosine":
         return np.minimum(pair.angles, np.arccos(value))
-    msg = f"unknown dial {dial!r}"
-    raise ValueError(msg)
+    raise ValueError(f"unknown dial {dial!r}")
 
 
 def blend(pair: PrincipalPair, angles: Array) -> Array:

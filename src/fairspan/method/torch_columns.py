@@ -14,21 +14,6 @@ import numpy as np
 
 from fairspan.method.linalg import Array
 
-__all__ = [
-    "DEVICE_KERNELS",
-    "DeviceColumns",
-    "add_gram",
-    "block_rows",
-    "choose_precision",
-    "compute_dtype",
-    "exact_float32",
-    "fast_float64",
-    "naming_memory",
-    "padded_width",
-    "refuse_on_device",
-    "row_blocks",
-]
-
 # Compute capabilities of GPUs that multiply float64 at half the rate of float32, or better.
 _FULL_RATE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 # Kernels that can be computed on tensors.
@@ -64,11 +49,10 @@ def choose_precision(device: Any, wanted: str = "auto") -> str:
         msg = f"precision={wanted!r} is not allowed; give 'auto', 'float64' or 'float32'."
         raise ValueError(msg)
     if wanted == "float64" and torch.device(device).type == "mps":
-        msg = (
+        raise ValueError(
             f"precision='float64' is not possible on device {str(device)!r}, which has no float64. Use "
             f"precision='float32', or the processor: X.cpu()."
         )
-        raise ValueError(msg)
     if wanted == "auto":
         return "float64" if fast_float64(device) else "float32"
     return wanted
@@ -84,11 +68,10 @@ def compute_dtype(X: Any) -> Any:
 
 def refuse_on_device(features: str) -> None:
     """Raise the error for features that cannot be computed on tensors."""
-    msg = (
+    raise ValueError(
         f"{features} cannot be computed on tensors; use one of the kernels "
         f"{', '.join(map(repr, DEVICE_KERNELS))}, or move X to the CPU: X.cpu().numpy()."
     )
-    raise ValueError(msg)
 
 
 # --------------------------------------------------------------------------- blocks and memory

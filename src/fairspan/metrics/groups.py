@@ -30,21 +30,14 @@ _BATCH_NUMBERS = 8 * 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSums:
-    """Weighted sums over joint cells: of the data in column 0, of the resamples in columns 1 to B.
+    """Weighted sums over joint cells: of the data in column 0, of the resamples in columns 1 to B."""
 
-    Attributes
-    ----------
-    factors : factor name -> level of each of the K cells.
-    rows : (K,) number of rows.
-    squares : (K,) sum of squared weights.
-    columns : column name -> (K, 1 + B) weighted sums; the column "" holds the sums of the weights.
-    cluster_weight : (K, clusters) weight of each cluster in each cell; None if rows are independent.
-    """
-
-    factors: dict[str, Codes]
-    rows: Codes
-    squares: Array
+    factors: dict[str, Codes]  # factor name -> level of each of the K cells
+    rows: Codes  # (K,) number of rows
+    squares: Array  # (K,) sum of squared weights
+    # Column name -> (K, 1 + B) weighted sums; the column "" holds the sums of the weights.
     columns: dict[str, Array]
+    # (K, clusters) weight of each cluster in each cell; None if rows are independent.
     cluster_weight: scipy.sparse.csr_array | None = None
 
     def over(self, *names: str, columns: Iterable[str] | None = None) -> GroupSums:

@@ -38,23 +38,15 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
-    """Held-out rows: everything that is the same at all dial values.
+    """Held-out rows: everything that is the same at all dial values."""
 
-    Attributes
-    ----------
-    data : the rows as an audit reads them.
-    shown : attribute -> groups as they are shown; of many groups the smallest are merged.
-    known_classes : positions of the model's classes among all classes.
-    settings : options of the audit.
-    seed : of the audit.
-    counts : (n, n_boot) how often the audit draws each row; None if they do not fit in memory.
-    """
-
-    data: Audited
+    data: Audited  # the rows as an audit reads them
+    # Attribute -> groups as they are shown; of many groups the smallest are merged.
     shown: dict[str, Protected]
-    known_classes: Codes | None
-    settings: Settings
-    seed: int
+    known_classes: Codes | None  # positions of the model's classes among all classes
+    settings: Settings  # options of the audit
+    seed: int  # of the audit
+    # (n, n_boot) how often the audit draws each row; None if they do not fit in memory.
     counts: Array | None
 
     @property
@@ -96,24 +88,16 @@ class HeldOut:
 
 @dataclass(frozen=True, kw_only=True)
 class DialPoint:
-    """The model at one dial value, on the held-out rows.
-
-    Attributes
-    ----------
-    outputs : (n, k) probabilities or scores of all classes; (n, 1) for two classes or a number.
-    has_probabilities : whether the outputs are probabilities.
-    decided : (n,) predicted class; None for a number.
-    loss : (n,) 1 for a wrong class; squared errors of a number.
-    findings : (metric, attribute, group, where) -> finding of the audit.
-    """
+    """The model at one dial value, on the held-out rows."""
 
     fairness: float
     certificate: Certificate
+    # (n, k) probabilities or scores of all classes; (n, 1) for two classes or a number.
     outputs: Array
-    has_probabilities: bool
-    decided: Codes | None
-    loss: Array
-    findings: dict[Key, Finding]
+    has_probabilities: bool  # whether the outputs are probabilities
+    decided: Codes | None  # (n,) predicted class; None for a number
+    loss: Array  # (n,) 1 for a wrong class; squared errors of a number
+    findings: dict[Key, Finding]  # (metric, attribute, group, where) -> finding of the audit
 
 
 def read_held_out(predictor: DialPredictor, settings: Settings, seed: int, **given: Any) -> HeldOut:

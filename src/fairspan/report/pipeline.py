@@ -60,8 +60,6 @@ from fairspan.report.views import extra_errors, position
 from fairspan.report.words import ReportContext, about, notes
 from fairspan.unseen import collect_unseen
 
-__all__ = ["check_options", "explore"]
-
 # Rows in the scatter plots of all continuous attributes together.
 _MOST_DISPLAYED = 400
 

@@ -114,8 +114,7 @@ def set_equalize(model: FairPredictor, equalize: str, n_classes: int) -> None:
         refuse("equalize", equalize, "'auto', 'scores' or 'decisions'")
     if not isinstance(model, RuleClassifier):
         if equalize == "decisions":
-            msg = "equalize='decisions' is for classes, and the model predicts numbers."
-            raise ValueError(msg)
+            raise ValueError("equalize='decisions' is for classes, and the model predicts numbers.")
         return
     if equalize == "auto":
         decides = n_classes == 2 and without_decisions_form(read_config(model)) is None
@@ -267,17 +266,10 @@ _BAD_PAIRS = ("at risk", "charged off", "dropped out", "high risk", "past due", 
 
 @dataclass(frozen=True)
 class Favourable:
-    """The favourable class.
+    """The favourable class."""
 
-    Attributes
-    ----------
-    label : the class, of the target's type.
-    named : whether the user has named it.
-    reason : reason for the choice.
-    """
-
-    label: Any
-    named: bool
+    label: Any  # the class, of the target's type
+    named: bool  # whether the user has named it
     reason: str
 
     def sentence(self, change: str) -> str:

@@ -71,31 +71,19 @@ _CELLS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReportContext:
-    """Everything that all dial values of a report share, besides the held-out rows.
+    """Everything that all dial values of a report share, besides the held-out rows."""
 
-    Attributes
-    ----------
-    criterion : full name.
-    n_train, n_test : rows fitted on, and held out.
-    noise : rough size by chance of a held-out correlation that is truly 0; NaN if unknown.
-    end : certificate at fairness 1.
-    latent : the page shows probabilities, while the criterion is about the raw score.
-    decides : a rule equalizes decisions; scores are about the target alone.
-    unseen_groups : groups that no training row belongs to.
-    drawn_class : number of the class whose scores are drawn, of several; None for one score.
-    displayed : rows of the scatter plots.
-    """
-
-    criterion: str
-    n_train: int
-    n_test: int
-    noise: float
-    end: Certificate
-    latent: bool = False
-    decides: bool = False
-    unseen_groups: tuple[str, ...] = ()
+    criterion: str  # full name
+    n_train: int  # rows fitted on
+    n_test: int  # rows held out
+    noise: float  # rough size by chance of a held-out correlation that is truly 0; NaN if unknown
+    end: Certificate  # certificate at fairness 1
+    latent: bool = False  # the page shows probabilities, while the criterion is about the raw score
+    decides: bool = False  # a rule equalizes decisions; scores are about the target alone
+    unseen_groups: tuple[str, ...] = ()  # groups that no training row belongs to
+    # Number of the class whose scores are drawn, of several; None for one score.
     drawn_class: int | None = None
-    displayed: Codes | None = None
+    displayed: Codes | None = None  # rows of the scatter plots
 
 
 def metric_words(metric: str, *, decides: bool = False) -> str:
