@@ -33,10 +33,11 @@ from fairspan.estimators.dial_predictor import score_rows
 from fairspan.method.decision_rule import gap_limits, rule_path
 from fairspan.method.rate_codes import MIN_JUDGED_ROWS
 from tools import decision_rivals, promise_populations
-from tools.promise_limits import COMPONENTS, above_median, gap, populations
+from tools.promise_limits import COMPONENTS, GAP, above_median, gap, populations, tables
 from tools.promise_populations import Draw, people, planted, sample_of_adult, splits
 from tools.promise_tables import Found, Part, main
 
+REAL_DRAWS = 20  # splits of a table
 DRAWS = {"kept": 300, "price": 10, "loans": 20, "time": 5}
 # Limits on the gap of rates, and on their ratio.
 LIMITS = [("max_gap", 0.05), ("max_gap", 0.1), ("min_ratio", 0.8), ("min_ratio", 0.9)]
@@ -88,7 +89,10 @@ def ratio(chosen: Any, s: Any) -> float:
 
 def kept_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
     """All limits on one draw of a population."""
-    rows, out = above_median(draw(seed)), {}
+    rows, out = draw(seed), {}
+    if np.asarray(rows.y).dtype.kind == "f":
+        rows = above_median(rows)
+    chosen_label = np.unique(rows.y_new)[-1]
     try:
         model = fitted(rows, n_components=COMPONENTS)
     except ValueError as error:
@@ -101,7 +105,7 @@ def kept_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
     for (kind, limit), label in zip(LIMITS, limit_names(name), strict=True):
         chosen, plain = (model.at(**{kind: limit}, confidence=c) for c in (0.95, None))
         decided, otherwise = (np.asarray(m.predict(scored)) for m in (chosen, plain))
-        value = (gap if kind == "max_gap" else ratio)(decided == 1, rows.s_new)
+        value = (gap if kind == "max_gap" else ratio)(decided == chosen_label, rows.s_new)
         promised = chosen.certificate_.decisions.kept
         broken = value > limit if kind == "max_gap" else value < limit
         error = float(np.mean(decided != rows.y_new))
@@ -116,7 +120,7 @@ def kept_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
 
 
 def kept(draws: int) -> Iterator[Part]:
-    """Limits promised and kept; a third of the draws at 8,000 rows."""
+    """Limits promised and kept; a third of the draws at 8,000 rows, and splits of real tables."""
     for name, n, draw in populations():
         yield Part(
             names=limit_names(name),
@@ -124,6 +128,14 @@ def kept(draws: int) -> Iterator[Part]:
             draws=draws if n < 8000 else max(draws // 3, 1),
             summary=means,
         )
+    for name, draw, metrics, params in tables():
+        if GAP in metrics and not params:
+            yield Part(
+                names=limit_names(name),
+                measure=partial(kept_draw, name, draw),
+                draws=min(draws, REAL_DRAWS),
+                summary=means,
+            )
 
 
 # ------------------------------------------------------------------ what decisions cost
