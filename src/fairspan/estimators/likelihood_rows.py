@@ -14,7 +14,7 @@ from fairspan.estimators.state import FittedState
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.fair_prior import squared_lengths
 from fairspan.method.features import LandmarkMap, TransformerMap
-from fairspan.method.folds import Counter
+from fairspan.method.folds import Counter, check_block_groups
 from fairspan.method.laplace import LEAST_CURVATURE, RowCurvature, ScoreBlock, row_curvature
 from fairspan.method.linalg import Array, is_tensor, to_float64, to_home, to_numpy
 from fairspan.method.moments import Moments
@@ -343,10 +343,14 @@ class SecondPass(RuleClassifier):
                 raise ValueError(msg)
             block = dict(zip(("X", "y", "sensitive_features"), block, strict=True))
         roles = ("X", "y", "sensitive_features", "control_features", "sample_weight")
-        if unknown := sorted(set(block) - set(roles)):
-            msg = f"A block of fit_head has {unknown[0]!r}; allowed are {', '.join(roles)}."
+        allowed = (*roles, "groups")
+        if unknown := sorted(set(block) - set(allowed)):
+            msg = f"A block of fit_head has {unknown[0]!r}; allowed are {', '.join(allowed)}."
             raise ValueError(msg)
-        data = self._read(*(block.get(role) for role in roles), reset=False)
+        given = [block.get(role) for role in roles]
+        data = self._read(*given, groups=block.get("groups"), reset=False)
+        if (rule := self._pilot.fold_rule) != "keys":  # rows of a fit are compared with its folds
+            check_block_groups(data.clusters, rule, clustered=self._pilot.clustered)
         return data if self._device is None else replace(data, X=to_home(data.X, self._device))
 
 
