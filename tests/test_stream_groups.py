@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tests.support.stream_data import FEATURES, FIXED, cut, labelled, small_blocks, table
 
 from fairspan import FairGPClassifier, FairRidge, FairRidgeClassifier
 from fairspan.method.pilot import Pilot
+from tests.support.stream_data import FEATURES, FIXED, cut, labelled, small_blocks, table
 
 ROLES = {"target": "y", "sensitive_features": "sex", "groups": "person"}
 CHOSEN = {**FIXED, "alpha": "auto"}  # the folds choose the ridge

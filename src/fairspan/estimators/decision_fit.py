@@ -33,7 +33,14 @@ from fairspan.method.rule_words import RuleDifference, RuleWords, put_in_words
 if TYPE_CHECKING:
     from fairspan.estimators.state import FittedState
 
-__all__ = ["DecisionFit", "RuleRows", "choose_rules", "predict_rows", "row_weights"]
+__all__ = [
+    "DecisionFit",
+    "RuleRows",
+    "choose_rules",
+    "predict_rows",
+    "row_weights",
+    "rule_functions",
+]
 
 # Rules on the way from the unconstrained rule to equal rates.
 N_LIMITS = 31
@@ -252,19 +259,27 @@ def row_weights(data: Data) -> Array:
     return np.asarray(to_numpy(data.weights), dtype=np.float64)
 
 
+def rule_functions(state: FittedState) -> tuple[Array, Array] | None:
+    """Functions of the folds, (K, D, q + L), that predict the codes and y, and their averages; or None."""
+    fit = state.solved.new_rows
+    if fit is None or fit.code_functions is None or state.classes is None:
+        return None
+    of_folds = np.concatenate([fit.code_functions, fit.fold_bases[:, :, : fit.n_functions]], axis=2)
+    return of_folds, np.einsum("k,kdm->dm", fit.share, of_folds)
+
+
 def predict_rows(state: FittedState, data: Data, counter: Counter | None = None) -> RuleRows | None:
     """Make the predictions of every row; None if the fit does not remove dependence on new rows.
 
     ``counter`` deals the rows of a block into folds; a new one if all rows are given.
     """
-    pilot, fit = state.pilot, state.solved.new_rows
-    if fit is None or fit.code_functions is None or state.classes is None:
+    pilot, fit, found = state.pilot, state.solved.new_rows, rule_functions(state)
+    if found is None:
         return None
+    assert fit is not None
+    functions, averaged = found
     encoded = pilot.encode(data)
     folds = to_numpy(pilot.folds(data, encoded, counter or pilot.counter()))
-    L = fit.n_functions
-    functions = np.concatenate([fit.code_functions, fit.fold_bases[:, :, :L]], axis=2)
-    averaged = np.einsum("k,kdm->dm", fit.share, functions)
     centre, m = averaged.T @ state.solved.mean, functions.shape[2]
     scores, of_average = np.empty((data.n, m)), np.empty((data.n, m))
     for k, (of_fold, mean) in enumerate(zip(functions, fit.fold_means, strict=True)):

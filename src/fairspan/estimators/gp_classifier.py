@@ -202,7 +202,8 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
 
     def _positioned(self, state: FittedState, start: Array | None = None) -> FittedState:
         # A decision rule has its own probabilities. Without rows, least squares from moments.
-        if state.decisions is not None or state.rows is None:
+        waits = state.rows is None or state.config.equalize == "decisions"
+        if state.decisions is not None or waits:
             return super()._positioned(replace(state, head=None))
         if state.solved.new_rows is not None:
             return _positioned_on_new_rows(state)
@@ -229,7 +230,7 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         self._start = None
         super()._locate()
         state = self._fit_state
-        if state.rows is not None and state.config.calibrate and state.decisions is None:
+        if isinstance(state.head, LaplaceFit) and state.config.calibrate:
             self._state = replace(state, head=self._calibrated(state))
 
     def _calibrated(self, state: FittedState) -> LaplaceFit:
@@ -292,7 +293,8 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
 
     def _check_fitted(self) -> None:
         solved = self._state is not None and self._state.solution is not None
-        if solved and not self.__sklearn_is_fitted__():
+        scores = solved and self._config.equalize == "scores"
+        if scores and not self.__sklearn_is_fitted__():
             msg = (
                 "The likelihood is not fitted yet: it needs the rows once more after partial_fit or "
                 "merge. Call fit_head(blocks), or use likelihood='gaussian', which needs moments alone."

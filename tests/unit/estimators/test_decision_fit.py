@@ -452,13 +452,6 @@ def test_limits_of_rates_need_decisions(fitted):
         fitted.at(equalize="both")
 
 
-def test_blocks_without_a_second_pass_are_refused():
-    X, y, s = people(300, 0)
-    model = FairRidgeClassifier(**PARAMS).prepare(X, y, sensitive_features=s)
-    with pytest.raises(ValueError, match="use `fit` or `fit_stream`"):
-        model.partial_fit(X, y, sensitive_features=s)
-
-
 def test_a_selection_rate_survives_the_switch_to_scores_and_back():
     X, y, s = people(600, 0)
     model = FairRidgeClassifier(**PARAMS, selection_rate=0.2).fit(X, y, sensitive_features=s)
