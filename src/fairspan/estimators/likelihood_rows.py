@@ -9,93 +9,19 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from fairspan.estimators.likelihood_metric import LikelihoodMetric
 from fairspan.estimators.predictors import RuleClassifier
-from fairspan.estimators.rows_again import FoldSums, check_starts_anew
+from fairspan.estimators.rows_again import FoldSums, check_starts_anew, refuse_rows
 from fairspan.estimators.state import FittedState
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.fair_prior import squared_lengths
-from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.folds import Counter
-from fairspan.method.laplace import LEAST_CURVATURE, RowCurvature, ScoreBlock, row_curvature
-from fairspan.method.linalg import Array, is_tensor, to_float64, to_home, to_numpy
+from fairspan.method.laplace import RowCurvature, ScoreBlock
+from fairspan.method.linalg import Array, is_tensor, to_home, to_numpy
+from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot
 from fairspan.method.problem import Codes, Data
 from fairspan.method.solution import Solution, solve
-from fairspan.method.torch_columns import compute_dtype, exact_float32, row_blocks
-
-# Rows as they come: features and weights.
-Blocks = Iterable[tuple[Array, Array | None]]
-
-# Rows whose coordinates are formed at once.
-_BLOCK_ROWS = 2**13
-
-
-def weighted_cov(
-    features: LandmarkMap | TransformerMap, blocks: Callable[[], Blocks]
-) -> RowCurvature:
-    """Covariance of psi with rows weighted by the curvature of the likelihood, in one pass.
-
-    Class probabilities are those of the regression on one-hot labels, which moments give: no Newton
-    steps before the geometry is known. Weights are shares of their sum, so a ridge means the same as
-    beside the plain covariance.
-    """
-
-    def cov(mean: Array, functions: Array, shares: Array) -> Array:
-        total, first, second = 0.0, np.zeros(len(mean)), np.zeros((len(mean), len(mean)))
-        for X, weight in blocks():
-            if is_tensor(X):
-                sums = _tensor_sums(features, X, weight, mean, functions, shares)
-                total, first, second = total + sums[0], first + sums[1], second + sums[2]
-                continue
-            for start in range(0, len(X), _BLOCK_ROWS):
-                rows = slice(start, start + _BLOCK_ROWS)
-                psi = features.coordinates(X[rows]) - mean
-                v = row_curvature(shares + psi @ functions)
-                v = v if weight is None else v * weight[rows]
-                root = psi * np.sqrt(v)[:, None]
-                total, first, second = (
-                    total + float(v.sum()),
-                    first + v @ psi,
-                    second + root.T @ root,
-                )
-        if total == 0.0:
-            msg = "fit_head was given no rows."
-            raise ValueError(msg)
-        first /= total
-        return np.asarray(second / total - np.outer(first, first))
-
-    return cov
-
-
-def _tensor_sums(
-    features: LandmarkMap | TransformerMap,
-    X: Any,
-    weight: Any,
-    mean: Array,
-    functions: Array,
-    shares: Array,
-) -> tuple[float, Array, Array]:
-    """Sums of weights, of weighted rows and of their products, on the device of the rows."""
-    import torch
-
-    dtype, device = compute_dtype(X), X.device
-    make = features.psi_on(device, dtype)
-    centre, slopes, level = (
-        torch.tensor(v, dtype=dtype, device=device) for v in (mean, functions, shares)
-    )
-    total, first = centre[:0].sum(), torch.zeros_like(centre)
-    second = torch.zeros((len(mean), len(mean)), dtype=dtype, device=device)
-    with exact_float32(dtype):
-        for rows in row_blocks(X, 2 * len(mean)):
-            psi = make(X[rows]).sub_(centre)
-            p = torch.addmm(level, psi, slopes)
-            v = (1.0 - p.square().sum(dim=1)).clamp_(min=LEAST_CURVATURE)
-            v = v if weight is None else v * weight[rows].to(v)
-            total, first = total + v.sum(), first + v @ psi
-            psi *= v.sqrt()[:, None]
-            second.addmm_(psi.T, psi)
-    return float(total), to_float64(first), to_float64(second)
-
 
 # Rows whose kernel columns, or Newton terms, are formed at once.
 _PASS_ROWS = 2**16
@@ -262,11 +188,23 @@ class SecondPass(RuleClassifier):
                 work._need_moments("fit_head")
                 check_starts_anew(blocks, "curvature='likelihood'", "curvature='constant'")
                 assert state.moments is not None
-                curvature = work._curvature_of(blocks)
-                solution = solve(state.moments, state.pilot, state.config, curvature)
-                state = replace(state, solution=solution)
+                state = replace(state, solution=work._solved_again(state, state.moments, blocks))
             work._state = replace(state, rows=work._gather(state, blocks), ends=None)
             work._locate()
+
+    def _solved_again(
+        self, state: FittedState, moments: Moments, blocks: Iterable[Any]
+    ) -> Solution:
+        """The solution in the metric of the likelihood."""
+        pilot, before, sums = state.pilot, state.solved, None
+        if before.new_rows is not None:
+            assert state.classes is not None
+            sums = FoldSums(before.basis, before.mean, pilot.n_folds, len(state.classes))
+        metric = LikelihoodMetric(pilot, lambda: map(self._read_block, blocks), sums)
+        solution = solve(moments, pilot, state.config, metric)
+        if sums is not None and sums.n_rows and not sums.agree_with(moments, pilot):
+            refuse_rows(sums.n_rows, moments.n_rows)
+        return solution
 
     def _gather(self, state: FittedState, blocks: Iterable[Any]) -> TrainingRows:
         """Scores of the rows of all blocks."""
@@ -312,16 +250,8 @@ class SecondPass(RuleClassifier):
     def _row_curvature(self, state: FittedState, data: Data | None) -> RowCurvature | None:
         if data is None or not state.config.uses_likelihood_metric:
             return None
-        return weighted_cov(state.pilot.features, lambda: [(data.X, data.weights)])
+        return LikelihoodMetric(state.pilot, lambda: [data])
 
     def _read_block(self, block: Any) -> Data:
         data = super()._read_block(block)
         return data if self._device is None else replace(data, X=to_home(data.X, self._device))
-
-    def _curvature_of(self, blocks: Iterable[Any]) -> RowCurvature:
-        def read() -> Iterator[tuple[Array, Array | None]]:
-            for block in blocks:
-                data = self._read_block(block)
-                yield data.X, data.weights
-
-        return weighted_cov(self._pilot.features, read)

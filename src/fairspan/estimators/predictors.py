@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import RuleRows, choose_rules, predict_rows
-from fairspan.estimators.rows_again import FoldSums, check_starts_anew, read_block
+from fairspan.estimators.rows_again import FoldSums, check_starts_anew, read_block, refuse_rows
 from fairspan.estimators.rule_stream import rule_sums, stream_rules
 from fairspan.estimators.state import FittedAttribute, FittedState, ScoredRows
 from fairspan.exceptions import DataWarning, DecisionRuleError, warn_user
@@ -131,13 +131,7 @@ class RuleClassifier(FairPredictor):
             read = lambda: map(work._read_block, blocks)  # noqa: E731
             state = work._with_streamed_rules(state, read, sums)
             if sums is not None and not sums.agree_with(moments, pilot):
-                msg = (
-                    f"fit_head was given {sums.n_rows} rows that are not those of the moments, or in another "
-                    f"order ({moments.n_rows} rows), so it is not known which functions did not see a row. "
-                    f"Give the same rows in the same order. Folds of merged workers have an order only after "
-                    f"prepare(..., folds='position'), and need none after prepare(..., folds='hash')."
-                )
-                raise ValueError(msg)
+                refuse_rows(sums.n_rows, moments.n_rows)
             work._state = state
             work._locate()
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fairspan.method.problem import Codes, Data
 if TYPE_CHECKING:
     from fairspan.estimators.base import FairKernelEstimator
 
-__all__ = ["FoldSums", "check_starts_anew", "read_block"]
+__all__ = ["FoldSums", "check_starts_anew", "read_block", "refuse_rows"]
 
 _ROLES = ("X", "y", "sensitive_features", "control_features", "sample_weight")
 # Difference of sums that is rounding, in shares of the weight (classes) and in standard deviations.
@@ -53,6 +53,17 @@ def check_starts_anew(blocks: Any, parameter: str, other: str) -> None:
         raise ValueError(msg)
 
 
+def refuse_rows(n_rows: int, expected: int) -> NoReturn:
+    """Raise because rows that are read again have not the folds of the moments."""
+    msg = (
+        f"fit_head was given {n_rows} rows that are not those of the moments, or in another order "
+        f"({expected} rows), so it is not known which functions did not see a row. Give the same rows in "
+        f"the same order. Folds of merged workers have an order only after prepare(..., "
+        f"folds='position'), and need none after prepare(..., folds='hash')."
+    )
+    raise ValueError(msg)
+
+
 class FoldSums:
     """Sums over the rows of each fold: weight of each class, and weighted values of functions.
 
@@ -71,6 +82,10 @@ class FoldSums:
         np.add.at(self._classes, (folds, codes), each)
         np.add.at(self._values, folds, each[:, None] * values)
         self.n_rows += len(codes)
+
+    def values(self, psi: Array) -> Array:
+        """Values of the functions at coordinates psi, less those at the mean."""
+        return np.asarray((psi - self._mean) @ self._functions)
 
     def agree_with(self, moments: Moments, pilot: Pilot) -> bool:
         """Whether the moments are of these rows, fold by fold, up to rounding."""
