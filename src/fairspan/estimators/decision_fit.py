@@ -96,7 +96,7 @@ class DecisionFit:
         if p.shape[1] > 2:
             return point.rule.margin(p, codes)
         margin = point.rule.margin(p[:, self.favourable], codes)
-        return (margin if self.favourable == 1 else -margin)[:, None]
+        return self._for_second_class(margin)
 
     def training_margins(self, point: RulePoint) -> Array:
         """Margins of the training rows, by functions that did not see them."""
@@ -105,7 +105,13 @@ class DecisionFit:
         margin = point.rule.margin(rows.probability, rows.codes)
         if margin.ndim == 2:
             return margin
-        return (margin if self.favourable == 1 else -margin)[:, None]
+        return self._for_second_class(margin)
+
+    def _for_second_class(self, margin: Array) -> Array:
+        """Margin of the second class, from that of the favourable one, which is not decided at 0."""
+        if self.favourable == 0:
+            margin = np.where(margin == 0.0, np.finfo(np.float64).tiny, -margin)
+        return margin[:, None]
 
     # ------------------------------------------------------------------ what a rule does
 
