@@ -100,6 +100,7 @@ TRUSTED = (
     "fairspan.estimators.decision_fit.DecisionFit",
     "fairspan.method.decision_certificate.DecisionCertificate",
     "fairspan.method.decision_certificate.GroupRate",
+    "fairspan.method.rule_words.RuleDifference",
     "fairspan.method.decision_certificate.JudgedGroups",
     "fairspan.method.decision_rule.DecisionRule",
     "fairspan.method.decision_rule.RulePath",

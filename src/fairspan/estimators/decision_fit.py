@@ -71,11 +71,19 @@ class DecisionFit:
     n_streamed: int | None = None
     histogram: PairHistogram | None = None
     sample: DecisionProblem | None = None  # rows of the scores
+    # In files: of the rules of the path, and of the smallest gap.
+    differences: tuple[RuleDifference | None, ...] = ()
 
     def without_rows(self) -> DecisionFit:
         """The rules alone, for a file."""
         return replace(
-            self, problem=None, scores=None, fold_matrices=None, histogram=None, sample=None
+            self,
+            problem=None,
+            scores=None,
+            fold_matrices=None,
+            histogram=None,
+            sample=None,
+            differences=tuple(map(self.difference, (*self.path.points, self.path.smallest))),
         )
 
     @property
@@ -125,12 +133,10 @@ class DecisionFit:
             free_error=self.path.points[0].error,
         )
 
-    def in_words(self, point: RulePoint) -> RuleWords:
-        """What a rule subtracts, by group."""
+    def in_words(self, point: RulePoint, difference: RuleDifference | None) -> RuleWords:
+        """What a rule subtracts, by group, and its difference from the rules of the folds."""
         blocks = [groups.block for groups in self.judged]
-        return put_in_words(
-            point, blocks, self.classes, self.difference(point), self._source(point)
-        )
+        return put_in_words(point, blocks, self.classes, difference, self._source(point))
 
     def _source(self, point: RulePoint) -> str:
         """How the rows of a stream were counted."""
@@ -144,10 +150,14 @@ class DecisionFit:
         return ""
 
     def difference(self, point: RulePoint) -> RuleDifference | None:
-        """Compare the rule with those of the folds, on the training rows; None without rows."""
+        """Compare the rule with those of the folds, on the training rows.
+
+        A file has these numbers for the rules of its path; None for others.
+        """
         rows = self.problem if self.sample is None else self.sample
         if rows is None or self.scores is None:
-            return None
+            known = zip((*self.path.points, self.path.smallest), self.differences, strict=False)
+            return next((found for other, found in known if other is point), None)
         margins = (self.margins(point, self.scores), self.training_margins(point))
         averaged, out_of_fold = map(decide, margins)
         return RuleDifference.between(rows, averaged, out_of_fold)

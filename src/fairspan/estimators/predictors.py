@@ -179,7 +179,7 @@ class RuleClassifier(FairPredictor):
         assert fit is not None
         free = replace(config, fairness=0.0, dial="share", equalize="scores")
         position = super()._positioned(replace(state, config=free)).located
-        found = fit.certify(point, confidence)
+        found = replace(fit.certify(point, confidence), difference=fit.difference(point))
         certificate = replace(
             position.certificate,
             fairness=_number(config.fairness),
@@ -399,7 +399,8 @@ def _rule_in_words(state: FittedState) -> RuleWords | None:
     """Description of the rule at the dial value."""
     if state.decisions is None or state.rule is None:
         return None
-    return state.decisions.in_words(state.rule)
+    rates = state.located.certificate.decisions
+    return state.decisions.in_words(state.rule, None if rates is None else rates.difference)
 
 
 def _number(fairness: Any) -> float:

@@ -243,6 +243,9 @@ def test_the_words_count_what_averaging_changes(fitted):
     assert "Decide yes if 2 P(y=yes) - 1 > " in text
     assert "excess(group=a)" in text
     assert "% of decisions differ from the out-of-fold ones" in text
+    assert model.certificate_.decisions.difference == found
+    assert found.in_words in str(model.certificate_)
+    assert model.certificate_.to_dict()["decisions"]["difference"]["rate"] == found.rate
     assert str(fitted.at(0.0).decision_rule_).startswith("Decide yes if 2 P(y=yes) - 1 > 0.")
 
 
@@ -382,7 +385,7 @@ def test_files_keep_the_rule_but_no_rows(fitted, tmp_path):
     assert loaded._fit_state.decisions.problem is None
     assert loaded._fit_state.decisions.scores is None
     assert loaded.decision_rule_.multipliers == model.decision_rule_.multipliers
-    assert loaded.decision_rule_.difference is None
+    assert loaded.decision_rule_.difference == model.decision_rule_.difference is not None
     for fairness in (0.0, 1.0):  # the certificate is that of the new dial value
         assert str(loaded.at(fairness).certificate_) == str(fitted.at(fairness).certificate_)
     assert str(loaded.certificate_) == str(model.certificate_)
