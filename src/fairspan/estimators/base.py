@@ -23,7 +23,7 @@ from fairspan.inputs.checks import check_confidence, check_new_fit, one_minus
 from fairspan.inputs.config import read_config
 from fairspan.inputs.rows import ColumnSchema, check_rows, read_training_data
 from fairspan.method.accumulate import MomentsPass, accumulate
-from fairspan.method.expected import REFIT_ROWS, measure_spread
+from fairspan.method.expected import REFIT_ROWS, OutOfFoldScores, measure_spread
 from fairspan.method.folds import check_block_groups, check_groups, move_to
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, is_tensor
@@ -511,14 +511,16 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         assert state.moments is not None
         curvature = self._row_curvature(state, data)
         solution = solve(state.moments, state.pilot, state.config, curvature)
-        if solution.new_rows is not None and data is not None:
-            measured = measure_spread(solution.new_rows, state.pilot, data)
-            solution = replace(solution, new_rows=measured)
         if solution.refits is not None and data is not None:
             solution = replace(
                 solution, refits=measure_spread(solution.refits, state.pilot, data, REFIT_ROWS)
             )
-        self._state = self._with_rows(replace(state, solution=solution), data)
+        state = self._with_rows(replace(state, solution=solution), data)
+        if solution.new_rows is not None and data is not None:
+            known = self._scores_out_of_fold(state)
+            measured = measure_spread(solution.new_rows, state.pilot, data, known=known)
+            state = replace(state, solution=replace(solution, new_rows=measured))
+        self._state = state
         self._locate()
 
     def _row_curvature(
@@ -532,6 +534,10 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
     def _with_rows(self, state: FittedState, data: Data | None) -> FittedState:  # noqa: ARG002
         """State with what the head needs of the training rows."""
         return state
+
+    def _scores_out_of_fold(self, state: FittedState) -> OutOfFoldScores | None:  # noqa: ARG002
+        """Scores of all training rows by functions that did not see them, if there are any."""
+        return None
 
     def _locate(self) -> None:
         """Move the model to the dial value of the parameters."""

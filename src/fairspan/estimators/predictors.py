@@ -25,6 +25,7 @@ from fairspan.inputs.checks import (
 )
 from fairspan.method.decision_certificate import DecisionCertificate
 from fairspan.method.decision_rule import RulePoint, decide
+from fairspan.method.expected import OutOfFoldScores
 from fairspan.method.linalg import Array, to_numpy
 from fairspan.method.problem import Data
 from fairspan.method.rate_codes import Limit
@@ -149,6 +150,14 @@ class RuleClassifier(FairPredictor):
             )
             raise NotFittedError(msg)
         super()._check_fitted()
+
+    def _scores_out_of_fold(self, state: FittedState) -> OutOfFoldScores | None:
+        rows, fit = state.rule_rows, state.solved.new_rows
+        if rows is None or fit is None or fit.code_mix is None:
+            return None
+        q = len(fit.code_mix)
+        of_basis = np.concatenate([rows.scores[:, q:], rows.scores[:, :q] @ fit.code_mix], axis=1)
+        return OutOfFoldScores(scores=of_basis, folds=rows.folds, encoded=rows.encoded)
 
     def _with_rule_rows(self, state: FittedState, rows: RuleRows | None) -> FittedState:
         """State with rules, or with rows from which ``at`` can choose them."""

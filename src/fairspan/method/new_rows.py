@@ -88,6 +88,8 @@ class CrossFit:
     n_folds: int
     # Predictions of the constrained codes, (K, D, q), for decisions; None in files.
     code_functions: Array | None = None
+    # Functions of the basis after A as combinations of the code functions, (q, m - L); None: they are not.
+    code_mix: Array | None = None
     # Mean over out-of-fold rows of (psi - mu)'(Sig + eta_y I)^-1 (psi - mu) / T, of the other folds;
     # only for Gaussian processes.
     leverage: float | None = None
@@ -415,6 +417,7 @@ def remove_out_of_fold(
         blocks=tuple(reported),
         n_folds=len(folds),
         code_functions=for_decisions,
+        code_mix=mix[L:, L:] if code_functions is None else None,
         leverage=float(share @ [fold.leverage or 0.0 for fold in folds]) if leverages else None,
     )
 
