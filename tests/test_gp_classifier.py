@@ -1071,7 +1071,7 @@ BAD_BLOCKS = {
     "nothing": ([], ("given no rows",)),
     "a pair": ([(X, labels)], ("(X, y, sensitive_features)", "a dict")),
     "an array": ([X], ("(X, y, sensitive_features)", "a dict")),
-    "another key": ([block_of(groups=s)], ("'groups'", "sensitive_features, control_features")),
+    "another key": ([block_of(rows=s)], ("'rows'", "sensitive_features, control_features")),
     "no y": ([block_of(y=None)], ("requires y to be passed",)),
     "no S": ([block_of(sensitive_features=None)], ("`sensitive_features` was not given",)),
     "too few columns": ([block_of(X=X[:, :2])], ("2 features", "3 features")),

@@ -516,7 +516,7 @@ ERRORS = {
     "column of weight": {"sample_weight": "z", "says": "sample_weight names the column 'z'"},
     "two targets": {"target": ["y", "a"], "says": "give a column name"},
     "the same twice": {"features": ["a", "a"], "says": "a list of different ones"},
-    "target among X": {"features": ["a", "y"], "says": "'y' is the target or the weight"},
+    "target among X": {"features": ["a", "y"], "says": "'y' is given as target"},
     "nothing left": {"source": ROWS[["sex", "y"]], "says": "No column is left"},
     "values for a name": {"target": YA, "says": "target="},
     "names for blocks": {"source": [(XA, YA, SA)], "says": "block 0 has no column names"},

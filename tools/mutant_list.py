@@ -427,8 +427,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "curvature of the likelihood ignores weights",
-        "estimators/likelihood_rows.py",
-        "v = v if weight is None else v * weight[rows]\n                root",
+        "estimators/likelihood_metric.py",
+        "v = v if data.weights is None else v * data.weights[rows]\n                root",
         "root",
         _tests("test_curvature", "a_copy_is_a_weight_of_two"),
     ),
@@ -694,8 +694,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "place counts rows kept, not rows given",
         "method/pilot.py",
-        "encoded.strata, data.index, data.given, lambda: self.row_keys(data, encoded)",
-        "encoded.strata, None, None, lambda: self.row_keys(data, encoded)",
+        "encoded.strata, data.index, data.given, keys",
+        "encoded.strata, None, None, keys",
         _tests("unit/estimators/test_stream_methods", "rows_without_weight_take_up_their_places"),
     ),
     Mutant(

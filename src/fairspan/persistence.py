@@ -102,6 +102,7 @@ TRUSTED = (
     "fairspan.estimators.decision_fit.DecisionFit",
     "fairspan.method.decision_certificate.DecisionCertificate",
     "fairspan.method.decision_certificate.GroupRate",
+    "fairspan.method.rule_words.RuleDifference",
     "fairspan.method.decision_certificate.JudgedGroups",
     "fairspan.method.decision_rule.DecisionRule",
     "fairspan.method.decision_rule.RulePath",
@@ -206,7 +207,9 @@ def _state_to_save(state: FittedState, *, keep_moments: bool, row_sketch: bool) 
         state = replace(state, decisions=state.decisions.without_rows())
     if state.solution is not None and (fit := state.solution.new_rows) is not None:
         # Only rows in memory can be predicted by the functions of the folds.
-        solution = replace(state.solution, new_rows=replace(fit, code_functions=None))
+        solution = replace(
+            state.solution, new_rows=replace(fit, code_functions=None, code_mix=None)
+        )
         state = replace(state, solution=solution)
     if moments is not None:
         moments = replace(moments, row_sketch=sketch)

@@ -54,7 +54,7 @@ OWN: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "FairGPClassifier": {
         "likelihood": ("logistic", "gaussian"),
-        "curvature": ("likelihood", "constant"),
+        "curvature": ("auto", "likelihood", "constant"),
         "class_weight": ("balanced", {0: 2.0}, {}, {"x": 1.0}),
         "calibrate": (True, False),
     },

@@ -80,9 +80,8 @@ def in_memory(est, X, y, S, control=None, weight=None):
     data = clone(est)._read(X, y, S, control, weight, reset=True)
     rows = Rows(X, y, S, control, weight)
     sample.add(0, rows, variables_of(data), data.index)
-    roles = ("X", "y", "sensitive_features", "control_features", "sample_weight")
-    est.prepare(**dict(zip(roles, sample.rows().arguments, strict=True)), folds="position")
-    return est.partial_fit(**dict(zip(roles, rows.arguments, strict=True)))
+    est.prepare(**sample.rows().by_argument, folds="position")
+    return est.partial_fit(**rows.by_argument)
 
 
 # --------------------------------------------------------------------------- ways to hand it over

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 
@@ -22,11 +23,12 @@ from fairspan.inputs.checks import check_confidence, check_new_fit, one_minus
 from fairspan.inputs.config import read_config
 from fairspan.inputs.rows import ColumnSchema, check_rows, read_training_data
 from fairspan.method.accumulate import MomentsPass, accumulate
-from fairspan.method.expected import REFIT_ROWS, measure_spread
-from fairspan.method.folds import check_groups, move_to
+from fairspan.method.expected import REFIT_ROWS, OutOfFoldScores, measure_spread
+from fairspan.method.folds import check_block_groups, check_groups, move_to
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, is_tensor
 from fairspan.method.new_rows_space import NewRows, model_space
+from fairspan.method.pilot import fingerprint
 from fairspan.method.problem import Data
 from fairspan.method.solution import solve
 from fairspan.method.spaces import FairLine, Head, LineHead, Position, Space, locate
@@ -163,6 +165,8 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
             data = work._read(*given, reset=True, groups=groups, encode=True)
             sample = pilot_rows(work._config, data) if is_tensor(data.X) else (data,)
             work._prepare(*sample)
+            if data.clusters is not None and sample[0].n < data.n:
+                work._set_cluster_share(len(np.unique(data.clusters)) / data.n, sample[0])
             work._absorb(data)
             work._solve(data)
         return self
@@ -188,8 +192,8 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         X, y, sensitive_features, control_features, sample_weight
             As in :meth:`fit`.
         groups : array-like of shape (n_samples,), optional
-            As in :meth:`fit`, for ``folds="hash"``. Standard errors use the number of groups per row
-            of these rows.
+            As in :meth:`fit`, for ``folds="hash"``; then every block needs groups. Standard errors use
+            the number of groups per row of these rows.
         folds : {"strata", "position", "hash"}, default="strata"
             How rows are dealt into folds for cross-fitting and for the choices that cross-validate.
             "strata": in turn within each combination of y and S; workers begin anew, each with its own
@@ -252,8 +256,11 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         with self._new_fit() if first else self._step() as work:
             given = (X, y, sensitive_features, control_features, sample_weight)
             data = work._read(*given, reset=first, groups=groups)
-            check_groups(data.clusters, "strata" if first else work._pilot.fold_rule)
-            if first:
+            if not first:
+                pilot = work._pilot
+                check_block_groups(data.clusters, pilot.fold_rule, clustered=pilot.clustered)
+            else:
+                check_groups(data.clusters, "strata")
                 if self.kernel == "precomputed":
                     msg = "kernel='precomputed' cannot stream. Use `fit` with the whole matrix."
                     raise ValueError(msg)
@@ -470,6 +477,13 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
             classes=classes,
         )
 
+    def _set_cluster_share(self, share: float, data: Data) -> None:
+        """Count groups over all rows: ``data``, on which the pilot was frozen, has few rows of each."""
+        state = self._fit_state
+        pilot = replace(state.pilot, cluster_share=share)
+        pilot = replace(pilot, fingerprint=fingerprint(pilot, data.on_host().X[:16]))
+        self._state = replace(state, pilot=pilot, moments=pilot.empty_moments())
+
     def _absorb(self, data: Data, start: int | None = None) -> None:
         """Add the moments of these rows."""
         state = self._fit_state
@@ -497,14 +511,16 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         assert state.moments is not None
         curvature = self._row_curvature(state, data)
         solution = solve(state.moments, state.pilot, state.config, curvature)
-        if solution.new_rows is not None and data is not None:
-            measured = measure_spread(solution.new_rows, state.pilot, data)
-            solution = replace(solution, new_rows=measured)
         if solution.refits is not None and data is not None:
             solution = replace(
                 solution, refits=measure_spread(solution.refits, state.pilot, data, REFIT_ROWS)
             )
-        self._state = self._with_rows(replace(state, solution=solution), data)
+        state = self._with_rows(replace(state, solution=solution), data)
+        if solution.new_rows is not None and data is not None:
+            known = self._scores_out_of_fold(state)
+            measured = measure_spread(solution.new_rows, state.pilot, data, known=known)
+            state = replace(state, solution=replace(solution, new_rows=measured))
+        self._state = state
         self._locate()
 
     def _row_curvature(
@@ -518,6 +534,10 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
     def _with_rows(self, state: FittedState, data: Data | None) -> FittedState:  # noqa: ARG002
         """State with what the head needs of the training rows."""
         return state
+
+    def _scores_out_of_fold(self, state: FittedState) -> OutOfFoldScores | None:  # noqa: ARG002
+        """Scores of all training rows by functions that did not see them, if there are any."""
+        return None
 
     def _locate(self) -> None:
         """Move the model to the dial value of the parameters."""

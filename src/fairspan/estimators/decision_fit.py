@@ -33,7 +33,14 @@ from fairspan.method.rule_words import RuleDifference, RuleWords, put_in_words
 if TYPE_CHECKING:
     from fairspan.estimators.state import FittedState
 
-__all__ = ["DecisionFit", "RuleRows", "choose_rules", "predict_rows", "row_weights"]
+__all__ = [
+    "DecisionFit",
+    "RuleRows",
+    "choose_rules",
+    "predict_rows",
+    "row_weights",
+    "rule_functions",
+]
 
 # Rules on the way from the unconstrained rule to equal rates.
 N_LIMITS = 31
@@ -64,11 +71,19 @@ class DecisionFit:
     n_streamed: int | None = None
     histogram: PairHistogram | None = None
     sample: DecisionProblem | None = None  # rows of the scores
+    # In files: of the rules of the path, and of the smallest gap.
+    differences: tuple[RuleDifference | None, ...] = ()
 
     def without_rows(self) -> DecisionFit:
         """The rules alone, for a file."""
         return replace(
-            self, problem=None, scores=None, fold_matrices=None, histogram=None, sample=None
+            self,
+            problem=None,
+            scores=None,
+            fold_matrices=None,
+            histogram=None,
+            sample=None,
+            differences=tuple(map(self.difference, (*self.path.points, self.path.smallest))),
         )
 
     @property
@@ -89,7 +104,7 @@ class DecisionFit:
         if p.shape[1] > 2:
             return point.rule.margin(p, codes)
         margin = point.rule.margin(p[:, self.favourable], codes)
-        return (margin if self.favourable == 1 else -margin)[:, None]
+        return self._for_second_class(margin)
 
     def training_margins(self, point: RulePoint) -> Array:
         """Margins of the training rows, by functions that did not see them."""
@@ -98,7 +113,13 @@ class DecisionFit:
         margin = point.rule.margin(rows.probability, rows.codes)
         if margin.ndim == 2:
             return margin
-        return (margin if self.favourable == 1 else -margin)[:, None]
+        return self._for_second_class(margin)
+
+    def _for_second_class(self, margin: Array) -> Array:
+        """Margin of the second class, from that of the favourable one, which is not decided at 0."""
+        if self.favourable == 0:
+            margin = np.where(margin == 0.0, np.finfo(np.float64).tiny, -margin)
+        return margin[:, None]
 
     # ------------------------------------------------------------------ what a rule does
 
@@ -112,12 +133,10 @@ class DecisionFit:
             free_error=self.path.points[0].error,
         )
 
-    def in_words(self, point: RulePoint) -> RuleWords:
-        """What a rule subtracts, by group."""
+    def in_words(self, point: RulePoint, difference: RuleDifference | None) -> RuleWords:
+        """What a rule subtracts, by group, and its difference from the rules of the folds."""
         blocks = [groups.block for groups in self.judged]
-        return put_in_words(
-            point, blocks, self.classes, self.difference(point), self._source(point)
-        )
+        return put_in_words(point, blocks, self.classes, difference, self._source(point))
 
     def _source(self, point: RulePoint) -> str:
         """How the rows of a stream were counted."""
@@ -131,10 +150,14 @@ class DecisionFit:
         return ""
 
     def difference(self, point: RulePoint) -> RuleDifference | None:
-        """Compare the rule with those of the folds, on the training rows; None without rows."""
+        """Compare the rule with those of the folds, on the training rows.
+
+        A file has these numbers for the rules of its path; None for others.
+        """
         rows = self.problem if self.sample is None else self.sample
         if rows is None or self.scores is None:
-            return None
+            known = zip((*self.path.points, self.path.smallest), self.differences, strict=False)
+            return next((found for other, found in known if other is point), None)
         margins = (self.margins(point, self.scores), self.training_margins(point))
         averaged, out_of_fold = map(decide, margins)
         return RuleDifference.between(rows, averaged, out_of_fold)
@@ -252,19 +275,27 @@ def row_weights(data: Data) -> Array:
     return np.asarray(to_numpy(data.weights), dtype=np.float64)
 
 
+def rule_functions(state: FittedState) -> tuple[Array, Array] | None:
+    """Functions of the folds, (K, D, q + L), that predict the codes and y, and their averages; or None."""
+    fit = state.solved.new_rows
+    if fit is None or fit.code_functions is None or state.classes is None:
+        return None
+    of_folds = np.concatenate([fit.code_functions, fit.fold_bases[:, :, : fit.n_functions]], axis=2)
+    return of_folds, np.einsum("k,kdm->dm", fit.share, of_folds)
+
+
 def predict_rows(state: FittedState, data: Data, counter: Counter | None = None) -> RuleRows | None:
     """Make the predictions of every row; None if the fit does not remove dependence on new rows.
 
     ``counter`` deals the rows of a block into folds; a new one if all rows are given.
     """
-    pilot, fit = state.pilot, state.solved.new_rows
-    if fit is None or fit.code_functions is None or state.classes is None:
+    pilot, fit, found = state.pilot, state.solved.new_rows, rule_functions(state)
+    if found is None:
         return None
+    assert fit is not None
+    functions, averaged = found
     encoded = pilot.encode(data)
     folds = to_numpy(pilot.folds(data, encoded, counter or pilot.counter()))
-    L = fit.n_functions
-    functions = np.concatenate([fit.code_functions, fit.fold_bases[:, :, :L]], axis=2)
-    averaged = np.einsum("k,kdm->dm", fit.share, functions)
     centre, m = averaged.T @ state.solved.mean, functions.shape[2]
     scores, of_average = np.empty((data.n, m)), np.empty((data.n, m))
     for k, (of_fold, mean) in enumerate(zip(functions, fit.fold_means, strict=True)):

@@ -60,13 +60,15 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
     calibrate : bool, default=True
         Pass the log odds through a monotone link, fitted on scores of rows by functions that did not
         see them. Only for ``likelihood="logistic"``; decisions do not change.
-    curvature : {"likelihood", "constant"}, default="likelihood"
-        Metric of the projection onto the fair subspace. "likelihood": rows are weighted by the
+    curvature : {"auto", "likelihood", "constant"}, default="auto"
+        Metric in which the direction that depends on S is taken out. "likelihood": rows are weighted by the
         likelihood's curvature, p (1 - p), so that scores change most where they rarely change a
         decision; parity of *scores* is then cheapest. "constant": all rows count alike, as in least
-        squares; cheaper for parity of *decisions* on the path past fairness 1. Both have covariance 0
-        with the codes at fairness 1. Only for ``likelihood="logistic"``, ``method="optimal"`` and
-        ``subspace="model"``; elsewhere it is constant. It takes one more pass over the rows.
+        squares; cheaper for parity of *decisions* on the path past fairness 1. Both remove the same
+        dependence. "auto": "likelihood" for removal on the training rows, "constant" for new rows. The
+        likelihood's is only for ``likelihood="logistic"``, ``method="optimal"`` and ``subspace="model"``;
+        elsewhere it is constant. It takes one more pass over the rows, which for new rows costs about
+        four times the pass of the moments, because every fold has a metric of its own.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the likelihood, of which only the ratios count. The fair subspace and
         the certificate stay those of the rows as they are.
@@ -106,7 +108,7 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         *,
         likelihood: Any = "logistic",
         calibrate: Any = True,
-        curvature: Any = "likelihood",
+        curvature: Any = "auto",
         class_weight: Any = None,
         equalize: Any = "scores",
         selection_rate: Any = None,
@@ -202,7 +204,8 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
 
     def _positioned(self, state: FittedState, start: Array | None = None) -> FittedState:
         # A decision rule has its own probabilities. Without rows, least squares from moments.
-        if state.decisions is not None or state.rows is None:
+        waits = state.rows is None or state.config.equalize == "decisions"
+        if state.decisions is not None or waits:
             return super()._positioned(replace(state, head=None))
         if state.solved.new_rows is not None:
             return _positioned_on_new_rows(state)
@@ -229,7 +232,7 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         self._start = None
         super()._locate()
         state = self._fit_state
-        if state.rows is not None and state.config.calibrate and state.decisions is None:
+        if isinstance(state.head, LaplaceFit) and state.config.calibrate:
             self._state = replace(state, head=self._calibrated(state))
 
     def _calibrated(self, state: FittedState) -> LaplaceFit:
@@ -292,7 +295,8 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
 
     def _check_fitted(self) -> None:
         solved = self._state is not None and self._state.solution is not None
-        if solved and not self.__sklearn_is_fitted__():
+        scores = solved and self._config.equalize == "scores"
+        if scores and not self.__sklearn_is_fitted__():
             msg = (
                 "The likelihood is not fitted yet: it needs the rows once more after partial_fit or "
                 "merge. Call fit_head(blocks), or use likelihood='gaussian', which needs moments alone."

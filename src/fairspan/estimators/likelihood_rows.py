@@ -9,93 +9,19 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from fairspan.estimators.likelihood_metric import LikelihoodMetric
 from fairspan.estimators.predictors import RuleClassifier
+from fairspan.estimators.rows_again import FoldSums, check_starts_anew, refuse_rows
 from fairspan.estimators.state import FittedState
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.fair_prior import squared_lengths
-from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.folds import Counter
-from fairspan.method.laplace import LEAST_CURVATURE, RowCurvature, ScoreBlock, row_curvature
-from fairspan.method.linalg import Array, is_tensor, to_float64, to_home, to_numpy
+from fairspan.method.laplace import RowCurvature, ScoreBlock
+from fairspan.method.linalg import Array, is_tensor, to_home, to_numpy
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot
 from fairspan.method.problem import Codes, Data
 from fairspan.method.solution import Solution, solve
-from fairspan.method.torch_columns import compute_dtype, exact_float32, row_blocks
-
-# Rows as they come: features and weights.
-Blocks = Iterable[tuple[Array, Array | None]]
-
-# Rows whose coordinates are formed at once.
-_BLOCK_ROWS = 2**13
-
-
-def weighted_cov(
-    features: LandmarkMap | TransformerMap, blocks: Callable[[], Blocks]
-) -> RowCurvature:
-    """Covariance of psi with rows weighted by the curvature of the likelihood, in one pass.
-
-    Class probabilities are those of the regression on one-hot labels, which moments give: no Newton
-    steps before the geometry is known. Weights are shares of their sum, so a ridge means the same as
-    beside the plain covariance.
-    """
-
-    def cov(mean: Array, functions: Array, shares: Array) -> Array:
-        total, first, second = 0.0, np.zeros(len(mean)), np.zeros((len(mean), len(mean)))
-        for X, weight in blocks():
-            if is_tensor(X):
-                sums = _tensor_sums(features, X, weight, mean, functions, shares)
-                total, first, second = total + sums[0], first + sums[1], second + sums[2]
-                continue
-            for start in range(0, len(X), _BLOCK_ROWS):
-                rows = slice(start, start + _BLOCK_ROWS)
-                psi = features.coordinates(X[rows]) - mean
-                v = row_curvature(shares + psi @ functions)
-                v = v if weight is None else v * weight[rows]
-                root = psi * np.sqrt(v)[:, None]
-                total, first, second = (
-                    total + float(v.sum()),
-                    first + v @ psi,
-                    second + root.T @ root,
-                )
-        if total == 0.0:
-            msg = "fit_head was given no rows."
-            raise ValueError(msg)
-        first /= total
-        return np.asarray(second / total - np.outer(first, first))
-
-    return cov
-
-
-def _tensor_sums(
-    features: LandmarkMap | TransformerMap,
-    X: Any,
-    weight: Any,
-    mean: Array,
-    functions: Array,
-    shares: Array,
-) -> tuple[float, Array, Array]:
-    """Sums of weights, of weighted rows and of their products, on the device of the rows."""
-    import torch
-
-    dtype, device = compute_dtype(X), X.device
-    make = features.psi_on(device, dtype)
-    centre, slopes, level = (
-        torch.tensor(v, dtype=dtype, device=device) for v in (mean, functions, shares)
-    )
-    total, first = centre[:0].sum(), torch.zeros_like(centre)
-    second = torch.zeros((len(mean), len(mean)), dtype=dtype, device=device)
-    with exact_float32(dtype):
-        for rows in row_blocks(X, 2 * len(mean)):
-            psi = make(X[rows]).sub_(centre)
-            p = torch.addmm(level, psi, slopes)
-            v = (1.0 - p.square().sum(dim=1)).clamp_(min=LEAST_CURVATURE)
-            v = v if weight is None else v * weight[rows].to(v)
-            total, first = total + v.sum(), first + v @ psi
-            psi *= v.sqrt()[:, None]
-            second.addmm_(psi.T, psi)
-    return float(total), to_float64(first), to_float64(second)
-
 
 # Rows whose kernel columns, or Newton terms, are formed at once.
 _PASS_ROWS = 2**16
@@ -123,12 +49,11 @@ class TrainingRows:
         pilot: Pilot,
         data: Data,
         counter: Counter,
-        sums: Array | None = None,
+        sums: FoldSums | None = None,
     ) -> TrainingRows:
         """Compute the scores in one pass over the kernel columns; ``counter`` deals rows into folds.
 
-        The weights of each class and the weighted scores of each fold are added to ``sums``, of shape
-        (folds, classes + 2d).
+        The rows are added to ``sums`` of the functions of the basis.
         """
         encoded = pilot.encode(data)
         folds = to_numpy(pilot.folds(data, encoded, counter))
@@ -140,10 +65,7 @@ class TrainingRows:
         codes = to_numpy(encoded.levels[:, len(pilot.coders)])
         weights = to_numpy(data.weights)
         if sums is not None:
-            weight = _or_ones(weights, codes)[:, None]
-            one_hot = codes[:, None] == np.arange(sums.shape[1] - scores[0].shape[1])
-            columns = np.concatenate([weight * one_hot, weight * np.concatenate(scores)], axis=1)
-            np.add.at(sums, folds, columns)
+            sums.add(folds, codes, np.concatenate(scores), weights)
         return cls(np.concatenate(scores), _join(honest), codes, weights, _join(lengths))
 
     def __add__(self, other: TrainingRows) -> TrainingRows:
@@ -187,24 +109,6 @@ class TrainingRows:
             return make
         kept = list(make())
         return lambda: kept
-
-
-def same_folds(moments: Moments, pilot: Pilot, solution: Solution, sums: Array) -> bool:
-    """Whether the moments are of these rows, fold by fold: compare class weights and mean scores."""
-    moments, pending = moments.over_cells(), pilot.features.pending
-    target = len(pilot.coders)
-    for fold, row in enumerate(sums):
-        pooled = moments.pool(folds=np.arange(moments.n_folds) == fold)
-        mean = pooled.mean if pending is None else pooled.mean @ pending
-        expected = pooled.weight * (mean @ solution.basis - solution.centre)
-        scale = pooled.weight * np.sqrt(np.diag(solution.path.cov))
-        classes = pooled.levels[target].weight
-        mass, scores = row[: len(classes)], row[len(classes) :]
-        if np.any(np.abs(mass - classes) > 1e-6 * pooled.weight):
-            return False
-        if np.any(np.abs(scores - expected) > 1e-6 * scale):
-            return False
-    return True
 
 
 def _join(parts: Sequence[Array | None]) -> Array | None:
@@ -261,34 +165,54 @@ class SecondPass(RuleClassifier):
             they are. Merged workers that did not say where they began have no common order and take
             the latter way. The default
             ``curvature="likelihood"`` reads them twice, so pass a list or another iterable that
-            starts anew, not a generator.
+            starts anew, not a generator. So does ``equalize="decisions"``, which needs the folds: there
+            other rows or another order are an error.
         """
         if self._state is None or self._state.solution is None:
             msg = "fit_head comes after partial_fit, merge or solve: there are no directions yet."
             raise NotFittedError(msg)
         self._check_unchanged()
-        if self._config.likelihood == "gaussian":
+        if self._config.equalize == "decisions":
+            super().fit_head(blocks)
+        elif self._config.likelihood == "gaussian":
             msg = "likelihood='gaussian' is fitted from moments alone; fit_head has nothing to do."
             raise ValueError(msg)
+        if self._config.likelihood == "logistic":
+            self._fit_likelihood(blocks)
+        return self
+
+    def _fit_likelihood(self, blocks: Iterable[Any]) -> None:
         with self._step() as work:
             state = work._fit_state
             if state.config.uses_likelihood_metric:
                 work._need_moments("fit_head")
-                _check_starts_anew(blocks)
+                check_starts_anew(blocks, "curvature='likelihood'", "curvature='constant'")
                 assert state.moments is not None
-                curvature = work._curvature_of(blocks)
-                solution = solve(state.moments, state.pilot, state.config, curvature)
-                state = replace(state, solution=solution)
+                state = replace(state, solution=work._solved_again(state, state.moments, blocks))
             work._state = replace(state, rows=work._gather(state, blocks), ends=None)
             work._locate()
-        return self
+
+    def _solved_again(
+        self, state: FittedState, moments: Moments, blocks: Iterable[Any]
+    ) -> Solution:
+        """The solution in the metric of the likelihood."""
+        pilot, before, sums = state.pilot, state.solved, None
+        if before.new_rows is not None:
+            assert state.classes is not None
+            sums = FoldSums(before.basis, before.mean, pilot.n_folds, len(state.classes))
+        metric = LikelihoodMetric(pilot, lambda: map(self._read_block, blocks), sums)
+        solution = solve(moments, pilot, state.config, metric)
+        if sums is not None and sums.n_rows and not sums.agree_with(moments, pilot):
+            refuse_rows(sums.n_rows, moments.n_rows)
+        return solution
 
     def _gather(self, state: FittedState, blocks: Iterable[Any]) -> TrainingRows:
         """Scores of the rows of all blocks."""
         solution, pilot = state.solved, state.pilot
         assert state.classes is not None
         counter, rows = pilot.counter(), None
-        sums = np.zeros((pilot.n_folds, len(state.classes) + solution.basis.shape[1]))
+        n_classes = len(state.classes)
+        sums = FoldSums(solution.basis, solution.mean, pilot.n_folds, n_classes)
         for block in blocks:
             data = self._read_block(block)
             if data.n:
@@ -303,7 +227,7 @@ class SecondPass(RuleClassifier):
             return rows
         if state.moments is None:  # nothing to compare the rows with
             return replace(rows, held_out=None)
-        if same_folds(state.moments, pilot, solution, sums):
+        if sums.agree_with(state.moments, pilot):
             return rows
         if not state.merged:
             warn_user(
@@ -320,41 +244,14 @@ class SecondPass(RuleClassifier):
 
     def _read_rows_again(self, blocks: Iterable[Mapping[str, Any]], device: Any) -> None:
         self._device = device
-        self.fit_head(blocks)
+        self._fit_likelihood(blocks)
         del self._device
 
     def _row_curvature(self, state: FittedState, data: Data | None) -> RowCurvature | None:
         if data is None or not state.config.uses_likelihood_metric:
             return None
-        return weighted_cov(state.pilot.features, lambda: [(data.X, data.weights)])
-
-    def _curvature_of(self, blocks: Iterable[Any]) -> RowCurvature:
-        def read() -> Iterator[tuple[Array, Array | None]]:
-            for block in blocks:
-                data = self._read_block(block)
-                yield data.X, data.weights
-
-        return weighted_cov(self._pilot.features, read)
+        return LikelihoodMetric(state.pilot, lambda: [data])
 
     def _read_block(self, block: Any) -> Data:
-        if not isinstance(block, Mapping):
-            if not isinstance(block, tuple | list) or len(block) != 3:
-                msg = "A block of fit_head is (X, y, sensitive_features), or a dict of fit's arguments."
-                raise ValueError(msg)
-            block = dict(zip(("X", "y", "sensitive_features"), block, strict=True))
-        roles = ("X", "y", "sensitive_features", "control_features", "sample_weight")
-        if unknown := sorted(set(block) - set(roles)):
-            msg = f"A block of fit_head has {unknown[0]!r}; allowed are {', '.join(roles)}."
-            raise ValueError(msg)
-        data = self._read(*(block.get(role) for role in roles), reset=False)
+        data = super()._read_block(block)
         return data if self._device is None else replace(data, X=to_home(data.X, self._device))
-
-
-def _check_starts_anew(blocks: Iterable[Any]) -> None:
-    if isinstance(blocks, Iterator):
-        msg = (
-            "fit_head with curvature='likelihood' reads the blocks twice, but was given an iterator, "
-            "which ends after once. Pass a list, or another object whose iter() starts anew; or use "
-            "curvature='constant'."
-        )
-        raise ValueError(msg)

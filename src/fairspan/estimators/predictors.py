@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import RuleRows, choose_rules, predict_rows
-from fairspan.estimators.rule_stream import stream_rules
+from fairspan.estimators.rows_again import FoldSums, check_starts_anew, read_block, refuse_rows
+from fairspan.estimators.rule_stream import rule_sums, stream_rules
 from fairspan.estimators.state import FittedAttribute, FittedState, ScoredRows
 from fairspan.exceptions import DataWarning, DecisionRuleError, warn_user
 from fairspan.inputs.checks import (
@@ -22,6 +25,7 @@ from fairspan.inputs.checks import (
 )
 from fairspan.method.decision_certificate import DecisionCertificate
 from fairspan.method.decision_rule import RulePoint, decide
+from fairspan.method.expected import OutOfFoldScores
 from fairspan.method.linalg import Array, to_numpy
 from fairspan.method.problem import Data
 from fairspan.method.rate_codes import Limit
@@ -72,18 +76,88 @@ class RuleClassifier(FairPredictor):
             return self._with_rule_rows(state, predict_rows(state, data))
         if data is not None or config.equalize == "scores":
             return state
-        if self._stream is None:
-            msg = (
-                "equalize='decisions' reads the rows again after the moments: use `fit` or `fit_stream`. "
-                "partial_fit, solve and merge have equalize='scores'."
-            )
-            raise ValueError(msg)
-        found = stream_rules(state, self._stream)
+        # After partial_fit, solve and merge, the rules wait for the rows of `fit_head`.
+        return state if self._stream is None else self._with_streamed_rules(state, self._stream)
+
+    def _with_streamed_rules(
+        self,
+        state: FittedState,
+        blocks: Callable[[], Iterable[Data]],
+        sums: FoldSums | None = None,
+    ) -> FittedState:
+        """State with rules that are chosen from rows that are read again."""
+        found = stream_rules(state, blocks, sums)
         if found is None:
             raise DecisionRuleError(_NO_RULES)
         rows, decisions = found
         whole = decisions.n_streamed is None
         return replace(state, rule_rows=rows if whole else None, decisions=decisions)
+
+    def fit_head(self, blocks: Iterable[Any]) -> Self:
+        """Choose the rules of ``equalize="decisions"`` after :meth:`partial_fit` or :meth:`merge`.
+
+        The rates of groups are counted in the rows, on which every function is one that did not see
+        them; moments do not have these rates. :meth:`fit` and :meth:`fit_stream` need no second call.
+
+        Parameters
+        ----------
+        blocks : iterable
+            The same rows again, as ``(X, y, sensitive_features)`` or as dicts of the arguments of
+            :meth:`fit`: a list, or another object whose ``iter()`` starts anew, because more than 200,000
+            rows are read twice. Folds must be those of the moments, so give the order of
+            :meth:`partial_fit`, or the order of positions after ``prepare(..., folds="position")``; any
+            order after ``prepare(..., folds="hash")``. Other rows or another order raise an error.
+
+        Returns
+        -------
+        self
+        """
+        if self._state is None or self._state.solution is None:
+            msg = "fit_head comes after partial_fit, merge or solve: there are no directions yet."
+            raise NotFittedError(msg)
+        self._check_unchanged()
+        if self._config.equalize == "scores":
+            msg = "equalize='scores' is fitted from moments alone; fit_head has nothing to do."
+            raise ValueError(msg)
+        self._need_moments("fit_head")
+        check_starts_anew(blocks, "equalize='decisions'", "equalize='scores'")
+        with self._step() as work:
+            state = work._fit_state
+            moments, pilot = state.moments, state.pilot
+            assert moments is not None
+            if state.solved.n_rows != moments.n_rows:
+                msg = "Rows were added after the model was solved; call solve() before fit_head."
+                raise ValueError(msg)
+            sums = rule_sums(state)
+            read = lambda: map(work._read_block, blocks)  # noqa: E731
+            state = work._with_streamed_rules(state, read, sums)
+            if sums is not None and not sums.agree_with(moments, pilot):
+                refuse_rows(sums.n_rows, moments.n_rows)
+            work._state = state
+            work._locate()
+        return self
+
+    def _read_block(self, block: Any) -> Data:
+        return read_block(self, block)
+
+    def _check_fitted(self) -> None:
+        state = self._state
+        waits = state is not None and state.solution is not None and state.decisions is None
+        if waits and self._config.equalize == "decisions":
+            msg = (
+                "The decision rules are not chosen yet: they need the rows once more after partial_fit or "
+                "merge. Call fit_head(blocks), or use equalize='scores', which needs moments alone."
+            )
+            raise NotFittedError(msg)
+        super()._check_fitted()
+
+    def _scores_out_of_fold(self, state: FittedState) -> OutOfFoldScores | None:
+        rows, fit = state.rule_rows, state.solved.new_rows
+        if rows is None or fit is None or fit.code_mix is None:
+            return None
+        q = len(fit.code_mix)
+        of_basis = np.concatenate([rows.scores[:, q:], rows.scores[:, :q] @ fit.code_mix], axis=1)
+        return OutOfFoldScores(scores=of_basis, folds=rows.folds, encoded=rows.encoded)
 
     def _with_rule_rows(self, state: FittedState, rows: RuleRows | None) -> FittedState:
         """State with rules, or with rows from which ``at`` can choose them."""
@@ -96,6 +170,8 @@ class RuleClassifier(FairPredictor):
 
     def _positioned(self, state: FittedState) -> FittedState:
         if state.decisions is None:
+            if state.config.equalize == "decisions":  # no model before its rules are chosen
+                return replace(state, position=None, head=None)
             return super()._positioned(state)
         return self._ruled(state, state.decisions.at_share(_number(state.config.fairness)))
 
@@ -112,7 +188,7 @@ class RuleClassifier(FairPredictor):
         assert fit is not None
         free = replace(config, fairness=0.0, dial="share", equalize="scores")
         position = super()._positioned(replace(state, config=free)).located
-        found = fit.certify(point, confidence)
+        found = replace(fit.certify(point, confidence), difference=fit.difference(point))
         certificate = replace(
             position.certificate,
             fairness=_number(config.fairness),
@@ -291,7 +367,8 @@ class RuleClassifier(FairPredictor):
         """Add a block of rows.
 
         As in :class:`FairRepresentation`: an estimator that was not prepared is prepared on this
-        first block, which must then show every class.
+        first block, which must then show every class. With ``equalize="decisions"``, :meth:`fit_head`
+        chooses the rules after the last block.
 
         Parameters
         ----------
@@ -331,7 +408,8 @@ def _rule_in_words(state: FittedState) -> RuleWords | None:
     """Description of the rule at the dial value."""
     if state.decisions is None or state.rule is None:
         return None
-    return state.decisions.in_words(state.rule)
+    rates = state.located.certificate.decisions
+    return state.decisions.in_words(state.rule, None if rates is None else rates.difference)
 
 
 def _number(fairness: Any) -> float:

@@ -495,12 +495,14 @@ def build_pilot(config: FitConfig, data: Data, fold_rule: str = "keys") -> Pilot
         fold_rule=fold_rule,
         seed=seed,
         cluster_share=1.0 if data.clusters is None else len(np.unique(data.clusters)) / data.n,
+        clustered=data.clusters is not None,
         pairwise=config.kernel == "precomputed" and config.feature_map is None,
     )
     encoded = pilot.encode(data)
     check_levels(pilot, encoded, config, data.weights)
     keys = pilot.row_keys(data, encoded)
-    distinct = len(np.unique(keys.keys)) if fold_rule == "hash" else data.n
+    by_row = fold_rule == "hash" and data.clusters is None
+    distinct = len(np.unique(keys.keys)) if by_row else data.n
     if distinct < data.n / 2:
         warn_user(
             f"Only {distinct} of {data.n} rows differ in X or y. With folds='hash' copies of a row share a "

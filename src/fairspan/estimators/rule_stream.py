@@ -16,7 +16,9 @@ from fairspan.estimators.decision_fit import (
     choose_rules,
     predict_rows,
     probabilities,
+    rule_functions,
 )
+from fairspan.estimators.rows_again import FoldSums
 from fairspan.method.decision_codes import apply_by_fold
 from fairspan.method.decision_histogram import PairHistogram
 from fairspan.method.decision_rule import gap_limits, rule_path
@@ -27,7 +29,7 @@ from fairspan.method.problem import Codes, Data
 if TYPE_CHECKING:
     from fairspan.estimators.state import FittedState
 
-__all__ = ["RuleSample", "stream_rules"]
+__all__ = ["RuleSample", "rule_sums", "stream_rules"]
 
 # Up to so many rows are kept: the predictions of all rows, or of a sample.
 SAMPLE_ROWS = 200_000
@@ -94,21 +96,35 @@ def _take(rows: RuleRows, index: Codes) -> RuleRows:
     return _with_columns(rows, [column[index] for column in _by_row(rows)])
 
 
+def rule_sums(state: FittedState) -> FoldSums | None:
+    """Empty sums of the averaged functions of the rules; None if there are no such functions."""
+    functions, solution = rule_functions(state), state.solved
+    if functions is None or state.classes is None:
+        return None
+    return FoldSums(functions[1], solution.mean, state.pilot.n_folds, len(state.classes))
+
+
 def stream_rules(
-    state: FittedState, blocks: Callable[[], Iterable[Data]]
+    state: FittedState, blocks: Callable[[], Iterable[Data]], sums: FoldSums | None = None
 ) -> tuple[RuleRows, DecisionFit] | None:
     """Choose rules from rows that are read again; None if the fit does not remove dependence on new rows.
 
     Up to 200,000 rows, the rules are those of all rows in memory. Beyond, probabilities and rate codes are
     fitted on a uniform sample. If a rule depends on two numbers of a row (two classes, two groups, one
     cell), the rows are read once more to count all of them in a histogram. Otherwise the rules, too, are
-    chosen from the sample.
+    chosen from the sample. The rows are added to ``sums``.
     """
     sample = RuleSample(SAMPLE_ROWS, state.pilot.seed)
     for positions, rows in _predicted(state, blocks):
         if rows is None:
             return None
         sample.add(positions, rows)
+        if sums is not None:
+            codes = to_numpy(rows.encoded.levels)[:, len(state.pilot.coders)]
+            sums.add(rows.folds, codes, rows.of_average, rows.weight)
+    if sample.n_rows == 0:
+        msg = "fit_head was given no rows."
+        raise ValueError(msg)
     kept = sample.rows()
     fit = choose_rules(state, kept)
     if sample.n_rows <= SAMPLE_ROWS:

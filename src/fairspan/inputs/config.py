@@ -337,7 +337,7 @@ _OWN_CHECKS: dict[str, Check] = {
     "mean": _words("constant", "linear"),
     "likelihood": _words("logistic", "gaussian"),
     "calibrate": _flag,
-    "curvature": _words("likelihood", "constant"),
+    "curvature": _words("auto", "likelihood", "constant"),
     "class_weight": _class_weight,
     "refit": _flag,
 }

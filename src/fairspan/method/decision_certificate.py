@@ -14,6 +14,7 @@ from fairspan.method.decision_rule import RulePoint
 from fairspan.method.linalg import Array
 from fairspan.method.moments import kish
 from fairspan.method.rate_codes import RateBlock
+from fairspan.method.rule_words import RuleDifference
 
 __all__ = ["DecisionCertificate", "GroupRate", "JudgedGroups", "certify_rule", "wilson"]
 
@@ -100,6 +101,9 @@ class DecisionCertificate:
         The smallest group, with its number of rows.
     left_out : tuple of str
         Groups of fewer than 30 rows, which are not judged.
+    difference : RuleDifference or None
+        Difference on the training rows between the rule, of averaged functions, and the rules of the folds,
+        whose rates these are. None if it is not known, as in old files.
     """
 
     kind: str
@@ -118,6 +122,7 @@ class DecisionCertificate:
     smallest: str
     smallest_rows: int
     left_out: tuple[str, ...]
+    difference: RuleDifference | None = None
 
     @property
     def verdict(self) -> str:
@@ -160,6 +165,8 @@ class DecisionCertificate:
             f"{limit}Smallest group: {self.smallest} ({self.smallest_rows} rows).",
             f"Error {self.error:.3f}, unconstrained {self.free_error:.3f}, out of fold.",
         ]
+        if self.difference is not None:
+            lines.append(self.difference.in_words)
         if self.alike > 0.99:
             lines.append(f"The rule decides alike for {100 * self.alike:.1f} % of the rows.")
         if self.left_out:

@@ -33,6 +33,8 @@ __all__ = [
 
 # Rates that exceed a limit by less than this keep it.
 _ROUNDING = 1e-12
+# Margins that are smaller than this share of their two terms are 0. Rounding makes up to 1e-14 of it.
+_TIE = 1e-11
 # A rule that decides alike for more than this share of the rows is reported as constant.
 _ALIKE = 0.99
 # Limits below the wanted one that are tried for a single limit, as shares of it.
@@ -197,14 +199,25 @@ class DecisionRule:
         return np.column_stack([codes - self.code_mean, np.ones(len(p)), *base])
 
     def margin(self, probability: Array, codes: Array) -> Array:
-        """Margin of the decision, (n,): positive means 1. With K classes, one column for each, (n, K)."""
+        """Margin of the decision, (n,): positive means 1. With K classes, one column for each, (n, K).
+
+        The multipliers that solve a limit leave rows exactly on the boundary. Their margins are 0 (equal to
+        the largest one of K classes), not what rounding makes of them, so that their decision is the same
+        on every machine: not selected, or the first of the classes.
+        """
         utility = -(_columns(probability) @ self.costs)
         if probability.ndim == 1:
             utility = utility[:, 1] - utility[:, 0]
         coef = np.concatenate([self.code_coef, self.base_coef])
+        size, margin = np.abs(utility), utility
         if np.any(coef):
-            utility = utility - self.features(probability, codes) @ coef
-        return np.asarray(utility - self.threshold)
+            moved = self.features(probability, codes) @ coef
+            margin, size = utility - moved, size + np.abs(moved)
+        margin = margin - self.threshold
+        if probability.ndim == 1:
+            return np.where(np.abs(margin) <= _TIE * size, 0.0, margin)
+        largest = margin.max(axis=1, keepdims=True)
+        return np.where(largest - margin <= _TIE * size.max(axis=1, keepdims=True), largest, margin)
 
 
 def decide(outputs: Array) -> Codes:

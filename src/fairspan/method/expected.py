@@ -14,7 +14,7 @@ from fairspan.method.folds import PositionFolds, centre_within
 from fairspan.method.linalg import Array, psd_eigh, take, to_numpy
 from fairspan.method.moments import kish
 from fairspan.method.new_rows import CrossFit
-from fairspan.method.pilot import Pilot
+from fairspan.method.pilot import Encoded, Pilot
 from fairspan.method.problem import Codes, Data
 from fairspan.method.refits import Functions, Refits
 from fairspan.method.subspaces import PathMoments, PrincipalPair, blend, on_basis, supremum
@@ -36,23 +36,50 @@ _SALT = 17
 _MOST_ENTRIES = 10**6
 
 
-def measure_spread(fit: Folds, pilot: Pilot, data: Data, most_rows: int = SPREAD_ROWS) -> Folds:
-    """Measure the joint spread of codes and out-of-fold scores on the training rows, or on some of them."""
+@dataclass(frozen=True, kw_only=True)
+class OutOfFoldScores:
+    """Values of the basis of each fold on its rows, up to a constant in each fold."""
+
+    scores: Array  # (n, m)
+    folds: Codes
+    encoded: Encoded
+
+
+def measure_spread(
+    fit: Folds,
+    pilot: Pilot,
+    data: Data,
+    most_rows: int = SPREAD_ROWS,
+    known: OutOfFoldScores | None = None,
+) -> Folds:
+    """Measure the joint spread of codes and out-of-fold scores on the training rows, or on some of them.
+
+    ``known`` are scores of all rows of ``data``, if another pass has made them.
+    """
     chosen: Any = slice(None)
     counter = pilot.counter()
     few = data.n > most_rows and data.clusters is None
     if few and isinstance(counter, PositionFolds):
-        # The fold of a row does not depend on the other rows, so these need not be encoded.
-        data = data.take(np.sort(np.random.default_rng(0).choice(data.n, most_rows, replace=False)))
-    encoded = pilot.encode(data)
-    folds = to_numpy(pilot.folds(data, encoded, counter))
-    if few and len(folds) > most_rows:
+        some = np.sort(np.random.default_rng(0).choice(data.n, most_rows, replace=False))
+        if known is not None:
+            chosen = some
+        else:  # the fold of a row does not depend on the other rows, so these need not be encoded
+            data = data.take(some)
+    if known is not None:
+        encoded, folds = known.encoded, known.folds
+    else:
+        encoded = pilot.encode(data)
+        folds = to_numpy(pilot.folds(data, encoded, counter))
+    if few and isinstance(chosen, slice) and len(folds) > most_rows:
         chosen = np.sort(pilot.row_keys(data, encoded).shuffled(_SALT)[:most_rows])
-    folds, X = folds[chosen], take(data.X, chosen)
-    bases = fit.fold_bases
-    K, D, m = bases.shape
-    columns = pilot.features.scores(X, bases.transpose(1, 0, 2).reshape(D, K * m))
-    scores = to_numpy(columns).reshape(len(folds), K, m)[np.arange(len(folds)), folds]
+    folds = folds[chosen]
+    if known is not None:
+        scores = known.scores[chosen]
+    else:
+        bases, X = fit.fold_bases, take(data.X, chosen)
+        K, D, m = bases.shape
+        columns = pilot.features.scores(X, bases.transpose(1, 0, 2).reshape(D, K * m))
+        scores = to_numpy(columns).reshape(len(folds), K, m)[np.arange(len(folds)), folds]
     cells, levels, values = (
         to_numpy(part)[chosen] for part in (encoded.cells, encoded.levels, encoded.values)
     )

@@ -156,6 +156,10 @@ class Outputs:
         """Covariance of psi with the contrasts, (D, L)."""
         return self.outputs(pooled) @ self.contrasts
 
+    def shares(self, pooled: Pooled) -> Array:
+        """Means of the outputs, (outputs,): shares of the classes."""
+        return self._stats(pooled)[1]
+
     def mean(self, pooled: Pooled) -> Array:
         """Means of the contrasts, (L,)."""
         return self._stats(pooled)[1] @ self.contrasts

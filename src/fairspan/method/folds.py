@@ -25,6 +25,7 @@ __all__ = [
     "PositionFolds",
     "RowKeys",
     "centre_within",
+    "check_block_groups",
     "check_groups",
     "hash_ranks",
     "hash_rows",
@@ -117,6 +118,12 @@ class RowKeys:
         return cls(
             keys=keys, stratum=_rank(_sums(keys, inverse))[inverse], ties=ties, clusters=clusters
         )
+
+    @classmethod
+    def of_clusters(cls, clusters: Integers) -> RowKeys:
+        """Keys of clusters alone, which :class:`HashFolds` needs: those of rows cost a pass over X."""
+        none = np.zeros(len(clusters), dtype=np.intp)
+        return cls(keys=clusters, stratum=none, ties=(), clusters=clusters)
 
     @cached_property
     def _order(self) -> Codes:
@@ -380,16 +387,37 @@ def check_groups(clusters: Integers | None, rule: str) -> None:
         raise ValueError(msg)
 
 
+def check_block_groups(clusters: Integers | None, rule: str, *, clustered: bool) -> None:
+    """Refuse a later block whose groups would be divided, or that has groups where others have none."""
+    if rule == "keys" and (clustered or clusters is not None):
+        msg = (
+            "`fit` deals its own rows into folds, so a group with rows in a later block would be divided. "
+            "Call `prepare(..., groups=..., folds='hash')` and then partial_fit with all rows."
+        )
+        raise ValueError(msg)
+    check_groups(clusters, rule)
+    if clustered and clusters is None:
+        msg = "The estimator was prepared with groups, so every block of rows needs groups."
+        raise ValueError(msg)
+    if clusters is not None and not clustered:
+        msg = (
+            "groups was given, but the estimator was prepared without: a row and its group would have "
+            "different folds. Give groups to `prepare` too, or leave them out."
+        )
+        raise ValueError(msg)
+
+
 def move_to(counter: Counter, start: Any) -> None:
     """Set the position of the next row among all rows."""
     is_integer = isinstance(start, int | np.integer) and not isinstance(start, bool)
     if not is_integer or start < 0:
         msg = f"start={start!r} is not allowed; give the position of the first row, 0 or more."
         raise ValueError(msg)
-    if not isinstance(counter, PositionFolds):
+    # Folds by a hash do not depend on the position; it only tells which row is the first of all.
+    if not isinstance(counter, PositionFolds | HashFolds):
         msg = (
-            "start needs folds that are assigned by position: call `prepare(..., folds='position')` "
-            "before partial_fit, or leave start out."
+            "start needs folds that are assigned by position or by a hash: call `prepare(..., "
+            "folds='position')` before partial_fit, or leave start out."
         )
         raise ValueError(msg)
     counter.position = int(start)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
@@ -17,10 +18,6 @@ import scipy.linalg
 from fairspan.exceptions import NumericalWarning, warn_user
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
-
-# Computes the covariance (D, D) weighted by the curvature of the likelihood, from the mean of psi (D,),
-# the functions of all classes (D, K) and the shares of the classes (K,).
-RowCurvature = Callable[[Array, Array, Array], Array]
 
 __all__ = [
     "LEAST_CURVATURE",
@@ -33,6 +30,20 @@ __all__ = [
     "row_curvature",
     "softmax",
 ]
+
+
+class RowCurvature(Protocol):
+    """Covariances of psi with rows weighted by the curvature of the likelihood.
+
+    Probabilities of the classes are ``shares + functions'(psi - mean)``.
+    """
+
+    def whole(self, mean: Array, functions: Array, shares: Array) -> Array:
+        """Covariance over all rows, (D, D); shapes (D,), (D, classes), (classes,)."""
+
+    def without_folds(self, means: Array, functions: Array, shares: Array) -> Array:
+        """Covariances over the rows outside each fold, (folds, D, D); arguments have a row per fold."""
+
 
 # Probabilities of least squares are not reliable below 5 and above 95 percent.
 LEAST_CURVATURE = 2.0 * 0.05 * 0.95

@@ -21,6 +21,7 @@ from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.certificates import Direction
 from fairspan.method.directions import ROUNDING, find_removal
 from fairspan.method.fold_codes import CodeSums, FoldCodes, Outputs, make_codes
+from fairspan.method.laplace import RowCurvature
 from fairspan.method.limits import keep_limits
 from fairspan.method.linalg import Array, Tridiagonal, psd_eigh
 from fairspan.method.moments import Moments, Pooled, kish
@@ -87,6 +88,8 @@ class CrossFit:
     n_folds: int
     # Predictions of the constrained codes, (K, D, q), for decisions; None in files.
     code_functions: Array | None = None
+    # Functions of the basis after A as combinations of the code functions, (q, m - L); None: they are not.
+    code_mix: Array | None = None
     # Mean over out-of-fold rows of (psi - mu)'(Sig + eta_y I)^-1 (psi - mu) / T, of the other folds;
     # only for Gaussian processes.
     leverage: float | None = None
@@ -233,6 +236,10 @@ class _Fold(FoldMoments):
 
     functions: Array  # g, (D, L)
     regressions: list[Array]  # H of each block, (etas, D, r)
+    train_shares: Array  # means of the outputs of y in the other folds
+    train_codes: list[
+        Array
+    ]  # covariance of psi with the codes of each block, in the other folds, (D, r)
 
 
 def cross_fit(
@@ -243,6 +250,7 @@ def cross_fit(
     reports: list[BlockReport],
     eta_y: float,
     reductions: list[Tridiagonal],
+    curvature: RowCurvature | None = None,
 ) -> CrossFit:
     """Fit the removal for new rows from the moments of the folds.
 
@@ -253,6 +261,7 @@ def cross_fit(
     reports : of the blocks of all cells and attributes.
     eta_y : ridge of the regression of y.
     reductions : tridiagonal forms of the covariances without each fold; empty if they are not known.
+    curvature : metric of a likelihood, in which the codes are regressed on psi; None: least squares.
     """
     sums, target = CodeSums(by_cell, pilot), Outputs(pilot)
     every = make_codes(reports, pilot, sums, config.variant.min_rows)
@@ -272,7 +281,41 @@ def cross_fit(
     g = np.stack([fold.functions for fold in folds])  # (K, D, L)
     both = np.concatenate([g, *(H[i] for i in constrained)], axis=2)  # (K, D, L + q)
     etas = [float(grid[i]) for i in best]
-    return remove_out_of_fold(both, folds, every, etas, sums, target, total, pilot, config)
+    codes = None
+    if curvature is not None:
+        codes, L = both[:, :, g.shape[2] :], g.shape[2]
+        bent = _in_the_metric(folds, constrained, etas, target.contrasts, curvature)
+        both = np.concatenate([both[:, :, :L], bent], axis=2)
+    return remove_out_of_fold(
+        both, folds, every, etas, sums, target, total, pilot, config, code_functions=codes
+    )
+
+
+def _in_the_metric(
+    folds: Sequence[_Fold],
+    constrained: list[int],
+    etas: list[float],
+    contrasts: Array,
+    curvature: RowCurvature,
+) -> Array:
+    """Functions ``(Sig_v + eta I)^-1 N`` without each fold, (K, D, q), at the ridges of least squares.
+
+    They take the place of the regressions of the codes. Their covariances with the codes are compared
+    out of fold like those, so the dependence that is expected is the same, whatever the metric.
+    """
+    covs = curvature.without_folds(
+        np.stack([fold.train_mean for fold in folds]),
+        np.stack([fold.functions @ contrasts.T for fold in folds]),
+        np.stack([fold.train_shares for fold in folds]),
+    )
+    out = []
+    for cov, fold in zip(covs, folds, strict=True):
+        parts = [
+            scipy.linalg.cho_solve((ridge_factor(cov, etas[i]), True), fold.train_codes[i])
+            for i in constrained
+        ]
+        out.append(np.concatenate(parts, axis=1))
+    return np.stack(out)
 
 
 def remove_out_of_fold(
@@ -285,6 +328,8 @@ def remove_out_of_fold(
     total: Pooled,
     pilot: Pilot,
     config: FitConfig,
+    *,
+    code_functions: Array | None = None,
 ) -> CrossFit:
     """Remove the dependence of out-of-fold predictions on the codes, whatever learner made them.
 
@@ -296,12 +341,18 @@ def remove_out_of_fold(
     every : codes of every block, None for a block without any.
     etas : ridge of the regression of each block with codes.
     sums, target, total : moments of the codes, of y, and of all rows.
+    code_functions : (K, D, q), predictions of the constrained codes for decisions; those of ``functions``
+        if not given.
     """
     blocks = [codes for codes in every if codes is not None]
     constrained = [i for i, codes in enumerate(blocks) if codes.report.constrained]
     L, leverages = target.contrasts.shape[1], folds[0].leverage is not None
     share = np.array([fold.test.weight for fold in folds]) / total.weight
     both = functions * _reaches_new_rows(functions, folds, share, total.cov)
+    for_decisions = both[:, :, L:]
+    if code_functions is not None:
+        reaches = _reaches_new_rows(code_functions, folds, share, total.cov)
+        for_decisions = code_functions * reaches
     # Out-of-fold moments of [A, b], of these with y, and of the codes with them.
     products = [both[k].T @ fold.test.cov @ both[k] for k, fold in enumerate(folds)]
     cov = np.einsum("k,kij->ij", share, products)
@@ -365,7 +416,8 @@ def remove_out_of_fold(
         last=last,
         blocks=tuple(reported),
         n_folds=len(folds),
-        code_functions=both[:, :, L:],
+        code_functions=for_decisions,
+        code_mix=mix[L:, L:] if code_functions is None else None,
         leverage=float(share @ [fold.leverage or 0.0 for fold in folds]) if leverages else None,
     )
 
@@ -437,6 +489,8 @@ def _folds(
             test_codes=[codes.sums(sums.pool(codes.cell, k)) for codes in blocks],
             target=target.cross(test),
             functions=g,
+            train_shares=target.shares(train),
+            train_codes=right[1:],
             regressions=[
                 np.ascontiguousarray(np.moveaxis(part, 1, 0))
                 for part in np.split(H, ends[1:-1] - ends[0], axis=2)

@@ -58,6 +58,7 @@ class Pilot:
     precision: str = "float64"  # or "float32": of moments taken on a device that is slow at float64
     seed: int = 0  # of the keys of rows
     cluster_share: float = 1.0  # number of clusters of rows that belong together, per row
+    clustered: bool = False  # rows come with the clusters that they belong to
     pairwise: bool = False  # columns of X are rows too, so their order has no meaning
 
     @property
@@ -162,9 +163,13 @@ class Pilot:
 
     def folds(self, data: Data, encoded: Encoded, counter: Counter) -> Codes:
         """Fold of each row; ``counter`` advances."""
-        return counter.assign(
-            encoded.strata, data.index, data.given, lambda: self.row_keys(data, encoded)
-        )
+
+        def keys() -> RowKeys:
+            if self.fold_rule == "hash" and data.clusters is not None:
+                return RowKeys.of_clusters(data.clusters)
+            return self.row_keys(data, encoded)
+
+        return counter.assign(encoded.strata, data.index, data.given, keys)
 
 
 def _side_by_side(columns: list[Any], n: int, dtype: type, home: Any) -> Any:

@@ -277,12 +277,12 @@ class FitConfig:
     @property
     def uses_likelihood_metric(self) -> bool:
         """Weigh rows by the curvature of the likelihood when distances are measured."""
+        by_default = self.curvature == "auto" and not self.removes_on_new_rows
         return (
             self.likelihood == "logistic"
-            and self.curvature == "likelihood"
+            and (self.curvature == "likelihood" or by_default)
             and self.variant.correlation_metric
             and self.subspace == "model"
-            and not self.removes_on_new_rows
         )
 
     def removes_correlation_only(self, kind: str) -> bool:

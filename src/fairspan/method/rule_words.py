@@ -57,6 +57,14 @@ class RuleDifference:
     rate: float
     group: str
 
+    @property
+    def in_words(self) -> str:
+        """One sentence."""
+        return (
+            f"On the training rows {100 * self.changed:.1f} % of decisions differ from the out-of-fold ones, "
+            f"and the rate of a group by at most {self.rate:.3f} ({self.group})."
+        )
+
     @classmethod
     def between(cls, problem: DecisionProblem, averaged: Codes, out_of_fold: Codes) -> Self:
         """Compare two decisions for each row; of two classes, as the estimator numbers them."""
@@ -95,7 +103,7 @@ class RuleWords:
     scale : float
         Factor of the multipliers that solve the limit for predicted rates.
     difference : RuleDifference or None
-        None in a model that was loaded from a file.
+        None if it is not known, as in old files.
     source : str
         How the rows of a stream were counted; empty for rows in memory.
     """
@@ -175,11 +183,7 @@ class RuleWords:
                 f"The protected attributes are not read. Scale of the multipliers: {self.scale:.2f}."
             )
         if self.difference is not None:
-            lines.append(
-                f"On the training rows {100 * self.difference.changed:.1f} % of decisions differ from the "
-                f"out-of-fold ones, and the rate of a group by at most {self.difference.rate:.3f} "
-                f"({self.difference.group})."
-            )
+            lines.append(self.difference.in_words)
         if self.source:
             lines.append(self.source)
         return "\n".join(lines)

@@ -204,16 +204,18 @@ def solve(
     # If a direction depends on S alone, the likelihood metric keeps only rounding noise of it, so
     # stay with the metric of the moments.
     likelihood_metric = curvature is not None and bool(pair.has_fair_partner.all())
-    if curvature is not None and likelihood_metric:
+    on_new_rows = config.removes_on_new_rows and len(pair.angles) > 0
+    on_new_rows = on_new_rows and _has_full_folds(moments, config)
+    if curvature is not None and likelihood_metric and not on_new_rows:
         functions = ridge.solve(target.cross)
-        metric = Metric.correlation(curvature(total.mean, functions, target.mean), eta_y)
+        metric = Metric.correlation(curvature.whole(total.mean, functions, target.mean), eta_y)
         fold_metric = metric
         removed = removed_basis(metric, covectors)
         pair = principal_pair(removed, metric.functions(predictive))
     new_rows = None
-    if config.removes_on_new_rows and len(pair.angles) and _has_full_folds(moments, config):
-        reports = [block.report for block in blocks]
-        new_rows = cross_fit(groups, moments, pilot, config, reports, eta_y, reductions)
+    if on_new_rows:
+        reports, bent = [block.report for block in blocks], curvature if likelihood_metric else None
+        new_rows = cross_fit(groups, moments, pilot, config, reports, eta_y, reductions, bent)
     nothing_left = new_rows is None or not np.any(new_rows.last)
     if removed.shape[1] >= len(cov) and nothing_left:
         warn_user(

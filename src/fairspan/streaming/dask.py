@@ -25,7 +25,7 @@ from fairspan.streaming.checkpoint import SavedPass
 from fairspan.streaming.memory import describe, feature_columns, values_or_numbers
 from fairspan.streaming.rows import Rows, Span, StreamedEstimator, StreamedMoments, naming_rows
 from fairspan.streaming.sample import Sample, SamplePass
-from fairspan.streaming.sources import GivenRoles, Part, Roles, Source, blocks, is_dask
+from fairspan.streaming.sources import GivenRoles, Part, Roles, Source, as_json, blocks, is_dask
 from fairspan.unseen import collect_unseen
 
 # Parts in flight; the same for any number of workers, or sums would differ.
@@ -82,7 +82,7 @@ class DaskSource(Source):
             about = {
                 "shape": [str(n) for n in source.shape],
                 "features": repr(given.features),
-                "roles": {k: describe(value) for k, value in given.beside_features.items()},
+                "roles": as_json(given.beside_features, describe),
             }
         self.parts = [
             DaskPart(f"partition {i}", n, self.roles, pieces=piece)

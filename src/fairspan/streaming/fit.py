@@ -58,6 +58,7 @@ def open_source(
     features: Any = None,
     weight: Any = None,
     *,
+    groups: Any = None,
     soft: bool = False,
     text: Collection[str] = (),
 ) -> Source:
@@ -74,6 +75,8 @@ def open_source(
         Columns to learn from; all that have no other role if not given.
     weight : str, optional
         Column of weights.
+    groups : str, optional
+        Column of labels of rows that belong together.
     soft : bool, default=False
         Allow ``features`` to name columns although the blocks have no column names.
     text : collection of str
@@ -84,7 +87,12 @@ def open_source(
     Source
     """
     given = GivenRoles(
-        target=target, sensitive=sensitive, control=control, features=features, weight=weight
+        target=target,
+        sensitive=sensitive,
+        control=control,
+        features=features,
+        weight=weight,
+        groups=groups,
     )
     return _open(source, given, soft=soft, text=text)
 
@@ -270,6 +278,12 @@ def _sample_first_rows(source: Source, sample_pass: SamplePass) -> None:
 
     part.read = read_all  # type: ignore[method-assign]
     if sample.n_rows >= sample.size:
+        if sample.clusters is not None:
+            raise ValueError(
+                f"groups are counted over all rows before the fit, but the source is an iterator of more "
+                f"than {sample.n_rows} rows, which can be read only once. Pass a function that returns a "
+                f"new one, a list or files."
+            )
         warn_user(
             f"The source can be read only once, so landmarks, bandwidth, slice edges and category lists are "
             f"frozen on its first {sample.n_rows} rows. If these are not like the rest, pass a function "
@@ -300,7 +314,7 @@ def _prepare(
         text_features = [name for name in frame.columns if not is_number(frame[name])]
     role_columns = None
     if (roles := source.roles) is not None:
-        names = (*roles.sensitive, *roles.control, roles.target, roles.weight)
+        names = (*roles.sensitive, *roles.control, roles.target, roles.weight, roles.groups)
         role_columns = tuple(name for name in names if name is not None)
     pilot = est.prepare(
         PilotSample(
@@ -309,6 +323,7 @@ def _prepare(
             encoder=encoder,
             text_features=text_features,
             role_columns=role_columns,
+            cluster_share=None if (count := sample_pass.sample.clusters) is None else count.share,
         )
     )
     if source.inferred:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples
 from fairspan.inputs.columns import align_rows, as_frame, named_columns_of
 from fairspan.streaming.arrow import frame_of
 from fairspan.streaming.rows import ARGUMENTS, Rows, Span, take_rows
-from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Source
+from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Source, as_json
 
 _READ_ROWS = 2**16
 
@@ -25,7 +25,7 @@ class ArrayPart(Part):
 
     X: Any
     features: list[int] | None  # None: all columns
-    beside: tuple[Any, ...]  # y, S, control, weight: column numbers of X, or arrays
+    beside: tuple[Any, ...]  # y, S, control, weight, groups: column numbers of X, or arrays
     files: dict[str, FileState]  # state of memory-mapped files when the source was opened
 
     def read(self) -> Iterator[Rows]:
@@ -92,7 +92,7 @@ class ArraySource(Source):
             "shape": list(X.shape),
             "dtype": str(X.dtype),
             "features": features,
-            "roles": {role: describe(value) for role, value in roles.items()},
+            "roles": as_json(roles, describe),
         }
 
     def identity(self) -> dict[str, Any]:
@@ -128,8 +128,8 @@ def feature_columns(width: int, features: Any, roles: Mapping[str, Any]) -> list
         msg = f"features={features!r} is not allowed with an array; give a list of column numbers."
         raise ValueError(msg)
     for j in features:
-        if taken.get(int(j)) in ("target", "sample_weight"):
-            raise ValueError(f"Column {j} is the target or the weight, so it cannot be a feature.")
+        if (given_as := taken.get(int(j))) in ("target", "sample_weight", "groups"):
+            raise ValueError(f"Column {j} is given as {given_as}, so it cannot be a feature.")
     return [int(j) for j in features]
 
 
@@ -255,4 +255,4 @@ class IterableSource(Source):
 
     def identity(self) -> dict[str, Any]:
         """The given roles: nothing else is known before the blocks are read."""
-        return {"kind": "blocks", "names": {k: repr(v) for k, v in vars(self._given).items()}}
+        return {"kind": "blocks", "names": as_json(vars(self._given), repr)}

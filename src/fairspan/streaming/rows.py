@@ -24,7 +24,7 @@ from fairspan.method.pilot import Pilot
 from fairspan.method.problem import Data
 
 # Arguments of `fit`, in the order of the fields of `Rows`.
-ARGUMENTS = ("X", "y", "sensitive_features", "control_features", "sample_weight")
+ARGUMENTS = ("X", "y", "sensitive_features", "control_features", "sample_weight", "groups")
 # An error counts as that of all rows if one more row than this, all over the block, fail with it.
 _PROBES = 8
 
@@ -66,6 +66,8 @@ class Rows:
         Weight of each row, or one for all.
     spans : tuple of Span
         Files or blocks that the rows are from, in order; empty if that is not known.
+    groups : array, series or None
+        Labels of rows that belong together.
     """
 
     X: Any
@@ -74,20 +76,21 @@ class Rows:
     control: Any
     weight: Any
     spans: tuple[Span, ...] = ()
+    groups: Any = None
 
     @classmethod
     def of(cls, arguments: Iterable[Any], spans: tuple[Span, ...] = ()) -> Rows:
-        """Rows of X, y, sensitive and control features and weight, in this order."""
-        X, y, sensitive, control, weight = arguments
-        return cls(X, y, sensitive, control, weight, spans)
+        """Rows of X, y, sensitive and control features, weight and groups, in this order."""
+        X, y, sensitive, control, weight, groups = arguments
+        return cls(X, y, sensitive, control, weight, spans, groups)
 
     def __len__(self) -> int:
         return int(_num_samples(self.X))
 
     @property
-    def arguments(self) -> tuple[Any, Any, Any, Any, Any]:
-        """X, y, sensitive and control features and weight."""
-        return self.X, self.y, self.sensitive, self.control, self.weight
+    def arguments(self) -> tuple[Any, Any, Any, Any, Any, Any]:
+        """X, y, sensitive and control features, weight and groups."""
+        return self.X, self.y, self.sensitive, self.control, self.weight, self.groups
 
     @property
     def by_argument(self) -> dict[str, Any]:
@@ -143,13 +146,13 @@ def join(parts: Sequence[Rows]) -> Rows:
 def _concatenate(pieces: Sequence[Any]) -> Any:
     first = pieces[0]
     if any((piece is None) != (first is None) for piece in pieces):
-        msg = "Some blocks have y, S, control features or weights and others do not; give them in all."
+        msg = "Some blocks have y, S, control features, weights or groups, others do not; give them in all."
         raise ValueError(msg)
     if first is None or isinstance(first, int | float):
         return first
     if any(_kind(piece) != _kind(first) for piece in pieces):
         raise ValueError(
-            "y, S, control features or weights differ in type between blocks; give one type in all."
+            "y, S, control features, weights or groups differ in type between blocks; give one type in all."
         )
     if isinstance(first, Mapping):
         if any(set(piece) != set(first) for piece in pieces):
@@ -282,6 +285,7 @@ class PilotSample:
     encoder: Any = None  # fitted transformer of a table into numbers
     text_features: list[str]  # features that are neither numbers nor booleans
     role_columns: tuple[str, ...] | None  # not features; None if blocks have no names
+    cluster_share: float | None = None  # number of groups of rows, per row of the stream
 
 
 @dataclass(frozen=True, kw_only=True)

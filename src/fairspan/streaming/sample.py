@@ -18,6 +18,7 @@ from fairspan.device.passes import precision_for
 from fairspan.exceptions import RowError
 from fairspan.inputs.columns import as_frame, without_tensors
 from fairspan.inputs.config import draw_seed
+from fairspan.method.distinct import DistinctCount
 from fairspan.method.linalg import home_of, is_tensor, mix, to_home, to_numpy
 from fairspan.method.problem import Attribute, Data, FitConfig
 from fairspan.streaming.rows import Rows, StreamedEstimator, join, naming_rows
@@ -56,6 +57,7 @@ class Sample:
         self.size, self.seed, self.crossed = size, seed, crossed
         self.n_rows = 0
         self.digest = 0  # sum of the digests of all blocks; the caller adds them up
+        self.clusters: DistinctCount | None = None  # groups of rows; the caller counts them
         self._pieces: list[tuple[Integers, Integers, Rows]] = []  # positions, hashes, rows
         self._limit = _NEVER  # hashes from this one on are not kept
         # Hashes of the rows that fill up each level of a variable; None: it has too many levels.
@@ -103,6 +105,9 @@ class Sample:
         out = Sample(self.size, self.seed, crossed=self.crossed)
         out.n_rows = self.n_rows + other.n_rows
         out.digest = (self.digest + other.digest) % 2**64
+        out.clusters = self.clusters or other.clusters
+        if self.clusters is not None and other.clusters is not None:
+            out.clusters = self.clusters + other.clusters
         out._pieces = [*self._pieces, *other._pieces]
         for name in dict.fromkeys([*self._levels, *other._levels]):
             a, b = self._levels.get(name, {}), other._levels.get(name, {})
@@ -232,6 +237,8 @@ class SamplePass:
                 self._reader.read_columns(rows.X)
             data = self._reader.read(rows)
         self.precision, self.on_device = precision_for(data.X), is_tensor(data.X)
+        if data.clusters is not None:
+            self.sample.clusters = (self.sample.clusters or DistinctCount()).add(data.clusters)
         if self._digest:
             digest = _digest(data, offset, given.X if self.encodes else None)
             self.sample.digest = (self.sample.digest + digest) % 2**64
@@ -293,8 +300,9 @@ def _digest(data: Data, offset: int, table: Any) -> int:
             out.update(name.encode())
             out.update(np.asarray(attribute.values).tobytes())
             out.update(np.asarray(attribute.missing).tobytes())
-    if data.weights is not None:
-        out.update(np.asarray(data.weights).tobytes())
+    for column in (data.weights, data.clusters):
+        if column is not None:
+            out.update(np.asarray(column).tobytes())
     return int.from_bytes(out.digest()[:8], "little")
 
 
@@ -329,7 +337,8 @@ def pilot_rows(config: FitConfig, data: Data) -> tuple[Data, str]:
     for column in codes:
         if column is not None:
             rows = _fill_up(rows, column, hashes)
-    return data.take(torch.unique(rows)), "position"
+    rule = "position" if data.clusters is None else "hash"
+    return data.take(torch.unique(rows)), rule
 
 
 def _level_codes(attribute: Attribute, rows: Any, home: Any) -> Any:

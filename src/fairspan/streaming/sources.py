@@ -6,7 +6,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -21,8 +21,8 @@ from fairspan.streaming.rows import Rows, Span, join, plain_text
 Item = TypeVar("Item")
 _END: Any = object()  # what `next` returns after the last item
 # Arguments of `fit_stream` that give a role to columns, and those that name a single column.
-_BESIDE = ("target", "sensitive_features", "control_features", "sample_weight")
-_SINGLE = ("target", "sample_weight")
+_BESIDE = ("target", "sensitive_features", "control_features", "sample_weight", "groups")
+_SINGLE = ("target", "sample_weight", "groups")
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,12 @@ class GivenRoles:
     control: Any = None
     features: Any = None
     weight: Any = None
+    groups: Any = None
 
     @property
     def beside_features(self) -> dict[str, Any]:
         """All roles but the features, by the name of the argument of ``fit_stream``."""
-        values = (self.target, self.sensitive, self.control, self.weight)
+        values = (self.target, self.sensitive, self.control, self.weight, self.groups)
         return dict(zip(_BESIDE, values, strict=True))
 
 
@@ -78,6 +79,7 @@ class Roles:
     control: tuple[str, ...]
     features: tuple[str, ...]
     weight: str | None
+    groups: str | None = None
 
     @classmethod
     def of(cls, columns: Sequence[str], given: GivenRoles) -> Roles:
@@ -94,9 +96,11 @@ class Roles:
         features = tuple(c for c in columns if c not in used) if chosen is None else chosen
         if not features:
             raise ValueError("No column is left for the features; name some, or give more columns.")
-        for name in (*named["target"], *named["sample_weight"]):
-            if name in features:
-                msg = f"The column {name!r} is the target or the weight, so it cannot be a feature."
+        for role in _SINGLE:
+            if set(named[role]) & set(features):
+                msg = (
+                    f"The column {named[role][0]!r} is given as {role}, so it cannot be a feature."
+                )
                 raise ValueError(msg)
         return cls(
             target=next(iter(named["target"]), None),
@@ -104,17 +108,18 @@ class Roles:
             control=named["control_features"],
             features=features,
             weight=next(iter(named["sample_weight"]), None),
+            groups=next(iter(named["groups"]), None),
         )
 
     @property
     def columns(self) -> list[str]:
         """All columns that must be read, once each."""
-        single = [name for name in (self.target, self.weight) if name is not None]
+        single = [name for name in (self.target, self.weight, self.groups) if name is not None]
         return list(dict.fromkeys([*self.features, *self.sensitive, *self.control, *single]))
 
     def as_json(self) -> dict[str, Any]:
         """The roles for the header of a checkpoint."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items()}
+        return as_json(vars(self), lambda names: list(names) if isinstance(names, tuple) else names)
 
     def split(self, frame: Any, spans: tuple[Span, ...]) -> Rows:
         """Rows of a frame, by role."""
@@ -140,6 +145,7 @@ class Roles:
             several(self.control),
             single(self.weight),
             spans,
+            single(self.groups),
         )
 
 
@@ -333,6 +339,11 @@ def check_one_role(roles: Mapping[str, Sequence[str]], may_share: Collection[str
             other = first.setdefault(name, role)
             if other != role and not {role, other} <= set(may_share):
                 raise ValueError(f"The column {name!r} cannot be both {other} and {role}.")
+
+
+def as_json(roles: Mapping[str, Any], describe: Callable[[Any], Any]) -> dict[str, Any]:
+    """Roles for the header of a checkpoint; without groups as in checkpoints of version 0.1.0."""
+    return {k: describe(v) for k, v in roles.items() if k != "groups" or v is not None}
 
 
 def is_dask(obj: Any) -> bool:

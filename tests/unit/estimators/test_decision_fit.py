@@ -243,6 +243,9 @@ def test_the_words_count_what_averaging_changes(fitted):
     assert "Decide yes if 2 P(y=yes) - 1 > " in text
     assert "excess(group=a)" in text
     assert "% of decisions differ from the out-of-fold ones" in text
+    assert model.certificate_.decisions.difference == found
+    assert found.in_words in str(model.certificate_)
+    assert model.certificate_.to_dict()["decisions"]["difference"]["rate"] == found.rate
     assert str(fitted.at(0.0).decision_rule_).startswith("Decide yes if 2 P(y=yes) - 1 > 0.")
 
 
@@ -382,7 +385,7 @@ def test_files_keep_the_rule_but_no_rows(fitted, tmp_path):
     assert loaded._fit_state.decisions.problem is None
     assert loaded._fit_state.decisions.scores is None
     assert loaded.decision_rule_.multipliers == model.decision_rule_.multipliers
-    assert loaded.decision_rule_.difference is None
+    assert loaded.decision_rule_.difference == model.decision_rule_.difference is not None
     for fairness in (0.0, 1.0):  # the certificate is that of the new dial value
         assert str(loaded.at(fairness).certificate_) == str(fitted.at(fairness).certificate_)
     assert str(loaded.certificate_) == str(model.certificate_)
@@ -450,13 +453,6 @@ def test_limits_of_rates_need_decisions(fitted):
         fitted.at(max_gap=0.1, equalize="scores")
     with pytest.raises(ValueError, match="'scores' or 'decisions'"):
         fitted.at(equalize="both")
-
-
-def test_blocks_without_a_second_pass_are_refused():
-    X, y, s = people(300, 0)
-    model = FairRidgeClassifier(**PARAMS).prepare(X, y, sensitive_features=s)
-    with pytest.raises(ValueError, match="use `fit` or `fit_stream`"):
-        model.partial_fit(X, y, sensitive_features=s)
 
 
 def test_a_selection_rate_survives_the_switch_to_scores_and_back():

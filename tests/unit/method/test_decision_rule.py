@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.support.decisions import planted
 
+from fairspan.method.decision_rule import decide as class_of
 from fairspan.method.decision_rule import gap_limits, rule_at, rule_path, solve_dual
 from fairspan.method.rate_codes import Limit, ratio, spread
 from fairspan.method.rule_scale import SCALES, along_scales, at_every_change, threshold_for
@@ -212,3 +213,33 @@ def test_a_known_rule_replaces_one_that_does_not_keep_its_limit():
         assert point.limit == limit
         assert point.met >= bool(met)
         assert point.gap <= limit.value or not point.met
+
+
+@pytest.mark.parametrize(("sizes", "classes"), [((2,), 2), ((2, 3), 2), ((2,), 3)])
+def test_rows_on_the_boundary_have_one_decision(sizes, classes):
+    """The dual's multipliers put rows on the boundary, and rounding must not decide about them."""
+    on_it = 0
+    for seed in range(5):
+        problem = planted(seed, sizes=sizes, classes=classes)
+        rule = solve_dual(problem, Limit(kind="gap", value=0.05)).rule
+        margin = rule.margin(problem.probability, problem.codes)
+        if classes == 2:
+            on_it += int((margin == 0.0).sum())
+        else:
+            on_it += int(((margin == margin.max(axis=1, keepdims=True)).sum(axis=1) > 1).sum())
+        decided, rng = outputs_to_classes(margin), np.random.default_rng(seed)
+        for _ in range(5):
+            p, codes = (
+                v * (1.0 + 1e-14 * rng.normal(size=v.shape))
+                for v in (problem.probability, problem.codes)
+            )
+            np.testing.assert_array_equal(outputs_to_classes(rule.margin(p, codes)), decided)
+        found = along_scales(problem, rule, np.array([0.0, 1.0, 2.0]))
+        for block, rates in zip(problem.blocks, found.rates, strict=True):
+            chosen = (decided[:, None] == np.arange(classes))[:, classes == 2 :].astype(float)
+            np.testing.assert_allclose(block.rates(chosen, problem.weight), rates[1], atol=1e-12)
+    assert on_it >= 5
+
+
+def outputs_to_classes(margin):
+    return class_of(margin[:, None] if margin.ndim == 1 else margin)
