@@ -103,6 +103,14 @@ Parts = Annotated[
     list[str] | None,
     typer.Option(help=f"Parts of the audit: {', '.join(SECTIONS[1:])}; all if not given."),
 ]
+WithMoments = Annotated[
+    bool,
+    typer.Option(
+        "--with-moments",
+        help="Save the moments, too, with which partial_fit and merge of Python go on; the file is about "
+        "40 times as large.",
+    ),
+]
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out rows without a target, group or weight.")
 ]

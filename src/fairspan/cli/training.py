@@ -57,6 +57,7 @@ def explore_command(
     save_model: Annotated[
         Path | None, typer.Option(help="File for the model at --fairness, too.")
     ] = None,
+    with_moments: common.WithMoments = False,
     fairness: Annotated[
         float, typer.Option(help=common.parameter_help("fairness", "The slider starts there, too."))
     ] = 1.0,
@@ -150,7 +151,7 @@ def explore_command(
     if save_model is not None:
         from fairspan.persistence import save_model as write_model
 
-        write_model(report.model, save_model)
+        write_model(report.model, save_model, keep_moments=with_moments)
     common.print_warnings(warnings_seen)
     print_line(_kinds_line(report.study))
     if report.study["task"] != "regression":
@@ -211,6 +212,7 @@ def fit_command(
     positive: common.Positive = None,
     kind: common.Kind = None,
     out: Annotated[Path, typer.Option(help="File for the model.")] = Path("model.skops"),
+    with_moments: common.WithMoments = False,
     audit: Annotated[
         bool, typer.Option("--audit", help="Hold rows out, and audit the model on them.")
     ] = False,
@@ -303,7 +305,7 @@ def fit_command(
     common.print_warnings(warnings_seen)
     from fairspan.persistence import save_model
 
-    save_model(estimator, out)
+    save_model(estimator, out, keep_moments=with_moments)
     print_line = common.print_status if files.to_stdout else common.print_result
     split = f", {len(test):,} of them held out (--test-share {test_share:g})" if audit else ""
     print_line(f"{data}: {len(table.frame):,} rows{split}")
@@ -435,7 +437,7 @@ def _print_written(path: Path, print_line: Callable[[str], None]) -> None:
     """Print where the model is, and how to load it if it has types that are not trusted by themselves."""
     from fairspan.persistence import untrusted_types
 
-    print_line(f"Model written to {path}")
+    print_line(f"Model written to {path} ({path.stat().st_size / 1e6:.1f} MB)")
     if names := untrusted_types(path):
         print_line(
             f"Its trees are read without checks, so load it only if you know where the file comes from:\n"
