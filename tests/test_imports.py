@@ -14,6 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairspan"
 ORDER = [
     *(
         "_system",
+        "_threads",
         "_moved",
         "baselines",
         "exceptions",
