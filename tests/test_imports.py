@@ -13,6 +13,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairspan"
 # Each entry may import itself and the entries before it.
 ORDER = [
     *(
+        "_lazy",
         "_system",
         "_threads",
         "_moved",
