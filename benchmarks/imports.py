@@ -52,16 +52,24 @@ def measure(repeats: int) -> dict[str, float]:
         with tarfile.open(fileobj=io.BytesIO(archive)) as file:
             file.extractall(folder, filter="data")
         jobs = {name: (code, ROOT) for name, code in CODE.items()}
-        jobs |= {f"{name} before": (code, Path(folder)) for name, code in CODE.items() if "sk" not in name}
+        jobs |= {
+            f"{name} before": (code, Path(folder))
+            for name, code in CODE.items()
+            if "sk" not in name
+        }
         for code, tree in jobs.values():  # writes the bytecode
             processor_seconds(code, tree)
-        runs = [{name: processor_seconds(*job) for name, job in jobs.items()} for _ in range(repeats)]
+        runs = [
+            {name: processor_seconds(*job) for name, job in jobs.items()} for _ in range(repeats)
+        ]
     return {name: round(median(run[name] for run in runs), 3) for name in jobs}
 
 
 def main() -> None:
     """Measure, print and store."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=7, help="runs of each kind")
     parser.add_argument("--write", action="store_true", help=f"store the numbers in {RESULTS.name}")
     given = parser.parse_args()

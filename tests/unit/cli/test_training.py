@@ -68,7 +68,7 @@ def test_a_row_that_cannot_be_used_is_counted_as_in_the_file(call, tmp_path):
 def test_numbers_that_are_not_known_are_a_dash():
     curve = {"value": [None, 0.5, 0.25], "low": [None, None, 0.125], "high": [None, 1.0, 0.5]}
     shown = [training._interval(curve, i) for i in range(3)]
-    assert shown == ["-", "0.5", "0.25 (0.125 to 0.5)"]
+    assert shown == ["-", "0.50", "0.25 (0.12 to 0.50)"]
 
 
 def test_the_chosen_model_is_of_the_kind_that_was_said():
