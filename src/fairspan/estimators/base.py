@@ -14,7 +14,6 @@ from sklearn.utils import estimator_html_repr
 from fairspan._html import estimator_html
 from fairspan._threads import MOST_COLUMNS, USUAL_COLUMNS, few_threads
 from fairspan.device.passes import for_precision, precision_for, start_pass
-from fairspan.encoding import fit_if_needed
 from fairspan.estimators.prepare import build_pilot
 from fairspan.estimators.state import FittedEstimator, FittedState, check_search, snapshot
 from fairspan.estimators.stream_methods import StreamFit
@@ -441,6 +440,8 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         """Schema with a fitted encoder, if the features are a frame that needs one."""
         config = self._config
         of_kernel = config.kernel == "precomputed" and config.feature_map is None
+        from fairspan.encoding import fit_if_needed  # late: it imports much of scikit-learn
+
         found = None if config.encoder is None or of_kernel else fit_if_needed(X)
         if found is None:
             return ColumnSchema()

@@ -19,7 +19,6 @@ from sklearn.base import clone
 
 from fairspan._system import kind_of_texts
 from fairspan.device.passes import for_precision, start_pass
-from fairspan.encoding import table_encoder
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import draw_seed
@@ -295,6 +294,8 @@ def _prepare(
             msg = f"encoder={plan.encoder!r} needs data frames, and the blocks are arrays."
             raise ValueError(msg)
         is_table = isinstance(plan.encoder, str)
+        from fairspan.encoding import table_encoder  # late: it imports much of scikit-learn
+
         encoder = table_encoder(rows.X) if is_table else clone(plan.encoder)
         encoder.fit(rows.X, rows.y)
         text_features = [name for name in frame.columns if not is_number(frame[name])]
