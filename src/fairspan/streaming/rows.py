@@ -282,6 +282,7 @@ class PilotSample:
     encoder: Any = None  # fitted transformer of a table into numbers
     text_features: list[str]  # features that are neither numbers nor booleans
     role_columns: tuple[str, ...] | None  # not features; None if blocks have no names
+    column_types: tuple[tuple[str, str], ...] = ()  # of features of CSV files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,6 +330,7 @@ class StreamedPredictor(Protocol):
     methods: list[str]  # whose output can be written
     feature_names: list[str] | None  # None if the fit had none
     text_features: list[str]  # features that held text in the fit
+    column_types: dict[str, str]  # types that CSV files had in the fit
     classes: list[Any]  # of the columns of `predict_proba`; empty if it is no classifier
 
     def read(self, X: Any) -> NDArray[Any]:
