@@ -131,7 +131,7 @@ def test_all_rows_are_fitted_without_an_audit_and_a_limit_is_kept(call, folder, 
     done = call(
         "fit", folder / "people.csv", "--target", "amount", "--sensitive", "sex", "--model",
         "ridge", "--features", "income", "--features", "debt", "--weight", "weight",
-        "--max-correlation", "0.1", "--out", out,
+        "--max-correlation", "0.1", "--out", out, "--with-moments",
     )  # fmt: skip
     assert done.code == 0, done.err
     assert "people.csv: 400 rows\n" in done.out

@@ -265,8 +265,8 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_work(call, monkeypa
 
     monkeypatch.setattr(options.tempfile, "TemporaryFile", read_only)
     monkeypatch.setattr("fairspan.cli.tables.read_data", never)
-    monkeypatch.setattr("fairspan.cli.evaluation.read_data", never)
-    refused(call(*arguments, "--out", "r.out"), "--out r.out cannot be written (Permission denied)")
+    monkeypatch.setattr("fairspan.cli.read.read_data", never)
+    refused(call(*arguments, "--out", "r"), "--out r cannot be written (Permission denied)")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

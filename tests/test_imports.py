@@ -13,7 +13,9 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairspan"
 # Each entry may import itself and the entries before it.
 ORDER = [
     *(
+        "_lazy",
         "_system",
+        "_threads",
         "_moved",
         "baselines",
         "exceptions",

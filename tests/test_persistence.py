@@ -1,13 +1,15 @@
 """Model files: the same model after a round trip, and nothing runs that is not on the list."""
 
+import dataclasses
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.kernel_approximation import RBFSampler
 
-from fairspan import FairRepresentation, load_model, save_model
+from fairspan import FairGPRegressor, FairRepresentation, load_model, save_model
 
 pytest.importorskip("skops")
 
@@ -157,3 +159,24 @@ def test_a_failed_save_leaves_the_old_file(rows, tmp_path, monkeypatch):
         save_model(fitted(rows, gamma=0.3), path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["model.skops"]
+
+
+def test_a_file_of_an_earlier_version_still_loads():
+    folder = Path(__file__).parent / "golden" / "inputs"
+    expected = json.loads((folder / "saved_gp.json").read_text(encoding="utf-8"))
+    model, X = load_model(folder / "saved_gp.skops"), np.array(expected["X"])
+    mean, std = model.predict(X, return_std=True)
+    np.testing.assert_allclose(mean, expected["mean"], rtol=1e-12)
+    np.testing.assert_allclose(std, expected["std"], rtol=1e-12)
+    np.testing.assert_allclose(model.at(0.5).predict(X), expected["half"], rtol=1e-12)
+
+
+def test_a_factor_of_another_length_is_named_as_damage(rows, tmp_path):
+    X, y, s = rows
+    model = FairGPRegressor(n_components=20, random_state=0)
+    model.fit(X, y, sensitive_features={"group": s["group"]})
+    solution = model._state.solution
+    wrong = dataclasses.replace(solution, factor=solution.factor[0, :5])
+    model._state = dataclasses.replace(model._state, solution=wrong)
+    with pytest.raises(ValueError, match="triangle"):
+        load_model(save_model(model, tmp_path / "model.skops", keep_moments=False))

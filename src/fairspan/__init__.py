@@ -1,36 +1,41 @@
 """Fair kernel models: functions that protected attributes do not shift, with a dial and a certificate."""
 
-from fairspan import datasets, metrics, plotting
+from typing import TYPE_CHECKING
+
+from fairspan._lazy import lazy_names
 from fairspan._moved import forward_old_imports
-from fairspan.auditing import Audit, audit
-from fairspan.encoding import table_encoder
-from fairspan.estimators import (
-    BoostedLeaves,
-    FairClassifier,
-    FairGPClassifier,
-    FairGPRegressor,
-    FairnessPath,
-    FairPostprocessor,
-    FairPostprocessorRegressor,
-    FairRegressor,
-    FairRepresentation,
-    FairRidge,
-    FairRidgeClassifier,
-    fairness_path,
-)
-from fairspan.exceptions import (
-    CheckpointError,
-    DatasetError,
-    DataWarning,
-    DecisionRuleError,
-    FairspanWarning,
-    IncompatibleMomentsError,
-    NumericalError,
-    NumericalWarning,
-    RowError,
-)
-from fairspan.method.certificates import Certificate
-from fairspan.persistence import load_model, save_model
+
+if TYPE_CHECKING:
+    from fairspan import datasets, metrics, plotting
+    from fairspan.auditing import Audit, audit
+    from fairspan.encoding import table_encoder
+    from fairspan.estimators import (
+        BoostedLeaves,
+        FairClassifier,
+        FairGPClassifier,
+        FairGPRegressor,
+        FairnessPath,
+        FairPostprocessor,
+        FairPostprocessorRegressor,
+        FairRegressor,
+        FairRepresentation,
+        FairRidge,
+        FairRidgeClassifier,
+        fairness_path,
+    )
+    from fairspan.exceptions import (
+        CheckpointError,
+        DatasetError,
+        DataWarning,
+        DecisionRuleError,
+        FairspanWarning,
+        IncompatibleMomentsError,
+        NumericalError,
+        NumericalWarning,
+        RowError,
+    )
+    from fairspan.method.certificates import Certificate
+    from fairspan.persistence import load_model, save_model
 
 __version__ = "0.2.0.dev0"
 
@@ -70,3 +75,27 @@ __all__ = [
     "save_model",
     "table_encoder",
 ]
+
+_MODULES = {
+    "fairspan.auditing": ("Audit", "audit"),
+    "fairspan.encoding": ("table_encoder",),
+    "fairspan.estimators": (
+        *("BoostedLeaves", "FairClassifier", "FairGPClassifier", "FairGPRegressor", "FairnessPath"),
+        *("FairPostprocessor", "FairPostprocessorRegressor", "FairRegressor", "FairRepresentation"),
+        *("FairRidge", "FairRidgeClassifier", "fairness_path"),
+    ),
+    "fairspan.exceptions": (
+        *("CheckpointError", "DatasetError", "DataWarning", "DecisionRuleError", "FairspanWarning"),
+        *("IncompatibleMomentsError", "NumericalError", "NumericalWarning", "RowError"),
+    ),
+    "fairspan.method.certificates": ("Certificate",),
+    "fairspan.persistence": ("load_model", "save_model"),
+}
+# Attributes of `import fairspan` without further import statements.
+_SUBMODULES = (
+    *("auditing", "datasets", "device", "encoding", "estimators", "exceptions", "inputs", "method"),
+    *("metrics", "persistence", "plotting", "streaming", "unseen"),
+)
+__getattr__, __dir__ = lazy_names(
+    __name__, {name: module for module, names in _MODULES.items() for name in names}, _SUBMODULES
+)

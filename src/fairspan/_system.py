@@ -20,7 +20,6 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -405,33 +404,52 @@ def track(items: Iterable[Item], total: int, label: str, *, verbose: int = 0) ->
 
 
 def _draw(label: str, done: int, total: int, seconds: float) -> None:
-    full = min(_WIDTH * done // max(total, 1), _WIDTH)
     left = seconds * (total - done) / done
-    bar = "#" * full + "." * (_WIDTH - full)
-    text = f"\r[fairspan] {label} [{bar}] {done:,}/{total:,}, {left:.0f} s left   "
-    print(text, end="", file=sys.stderr, flush=True)
+    _show(f"{label} [{_bar(done, total)}] {done:,}/{total:,}, {left:.0f} s left")
 
 
-class _Lines:
-    """Progress as a line every few seconds, without a terminal or without rich."""
+def _bar(done: int, total: int) -> str:
+    full = min(_WIDTH * done // max(total, 1), _WIDTH)
+    return "#" * full + "." * (_WIDTH - full)
+
+
+def _show(text: str) -> None:
+    """Write over the current line of the terminal."""
+    print(f"\r[fairspan] {text}   ", end="", file=sys.stderr, flush=True)
+
+
+class _RowProgress:
+    """Rows, their rate and the time left: a bar on a terminal, elsewhere a line every few seconds."""
 
     def __init__(self, label: str, total: int | None, done: int) -> None:
         self._label, self._total, self._done, self._first = label, total, done, done
+        self._terminal = sys.stderr.isatty()
         self._began = self._shown = time.monotonic()
 
     def advance(self, rows: int) -> None:
         """Count rows."""
         self._done += rows
         now = time.monotonic()
-        if now - self._shown >= _LINE_SECONDS or self._done == self._total:
-            self._shown = now
-            rate = (self._done - self._first) / max(now - self._began, 1e-9)
-            total = left = ""
-            if self._total is not None:
-                total = f" of {self._total:,}"
-                left = f", {(self._total - self._done) / rate:.0f} s left"
-            text = f"[fairspan] {self._label}: {self._done:,}{total} rows, {rate:,.0f} rows/s{left}"
+        wait = _EVERY_SECONDS if self._terminal else _LINE_SECONDS
+        if now - self._shown < wait and self._done != self._total:
+            return
+        self._shown = now
+        rate = (self._done - self._first) / max(now - self._began, 1e-9)
+        total, bar, left = self._total, "", ""
+        if total is not None:
+            bar = f" [{_bar(self._done, total)}]" if self._terminal else ""
+            left = f", {max(total - self._done, 0) / max(rate, 1e-9):.0f} s left"
+        counted = f"{self._done:,}" + ("" if total is None else f" of {total:,}")
+        if self._terminal:
+            _show(f"{self._label}{bar} {counted} rows, {rate:,.0f} rows/s{left}")
+        else:
+            text = f"[fairspan] {self._label}: {counted} rows, {rate:,.0f} rows/s{left}"
             print(text, file=sys.stderr, flush=True)
+
+    def finish(self) -> None:
+        """Leave the line of the bar."""
+        if self._terminal and self._done > self._first:
+            print(file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -442,28 +460,8 @@ def row_progress(
     if not verbose:
         yield lambda _rows: None
         return
+    progress = _RowProgress(label, total, done)
     try:
-        from rich import progress as rich
-        from rich.console import Console
-    except ImportError:
-        yield _Lines(label, total, done).advance
-        return
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _Lines(label, total, done).advance
-        return
-
-    class Rate(rich.ProgressColumn):
-        def render(self, task: Any) -> Any:
-            return f"{task.speed or 0.0:,.0f} rows/s"
-
-    columns = (
-        rich.TextColumn("[fairspan] {task.description}", markup=False),  # else [...] is markup
-        rich.BarColumn(),
-        rich.TaskProgressColumn(),
-        rich.TextColumn("{task.completed:,.0f} rows"),
-        Rate(),
-        rich.TimeRemainingColumn(),
-    )
-    with rich.Progress(*columns, console=console) as progress:
-        yield partial(progress.advance, progress.add_task(label, total=total, completed=done))
+        yield progress.advance
+    finally:
+        progress.finish()

@@ -12,7 +12,6 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,9 +20,8 @@ import numpy as np
 from fairspan._moved import rename_moved_classes
 from fairspan._system import atomic_write, check_archive, first_line, inert
 from fairspan.estimators.base import FairKernelEstimator
-from fairspan.estimators.learner_columns import LearnerColumns
+from fairspan.estimators.saved_state import restored_state, state_to_save
 from fairspan.estimators.state import FittedState
-from fairspan.method.features import TransformerMap
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot
 from fairspan.method.row_sketch import RowSketch
@@ -98,6 +96,7 @@ TRUSTED = (
     "fairspan.method.kernels.Kernel",
     "fairspan.method.features.LandmarkMap",
     "fairspan.method.features.TransformerMap",
+    "fairspan.method.folded.FoldedMap",
     "fairspan.method.gp.Posterior",
     "fairspan.estimators.decision_fit.DecisionFit",
     "fairspan.method.decision_certificate.DecisionCertificate",
@@ -157,8 +156,9 @@ def save_model(
         Written atomically: a killed process leaves the old file, or none. An existing file keeps its
         permissions, and a symbolic link its target.
     keep_moments : bool, default=True
-        False makes the file smaller by the moments, cells * folds * D^2 numbers. The loaded model
-        transforms and moves along the dial; ``partial_fit`` and ``merge`` then refuse.
+        False makes the file smaller: without the moments, cells * folds * D^2 numbers, and for most models
+        without the whitening of the landmarks, D^2 numbers. The loaded model predicts and moves along the
+        dial; ``partial_fit``, ``merge`` and ``solve`` then refuse.
     row_sketch : bool, default=True
         False leaves out the sketch of the fitted rows, with which :func:`audit` finds out that it is
         given rows of the fit: 16 bits of a keyed hash of X for at most 4,096 rows.
@@ -181,13 +181,17 @@ def save_model(
     model = copy(model)
     if isinstance(model.random_state, np.random.RandomState):
         model.random_state = None  # a generator's state is no part of a fitted model
-    model._state = _state_to_save(
-        model._fit_state, keep_moments=keep_moments, row_sketch=row_sketch
+    model._state = state_to_save(
+        model, model._fit_state, keep_moments=keep_moments, row_sketch=row_sketch
     )
     target = Path(path)
     payload = {"format": FORMAT, "fairspan": _version(), "model": model}
     with atomic_write(target) as part:
-        skops.dump(payload, part)
+        written = io.BytesIO()
+        skops.dump(payload, written)
+        # Without spaces, which are four fifths of the schema.
+        with zipfile.ZipFile(written) as archive, part.open("wb") as opened:
+            _copy_archive(archive, opened, json.loads(archive.read(_SCHEMA)))
         # What cannot be loaded again is refused while the model is still at hand.
         with part.open("rb") as file:
             try:
@@ -196,33 +200,6 @@ def save_model(
                 msg = f"This {type(model).__name__} cannot be saved: in its file, {error}."
                 raise ValueError(msg) from error
     return target
-
-
-def _state_to_save(state: FittedState, *, keep_moments: bool, row_sketch: bool) -> FittedState:
-    """State without the parameters, which the estimator itself has."""
-    sketch = state.fitted_rows if row_sketch else None
-    sketch = None if sketch is None else sketch.shortened()
-    moments, counter = state.moments, state.counter
-    if state.decisions is not None:  # the rows of the problem contain groups
-        state = replace(state, decisions=state.decisions.without_rows())
-    if state.solution is not None and (fit := state.solution.new_rows) is not None:
-        # Only rows in memory can be predicted by the functions of the folds.
-        solution = replace(
-            state.solution, new_rows=replace(fit, code_functions=None, code_mix=None)
-        )
-        state = replace(state, solution=solution)
-    if moments is not None:
-        moments = replace(moments, row_sketch=sketch)
-    if not keep_moments:
-        moments = counter = None
-    features = state.pilot.features
-    if isinstance(features, TransformerMap) and isinstance(features.transformer, LearnerColumns):
-        features = replace(features, transformer=features.transformer.for_new_rows())
-        state = replace(state, pilot=replace(state.pilot, features=features), folds=None)
-    out = replace(state, moments=moments, counter=counter, row_sketch=sketch, rule_rows=None)
-    for name in ("config", "given"):
-        del vars(out)[name]
-    return out
 
 
 def load_model(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> FairKernelEstimator:
@@ -299,6 +276,10 @@ def _model_of(payload: Any, path: Any) -> FairKernelEstimator:
     if not isinstance(model, FairKernelEstimator) or not _is_ours(model):
         msg = f"{path} holds a {inert(type(model).__name__)}, not a fitted fairspan estimator."
         raise ValueError(msg)
+    try:
+        model._state = restored_state(model._fit_state)
+    except (ValueError, AttributeError) as error:
+        raise _damaged(path, error) from error
     return model
 
 
@@ -342,6 +323,17 @@ def _check_content(file: IO[bytes]) -> Any:
     return schema
 
 
+def _copy_archive(old: zipfile.ZipFile, target: IO[bytes], schema: Any) -> None:
+    """Copy a model file with another schema."""
+    with zipfile.ZipFile(target, "w") as new:
+        for part in old.infolist():
+            if part.filename == _SCHEMA:
+                new.writestr(_SCHEMA, json.dumps(schema, separators=(",", ":")))
+                continue
+            with old.open(part) as content, new.open(part.filename, "w", force_zip64=True) as to:
+                shutil.copyfileobj(content, to)
+
+
 @contextmanager
 def _with_new_names(file: IO[bytes], schema: Any) -> Iterator[IO[bytes]]:
     """The file itself; or a temporary copy, if it names classes that have moved since."""
@@ -349,13 +341,8 @@ def _with_new_names(file: IO[bytes], schema: Any) -> Iterator[IO[bytes]]:
         yield file
         return
     with tempfile.TemporaryFile() as copied:
-        with zipfile.ZipFile(file) as old, zipfile.ZipFile(copied, "w") as new:
-            for part in old.infolist():
-                if part.filename == _SCHEMA:
-                    new.writestr(_SCHEMA, json.dumps(schema))
-                    continue
-                with old.open(part) as source, new.open(part.filename, "w", force_zip64=True) as to:
-                    shutil.copyfileobj(source, to)
+        with zipfile.ZipFile(file) as old:
+            _copy_archive(old, copied, schema)
         copied.seek(0)
         yield copied
 

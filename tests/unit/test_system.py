@@ -138,3 +138,31 @@ def test_a_bar_that_ends_full_on_a_terminal(monkeypatch):
     last = terminal.getvalue().rsplit("\r", 1)[1]
     assert last.startswith("[fairspan] rows [########################] 3/3, 0 s left")
     assert last.endswith("\n")
+
+
+def test_rows_and_steps_have_one_style_of_bar(monkeypatch, capsys):
+    from fairspan._system import row_progress, track
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with row_progress("moments", 200, verbose=1) as count:
+        count(100)
+        count(100)
+    rows = capsys.readouterr().err
+    list(track(range(2), 2, "folds", verbose=1))
+    steps = capsys.readouterr().err
+    assert rows.startswith("\r[fairspan] moments [########################] 200 of 200 rows, ")
+    assert "\r[fairspan] folds [########################] 2/2, 0 s left" in steps
+    assert rows.endswith("\n")
+    assert steps.endswith("\n")
+
+
+def test_rows_without_a_terminal_or_a_total_are_lines(monkeypatch, capsys):
+    from fairspan import _system
+
+    monkeypatch.setattr(_system, "_LINE_SECONDS", 0.0)
+    with _system.row_progress("sample", None, verbose=1) as count:
+        count(10)
+    assert capsys.readouterr().err.startswith("[fairspan] sample: 10 rows, ")
+    with _system.row_progress("sample", 10) as count:
+        count(10)
+    assert capsys.readouterr().err == ""

@@ -15,6 +15,7 @@ from sklearn.metrics import accuracy_score, mean_squared_error
 
 from fairspan._html import audit_html
 from fairspan._system import atomic_write, json_safe, printable_json, track
+from fairspan._threads import count_rows, with_few_threads
 from fairspan.auditing.attackers import ATTACKERS
 from fairspan.auditing.cross_fit import KernelCheck
 from fairspan.auditing.findings import SECTIONS, Finding
@@ -245,6 +246,7 @@ def write_text(text: str, path: Any) -> str:
     return text
 
 
+@with_few_threads(lambda model_or_scores, X=None, y=None, **_: count_rows(X, y, model_or_scores))
 def audit(
     model_or_scores: Any,
     X: Any = None,

@@ -20,22 +20,26 @@ import typer
 from rich.console import Console
 
 from fairspan._system import atomic_write, is_stream, json_safe, printable, printable_json
-from fairspan.auditing import SECTIONS
-from fairspan.auditing.attackers import ATTACKERS
-from fairspan.auditing.parts import Settings
 from fairspan.exceptions import FairspanWarning, NumericalError
-from fairspan.inputs.config import PARAMETERS
-from fairspan.plotting import require_pyplot
 
 POSITIVE = "--positive CLASS"  # how a message names the option
 STDOUT = Path("-")
 stderr = Console(stderr=True)
 _NAMES_SHOWN = 6
+PAGE_KINDS, TABLE_KINDS, MODEL_KINDS = (".html", ".htm"), (".csv",), (".skops",)
+# Texts of the library that help needs; a command that only prints help imports nothing else of it.
+PARTS = ("scores", "decisions", "tests", "attacks", "proxies", "certificate", "kernel")
+SENTENCES = {
+    "criterion": "Fairness criterion.",
+    "equalize": "What is made equal between groups.",
+    "fairness": "Fairness of the model, from 0 (unconstrained) to 1 (fairest).",
+    "selection_rate": "Share of the rows to select, of two classes.",
+}
 
 
 def parameter_help(name: str, more: str) -> str:
     """Help of an option that sets a parameter of the model: the text of the parameter, and more."""
-    return f"{PARAMETERS[name].sentence} {more}"
+    return f"{SENTENCES[name]} {more}"
 
 
 Data = Annotated[
@@ -101,7 +105,15 @@ Positive = Annotated[
 ]
 Parts = Annotated[
     list[str] | None,
-    typer.Option(help=f"Parts of the audit: {', '.join(SECTIONS[1:])}; all if not given."),
+    typer.Option(help=f"Parts of the audit: {', '.join(PARTS)}; all if not given."),
+]
+WithMoments = Annotated[
+    bool,
+    typer.Option(
+        "--with-moments",
+        help="Save the moments, too, with which partial_fit and merge of Python go on; the file is about "
+        "40 times as large.",
+    ),
 ]
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out rows without a target, group or weight.")
@@ -147,6 +159,8 @@ class AuditFiles(NamedTuple):
 
     def check(self) -> None:
         """Raise if one of the files cannot be written."""
+        from fairspan.plotting import require_pyplot
+
         if self.json == STDOUT and self.markdown == STDOUT:
             raise ValueError("--json - and --markdown - cannot both have standard output.")
         for option, path in self.by_option.items():
@@ -157,6 +171,16 @@ class AuditFiles(NamedTuple):
             if self.plot.suffix[1:].lower() not in ("png", "pdf", "svg", "jpg", "jpeg"):
                 msg = f"--plot {self.plot}: give a file that ends in .png, .pdf, .svg or .jpg."
                 raise ValueError(msg)
+
+
+def check_kind(path: Path | None, option: str, kinds: Sequence[str]) -> None:
+    """Raise if a name ends as that of another kind of file; a name without an ending is allowed."""
+    ending = "" if path is None else path.suffix.lower()
+    if ending and ending not in kinds:
+        raise ValueError(
+            f"{option} {path}: {ending} files are not written; give a name that ends in "
+            f"{' or '.join(kinds)}."
+        )
 
 
 def check_output_file(path: Path, option: str) -> None:
@@ -240,13 +264,16 @@ def read_limit(text: str | None, option: str) -> float | dict[str, float] | None
 
 def check_audit(level: float, min_rows: int, attackers: list[str] | None) -> None:
     """Raise if an option of ``fairspan audit`` is out of range."""
+    from fairspan.auditing.attackers import ATTACKERS
+    from fairspan.auditing.parts import Settings
+
     chosen = split_commas(attackers) or ATTACKERS
     Settings(level=level, min_rows=min_rows, attackers=chosen)  # checks its values
 
 
 def read_parts(given: list[str] | None) -> list[str] | None:
     """Return the parts of an audit that ``--parts`` lists; raise if one is unknown."""
-    parts, known = split_commas(given), SECTIONS[1:]
+    parts, known = split_commas(given), PARTS
     for part in parts or []:
         if part not in known:
             raise ValueError(f"--parts has {part!r}; known are {', '.join(known)}.")

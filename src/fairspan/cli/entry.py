@@ -33,12 +33,11 @@ from fairspan.cli.common import (
     write_json,
 )
 from fairspan.cli.evaluation import audit_command, predict_command
-from fairspan.cli.read import OFFLINE, SETS, load_set
+from fairspan.cli.help import add_help
 from fairspan.cli.training import explore_command, fit_command
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Fair kernel models: explore a table, fit, predict, audit, reproduce the paper.",
 )
@@ -111,6 +110,8 @@ def _top(
 @data_app.command("list")
 def list_data(json_file: Json = None) -> None:
     """List the data sets, with a line about each."""
+    from fairspan.cli.read import OFFLINE, SETS
+
     check_json(json_file)
     listed = [
         {
@@ -135,6 +136,8 @@ def fetch_data(
     json_file: Json = None,
 ) -> None:
     """Find a data set, download it if need be, and print where it is."""
+    from fairspan.cli.read import OFFLINE, load_set
+
     check_json(json_file)
     bunch = load_set(name, data_home)
     file = None if name in OFFLINE else str(bunch.filename)
@@ -173,3 +176,4 @@ def _not_installed(name: str) -> Callable[[typer.Context], None]:
 
 
 _add_commands()
+add_help(app)

@@ -8,18 +8,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from fairspan._system import atomic_write, inert, is_formula, printable_json
-from fairspan.cli import common, tables
-from fairspan.cli.read import read_data, text_columns
-from fairspan.estimators import FairClassifier, FairGPClassifier, FairRepresentation
-from fairspan.inputs.columns import require_columns
-from fairspan.plotting import require_pyplot
-from fairspan.report.training import Favourable, choose_favourable
+from fairspan.cli import common
+
+if TYPE_CHECKING:
+    from fairspan.cli import tables
+    from fairspan.report.training import Favourable
+
 
 MARGIN = "margin of the rule"
 Trust = Annotated[
@@ -51,12 +50,18 @@ def predict_command(
     data_home: common.DataHome = None,
 ) -> None:
     """Predict the rows of a table with a saved model; needs no protected attribute."""
+    from fairspan.cli import tables
+    from fairspan.cli.read import read_data, text_columns
+    from fairspan.estimators import FairRepresentation
+    from fairspan.inputs.columns import require_columns
+
     if out not in (None, common.STDOUT):
         common.check_output_file(out, "--out")
     common.check_json(json_file)
     common.check_distinct(
         {"DATA": Path(data), "--model": model}, {"--out": out, "--json": json_file}
     )
+    common.check_kind(out, "--out", common.TABLE_KINDS)
     common.check_fairness(fairness)
     if out in (None, common.STDOUT) and json_file == common.STDOUT:
         out = None
@@ -113,6 +118,8 @@ def _load_model(path: Path, trust: list[str] | None) -> tuple[Any, list[str]]:
 
 def _predictions(model: Any, X: Any) -> dict[str, list[Any]]:
     """Return columns: the row of the file from 1, the prediction, a number for each class."""
+    import numpy as np
+
     out: dict[str, list[Any]] = {"row": list(range(1, len(X) + 1))}
     out["prediction"] = np.asarray(model.predict(X)).tolist()
     classes = getattr(model, "classes_", None)
@@ -136,6 +143,8 @@ def _predictions(model: Any, X: Any) -> dict[str, list[Any]]:
 
 
 def _has_probabilities(model: Any) -> bool:
+    from fairspan.estimators import FairClassifier, FairGPClassifier
+
     return isinstance(model, FairGPClassifier | FairClassifier) or _decides(model)
 
 
@@ -237,6 +246,10 @@ def audit_command(
     seed: common.Seed = 0,
 ) -> None:
     """Audit a saved model, or scores and decisions in a table, on rows it was not fitted on."""
+    from fairspan.cli import tables
+    from fairspan.cli.read import read_data, text_columns
+    from fairspan.inputs.columns import require_columns
+
     if model is not None and (scores or decisions):
         msg = "--model brings its own scores and decisions; leave --scores and --decisions out."
         raise ValueError(msg)
@@ -309,6 +322,8 @@ def audit_command(
 
 
 def _is_regressor(model: Any) -> bool:
+    from fairspan.estimators import FairRepresentation
+
     if model is None or isinstance(model, FairRepresentation):
         return False
     return getattr(model, "classes_", None) is None
@@ -318,6 +333,9 @@ def _favourable_class(
     fitted: Any, frame: Any, roles: tables.Named, positive: str | None, model: str
 ) -> Favourable | None:
     """Return the favourable class: of the option, of the saved model, or guessed from the labels."""
+    from fairspan.cli import tables
+    from fairspan.report.training import Favourable, choose_favourable
+
     columns = [] if _is_regressor(fitted) else [*roles["target"], *roles["decisions"]]
     classes = getattr(fitted, "classes_", None)
     model_labels = [] if classes is None else classes.tolist()
@@ -349,6 +367,8 @@ def _warn_of_direction(frame: Any, scores: str, target: str, favourable: Favoura
 
 def _print_roles(frame: Any, roles: tables.Named, kinds: tables.Kinds, fitted: Any) -> None:
     """Print how the target and the protected attributes are read."""
+    from fairspan.cli import tables
+
     lines = []
     for name in roles["target"]:
         given = "continuous" if _is_regressor(fitted) else kinds.target
@@ -373,6 +393,7 @@ def write_audit(
     **arguments : of :func:`fairspan.audit`.
     """
     from fairspan.auditing import audit
+    from fairspan.plotting import require_pyplot
 
     label = None if favourable is None else favourable.label
     with common.collect_warnings() as warnings_seen:

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from fairspan import estimators
 from fairspan._system import printable_json
-from fairspan.cli import common, tables
-from fairspan.cli.evaluation import write_audit
-from fairspan.inputs.checks import check_confidence
-from fairspan.method.problem import canonical_criterion
-from fairspan.report import explore, held_out_rows
-from fairspan.report.pipeline import check_options
-from fairspan.report.recipe import source_lines
-from fairspan.report.table import is_continuous
-from fairspan.report.training import Favourable, by_stratum, fit_model, named_model, set_equalize
+from fairspan.cli import common
 
-MODELS: dict[str, Callable[..., Any]] = {
-    "ridge": estimators.FairRidge,
-    "ridge-classifier": estimators.FairRidgeClassifier,
-    "gp": estimators.FairGPRegressor,
-    "gp-classifier": estimators.FairGPClassifier,
+if TYPE_CHECKING:
+    from fairspan.cli import tables
+    from fairspan.report.training import Favourable
+
+
+# Estimators of `fairspan.estimators`.
+MODELS = {
+    "ridge": "FairRidge",
+    "ridge-classifier": "FairRidgeClassifier",
+    "gp": "FairGPRegressor",
+    "gp-classifier": "FairGPClassifier",
 }
 # A target with more different texts is a name or a remark, not a class.
 _MAX_CLASSES = 100
@@ -57,6 +54,7 @@ def explore_command(
     save_model: Annotated[
         Path | None, typer.Option(help="File for the model at --fairness, too.")
     ] = None,
+    with_moments: common.WithMoments = False,
     fairness: Annotated[
         float, typer.Option(help=common.parameter_help("fairness", "The slider starts there, too."))
     ] = 1.0,
@@ -77,12 +75,20 @@ def explore_command(
     seed: common.Seed = 0,
 ) -> None:
     """Show what fairness costs: one page with a slider, from one fit on a table."""
+    from fairspan.cli import tables
+    from fairspan.method.problem import canonical_criterion
+    from fairspan.report import explore
+    from fairspan.report.pipeline import check_options
+    from fairspan.report.recipe import source_lines
+
     common.check_output_file(out, "--out")
     common.check_json(json_file)
     if save_model is not None:
         common.check_model_file(save_model, "--save-model")
     outputs = {"--out": out, "--json": json_file, "--save-model": save_model}
     common.check_distinct({"DATA": Path(data)}, outputs)
+    common.check_kind(out, "--out", common.PAGE_KINDS)
+    common.check_kind(save_model, "--save-model", common.MODEL_KINDS)
     common.check_fairness(fairness)
     audit_parts = common.read_parts(parts)
     table = tables.read_training_table(
@@ -150,7 +156,7 @@ def explore_command(
     if save_model is not None:
         from fairspan.persistence import save_model as write_model
 
-        write_model(report.model, save_model)
+        write_model(report.model, save_model, keep_moments=with_moments)
     common.print_warnings(warnings_seen)
     print_line(_kinds_line(report.study))
     if report.study["task"] != "regression":
@@ -211,6 +217,7 @@ def fit_command(
     positive: common.Positive = None,
     kind: common.Kind = None,
     out: Annotated[Path, typer.Option(help="File for the model.")] = Path("model.skops"),
+    with_moments: common.WithMoments = False,
     audit: Annotated[
         bool, typer.Option("--audit", help="Hold rows out, and audit the model on them.")
     ] = False,
@@ -231,6 +238,11 @@ def fit_command(
     seed: common.Seed = 0,
 ) -> None:
     """Fit a fair model on a table; with --audit, test it on held-out rows."""
+    from fairspan.cli import tables
+    from fairspan.cli.evaluation import write_audit
+    from fairspan.report import held_out_rows
+    from fairspan.report.training import by_stratum, fit_model, set_equalize
+
     files = common.AuditFiles(json_file, markdown, plot)
     if not audit and (parts or markdown or plot):
         raise ValueError("--parts, --markdown and --plot are about the audit: pass --audit too.")
@@ -238,6 +250,7 @@ def fit_command(
     audit_parts = common.read_parts(parts)
     common.check_model_file(out)
     common.check_distinct({"DATA": Path(data)}, {"--out": out, **files.by_option})
+    common.check_kind(out, "--out", common.MODEL_KINDS)
     common.check_fairness(fairness)
     limit = {
         "max_gap": common.read_limit(max_gap, "--max-gap"),
@@ -303,7 +316,7 @@ def fit_command(
     common.print_warnings(warnings_seen)
     from fairspan.persistence import save_model
 
-    save_model(estimator, out)
+    save_model(estimator, out, keep_moments=with_moments)
     print_line = common.print_status if files.to_stdout else common.print_result
     split = f", {len(test):,} of them held out (--test-share {test_share:g})" if audit else ""
     print_line(f"{data}: {len(table.frame):,} rows{split}")
@@ -343,6 +356,10 @@ def make_estimator(
     choice: str, frame: Any, target: str, kind: str | None = None, **parameters: Any
 ) -> Any:
     """Return the unfitted model that ``--model`` names, for classes or numbers as the target has them."""
+    from fairspan import estimators
+    from fairspan.report.table import is_continuous
+    from fairspan.report.training import named_model
+
     if choice not in (*_FOR_ANY, *MODELS):
         known = ", ".join((*_FOR_ANY, *MODELS))
         raise ValueError(f"--model {choice!r} is unknown; known are {known}.")
@@ -360,7 +377,7 @@ def make_estimator(
         )
     if choice in _FOR_ANY:
         return named_model(choice, numeric=numeric, **parameters)
-    return MODELS[choice](**parameters)
+    return getattr(estimators, MODELS[choice])(**parameters)
 
 
 def _dial_parameters(
@@ -405,6 +422,8 @@ def _check_attributes(name: str, limit: Any, protected: Sequence[str]) -> None:
 
 def _limits(limits: dict[str, Any], confidence: float | None, equalize: str) -> dict[str, Any]:
     """Arguments of ``at`` for a limit that is kept after the fit; raise if options do not go together."""
+    from fairspan.inputs.checks import check_confidence
+
     limits = {name: value for name, value in limits.items() if value is not None}
     on_rates = "max_correlation" not in limits
     if limits and on_rates and equalize == "scores":
@@ -424,6 +443,8 @@ def _limits(limits: dict[str, Any], confidence: float | None, equalize: str) -> 
 
 def _print_notes(table: tables.TrainingTable, favourable: Favourable | None) -> None:
     """Print doubtful columns, the favourable class and missing values on standard error."""
+    from fairspan.cli import tables
+
     common.print_warnings(tables.doubtful_columns(table.frame, table.roles.features))
     if favourable is not None:
         common.print_status(favourable.sentence(common.POSITIVE))
@@ -435,7 +456,7 @@ def _print_written(path: Path, print_line: Callable[[str], None]) -> None:
     """Print where the model is, and how to load it if it has types that are not trusted by themselves."""
     from fairspan.persistence import untrusted_types
 
-    print_line(f"Model written to {path}")
+    print_line(f"Model written to {path} ({path.stat().st_size / 1e6:.1f} MB)")
     if names := untrusted_types(path):
         print_line(
             f"Its trees are read without checks, so load it only if you know where the file comes from:\n"
@@ -453,6 +474,8 @@ def _print_model(
     estimator: Any, table: tables.TrainingTable, print_line: Callable[[str], None]
 ) -> None:
     """Print the model, how it reads the columns, and its certificate."""
+    from fairspan.cli import tables
+
     classes = getattr(estimator, "classes_", None)
     kind = "a number"
     if classes is not None:
@@ -481,6 +504,8 @@ def _equal_line(estimator: Any) -> str:
 
 def _kinds_line(study: dict[str, Any]) -> str:
     """Return how columns were read: features as counts, target and protected attributes by name."""
+    from fairspan.cli import tables
+
     features = Counter(c["kind"] for c in study["columns"] if c["role"] == "feature")
     counts = ", ".join(f"{n} {kind}" for kind, n in features.most_common())
     roles = ", ".join(
@@ -498,6 +523,8 @@ def _levels(column: dict[str, Any], words: str) -> str:
 
 def _dial_table(study: dict[str, Any], test_share: float) -> str:
     """Return a table of the error and the correlations or gaps at a few dial values."""
+    import numpy as np
+
     dials, curves = np.array(study["fairness"]), study["tradeoff"]
     parity = curves["parity"]
     # A name as wide as a screen would break the table.
@@ -517,9 +544,13 @@ def _dial_table(study: dict[str, Any], test_share: float) -> str:
 
 
 def _interval(curve: dict[str, list[float | None]], i: int) -> str:
+    """Value and interval, with the decimals that show three digits of the largest number of the curve."""
+    known = [abs(x) for key in ("value", "low", "high") for x in curve[key] if x is not None]
+    largest = max(known, default=0.0)
+    decimals = 3 if largest < 1.0 else max(2 - math.floor(math.log10(largest)), 0)
     value, low, high = (curve[key][i] for key in ("value", "low", "high"))
     if value is None:
         return "-"
     if low is None or high is None:
-        return f"{value:.3g}"
-    return f"{value:.3g} ({low:.3g} to {high:.3g})"
+        return f"{value:.{decimals}f}"
+    return f"{value:.{decimals}f} ({low:.{decimals}f} to {high:.{decimals}f})"

@@ -1,13 +1,18 @@
 """Scikit-learn estimators on top of the moments."""
 
-from fairspan.estimators.gp_classifier import FairGPClassifier
-from fairspan.estimators.gp_regressor import FairGPRegressor
-from fairspan.estimators.learners import FairClassifier, FairRegressor
-from fairspan.estimators.leaves import BoostedLeaves
-from fairspan.estimators.path import FairnessPath, fairness_path
-from fairspan.estimators.postprocessors import FairPostprocessor, FairPostprocessorRegressor
-from fairspan.estimators.representation import FairRepresentation
-from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
+from typing import TYPE_CHECKING
+
+from fairspan._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fairspan.estimators.gp_classifier import FairGPClassifier
+    from fairspan.estimators.gp_regressor import FairGPRegressor
+    from fairspan.estimators.learners import FairClassifier, FairRegressor
+    from fairspan.estimators.leaves import BoostedLeaves
+    from fairspan.estimators.path import FairnessPath, fairness_path
+    from fairspan.estimators.postprocessors import FairPostprocessor, FairPostprocessorRegressor
+    from fairspan.estimators.representation import FairRepresentation
+    from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
 
 __all__ = [
     "BoostedLeaves",
@@ -23,3 +28,21 @@ __all__ = [
     "FairnessPath",
     "fairness_path",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "BoostedLeaves": "fairspan.estimators.leaves",
+        "FairClassifier": "fairspan.estimators.learners",
+        "FairGPClassifier": "fairspan.estimators.gp_classifier",
+        "FairGPRegressor": "fairspan.estimators.gp_regressor",
+        "FairPostprocessor": "fairspan.estimators.postprocessors",
+        "FairPostprocessorRegressor": "fairspan.estimators.postprocessors",
+        "FairRegressor": "fairspan.estimators.learners",
+        "FairRepresentation": "fairspan.estimators.representation",
+        "FairRidge": "fairspan.estimators.ridge",
+        "FairRidgeClassifier": "fairspan.estimators.ridge",
+        "FairnessPath": "fairspan.estimators.path",
+        "fairness_path": "fairspan.estimators.path",
+    },
+)

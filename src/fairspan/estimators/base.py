@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 
 from fairspan._html import estimator_html
+from fairspan._threads import MOST_COLUMNS, USUAL_COLUMNS, few_threads
 from fairspan.device.passes import for_precision, precision_for, start_pass
-from fairspan.encoding import fit_if_needed
 from fairspan.estimators.prepare import build_pilot
 from fairspan.estimators.state import FittedEstimator, FittedState, check_search, snapshot
 from fairspan.estimators.stream_methods import StreamFit
@@ -29,7 +29,7 @@ from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, is_tensor
 from fairspan.method.new_rows_space import NewRows, model_space
 from fairspan.method.pilot import fingerprint
-from fairspan.method.problem import Data
+from fairspan.method.problem import Data, FitConfig
 from fairspan.method.solution import solve
 from fairspan.method.spaces import FairLine, Head, LineHead, Position, Space, locate
 from fairspan.streaming.sample import pilot_rows
@@ -164,11 +164,12 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         with self._new_fit() as work:
             data = work._read(*given, reset=True, groups=groups, encode=True)
             sample = pilot_rows(work._config, data) if is_tensor(data.X) else (data,)
-            work._prepare(*sample)
-            if data.clusters is not None and sample[0].n < data.n:
-                work._set_cluster_share(len(np.unique(data.clusters)) / data.n, sample[0])
-            work._absorb(data)
-            work._solve(data)
+            with few_threads(data.n, _most_columns(work._config, data)):
+                work._prepare(*sample)
+                if data.clusters is not None and sample[0].n < data.n:
+                    work._set_cluster_share(len(np.unique(data.clusters)) / data.n, sample[0])
+                work._absorb(data)
+                work._solve(data)
         return self
 
     def prepare(
@@ -446,6 +447,8 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         """Schema with a fitted encoder, if the features are a frame that needs one."""
         config = self._config
         of_kernel = config.kernel == "precomputed" and config.feature_map is None
+        from fairspan.encoding import fit_if_needed  # late: it imports much of scikit-learn
+
         found = None if config.encoder is None or of_kernel else fit_if_needed(X)
         if found is None:
             return ColumnSchema()
@@ -496,7 +499,8 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
             row_pass = start_pass(state.pilot, state.moments, X=data.X)
         else:
             row_pass = MomentsPass(state.pilot, state.moments)
-        moments, smallest = accumulate(row_pass, data, counter, verbose=self.verbose)
+        with few_threads(data.n, state.moments.n_columns):
+            moments, smallest = accumulate(row_pass, data, counter, verbose=self.verbose)
         self._state = replace(
             state,
             moments=moments,
@@ -510,7 +514,8 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         state = self._fit_state
         assert state.moments is not None
         curvature = self._row_curvature(state, data)
-        solution = solve(state.moments, state.pilot, state.config, curvature)
+        with few_threads(0, state.moments.n_columns):
+            solution = solve(state.moments, state.pilot, state.config, curvature)
         if solution.refits is not None and data is not None:
             solution = replace(
                 solution, refits=measure_spread(solution.refits, state.pilot, data, REFIT_ROWS)
@@ -569,3 +574,14 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         state = self._current_state
         position = locate(self._space(state), state.config)
         return position, position.coef, position.intercept
+
+
+def _most_columns(config: FitConfig, data: Data) -> int:
+    """Columns of the feature map at most, before it is fitted; those of a transformer are not known."""
+    if config.feature_map is not None:
+        return MOST_COLUMNS + 1
+    if config.kernel == "linear":
+        return int(data.X.shape[1])
+    if isinstance(config.n_components, str):
+        return data.n if config.n_components == "all" else USUAL_COLUMNS
+    return int(config.n_components)

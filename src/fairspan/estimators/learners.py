@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 
+from fairspan._threads import count_rows, with_few_threads
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import RuleRows, row_weights
 from fairspan.estimators.learner_columns import CategoryColumns
@@ -93,6 +94,7 @@ class FairLearner(FairKernelEstimator):
 
     stack_weights_ = FittedAttribute(lambda s: s.head, after="head")
 
+    @with_few_threads(lambda *args, **given: count_rows(*args[1:2], given.get("X")))
     def fit(
         self,
         X: Any,

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
 from fairspan._html import path_html
+from fairspan._threads import count_rows, with_few_threads
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.dial_predictor import DialHeads, DialPredictor, move
 from fairspan.estimators.path_numbers import IN_SAMPLE, Metric, PathNumbers
@@ -259,6 +260,7 @@ class FairnessPath(PathNumbers):
         return path_html(self)
 
 
+@with_few_threads(lambda *args, **given: count_rows(*args[1:2], given.get("X")))
 def fairness_path(
     estimator: FairKernelEstimator,
     X: Any,

@@ -22,6 +22,7 @@ from fairspan.inputs.config import Configurable, read_config
 from fairspan.inputs.rows import ColumnSchema, read_features
 from fairspan.method.decision_rule import RulePoint
 from fairspan.method.features import LandmarkMap
+from fairspan.method.folded import FoldedMap
 from fairspan.method.folds import Counter
 from fairspan.method.linalg import Array, is_tensor, to_numpy
 from fairspan.method.moments import Moments
@@ -326,7 +327,10 @@ class FittedEstimator(BaseEstimator):
 
     def _need_moments(self, method: str) -> None:
         if self._fit_state.moments is None:
-            msg = f"{method} needs the moments, which this model was saved without (keep_moments=False)."
+            msg = (
+                f"{method} needs the moments, which this model was saved without (keep_moments=False; on the "
+                f"command line --with-moments saves them)."
+            )
             raise ValueError(msg)
 
     def _check_fitted(self) -> None:
@@ -365,6 +369,8 @@ class FittedEstimator(BaseEstimator):
 
     def _coordinates(self, X: Array) -> Array:
         """``psi(x) - mu``, for what needs all of psi and not only scores."""
+        if isinstance(self._pilot.features, FoldedMap):
+            return self._pilot.features.centred(X)
         return np.asarray(to_numpy(self._pilot.features.coordinates(X)) - self._solution.mean)
 
     # ------------------------------------------------------------------ files

@@ -55,6 +55,7 @@ class StreamFit:
         device: Any = None,
         precision: Any = "auto",
         client: Any = None,
+        column_types: Any = None,
     ) -> Self:
         """Fit on rows that are read in blocks, in two passes over any number of rows.
 
@@ -100,6 +101,10 @@ class StreamFit:
         client : distributed.Client, optional
             Workers that compute the moments. A Dask collection without a client runs on Dask's current
             scheduler (threads by default).
+        column_types : dict of str to str, optional
+            Types of columns of CSV files: "number", "integer", "text", "boolean" or "date". All files are
+            otherwise read once to find types that hold all values. The types of features are kept with the
+            model, and new files are read with them.
 
         Returns
         -------
@@ -120,6 +125,7 @@ class StreamFit:
             device=device,
             precision=precision,
             client=client,
+            column_types=column_types,
         )
         # Rows beyond the sample may have rare values that the encoder was not fitted on.
         with self._new_fit() as work, collect_unseen():  # type: ignore[attr-defined]
@@ -213,6 +219,7 @@ class _FitAdapter:
             est._set_cluster_share(sample.cluster_share, data)
         if sample.role_columns is not None:
             est._schema = replace(est._schema, sensitive_columns=sample.role_columns)
+        est._schema = replace(est._schema, column_types=sample.column_types)
         self.n_features = int(est.n_features_in_)
         return est._pilot
 
@@ -251,6 +258,7 @@ class _PredictAdapter:
         names, labels = getattr(est, "feature_names_in_", None), est._fit_state.classes
         self.feature_names = None if names is None else names.tolist()
         self.text_features = list(est._schema.text_features or ())
+        self.column_types = dict(est._schema.column_types)
         self.classes = [] if labels is None else labels.tolist()
 
     def read(self, X: Any) -> Any:

@@ -60,6 +60,7 @@ class ColumnSchema:
     text_features: tuple[str, ...] | None = None  # columns that held text, if there is an encoder
     frozen: RowScores | None = None  # scores that are appended to the clean columns
     n_scores: int = 0  # columns that they have
+    column_types: tuple[tuple[str, str], ...] = ()  # of features that were read from CSV files
 
 
 class RowScores(Protocol):

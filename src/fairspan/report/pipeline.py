@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from fairspan._system import track
+from fairspan._threads import count_rows, with_few_threads
 from fairspan.auditing import audit
 from fairspan.auditing.parts import PARTS, Settings
 from fairspan.encoding import category_label
@@ -64,6 +65,7 @@ from fairspan.unseen import collect_unseen
 _MOST_DISPLAYED = 400
 
 
+@with_few_threads(lambda frame, **_: count_rows(frame))
 def explore(
     frame: Any,
     *,

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairspan._system import MISSING_WORDS, first_line
+from fairspan._system import MISSING_WORDS, first_line, inert
 from fairspan.exceptions import DataWarning, warn_user
+from fairspan.streaming.csv_types import arrow_types, conversion_error, widened_schema
 from fairspan.streaming.rows import Rows, Span
 from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Source
 
@@ -76,6 +77,15 @@ def open_files(source: Any) -> Any:
     except Exception as error:  # Arrow raises its own classes, and OSError
         named = next((file for file in files if file in str(error)), files[0])
         raise OSError(f"{named} cannot be opened: {first_line(error)}") from error
+
+
+def is_csv(source: Any) -> bool:
+    """Whether a source is CSV files, or a pyarrow dataset of them."""
+    listed = source if isinstance(source, list | tuple) else [source]
+    if listed and all(isinstance(item, str | os.PathLike) for item in listed):
+        source = open_files(source)
+    file_format = getattr(source, "format", None)
+    return getattr(file_format, "default_extname", None) == "csv"
 
 
 def _is_data(file: Path, folder: Path) -> bool:
@@ -227,7 +237,7 @@ class ArrowPart(Part):
             group = "" if self.group is None else f", row group {self.group}"
             raise OSError(
                 f"{self.file}{group}: rows from {row} on cannot be read: {first_line(error)}"
-                f"{_csv_remedy(error)}"
+                f"{_csv_remedy(error, self.fragment.physical_schema.names)}"
             ) from error
         self._check_unchanged()
 
@@ -241,14 +251,20 @@ def _is_arrow_error(error: Exception) -> bool:
     return type(error).__module__.startswith("pyarrow") or isinstance(error, OSError)
 
 
-def _csv_remedy(error: Exception) -> str:
+def _csv_remedy(error: Exception, names: list[str]) -> str:
     """Advice for a CSV value that does not match the type of its column."""
     if "invalid UTF8" in str(error):
         return f". {_ENCODING}"
+    if (found := conversion_error(str(error), names)) is not None:
+        name, kind, value = found
+        return (
+            f". The column {name!r} is read as {kind}, and {inert(value, 60)!r} is none: correct the value, "
+            f"or, in a new fit, pass column_types={{{name!r}: 'text'}}."
+        )
     if "CSV conversion error" in str(error):
         return (
-            ". The first rows of each file decide about the type of a column. Give a pyarrow.dataset with "
-            "a schema, or Parquet files, which have types."
+            ". The first rows of each file decide about the type of a column. Pass column_types, or Parquet "
+            "files, which have types."
         )
     return ""
 
@@ -285,11 +301,23 @@ class ArrowSource(Source):
     given : GivenRoles
     text : collection of str
         Columns of CSV files to read as text, whatever their values are.
+    types : mapping of str to str, optional
+        Types of columns of CSV files, see :mod:`fairspan.streaming.csv_types`.
+    widen : bool, default=False
+        Read CSV files once to find types that hold all values.
     """
 
     roles: Roles
 
-    def __init__(self, dataset: Any, given: GivenRoles, *, text: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        given: GivenRoles,
+        *,
+        text: Collection[str] = (),
+        types: Mapping[str, str] | None = None,
+        widen: bool = False,
+    ) -> None:
         self._dataset, self._schema = dataset, dataset.schema
         self.roles = Roles.of(list(dataset.schema.names), given)
         file_format = getattr(dataset, "format", None)
@@ -297,7 +325,15 @@ class ArrowSource(Source):
             self._check_encoding()
             self.inferred = True
             string = require_pyarrow(_STREAMING).string()
-            self._schema = _with_types(self._schema, dict.fromkeys(text, string))
+            fixed = dict.fromkeys(text, string) | arrow_types(types, self._schema.names)
+            self._schema = _with_types(self._schema, fixed)
+            if widen:
+                self._schema = widened_schema(
+                    dataset, self._schema, self.roles.columns, fixed, _with_types
+                )
+            text = [*text, *fixed]
+        elif types:
+            raise ValueError("column_types is for CSV files; other files have types of their own.")
         self.parts = [part for file in dataset.get_fragments() for part in self._open(file)]
         if self.inferred:
             self._warn_of_types(text)
@@ -330,7 +366,7 @@ class ArrowSource(Source):
             warn_user(
                 f"The CSV files differ in the column {name!r}: {kinds}. It is read as text in all of them, "
                 f"so every different text is a category of its own. If the files mean the same values, write "
-                f"them alike; to confirm, give a pyarrow.dataset with a schema.",
+                f"them alike; to confirm, pass column_types={{{name!r}: 'text'}}.",
                 DataWarning,
                 key=f"types of {name!r}",
             )

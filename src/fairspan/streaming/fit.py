@@ -9,7 +9,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,6 @@ from sklearn.base import clone
 
 from fairspan._system import kind_of_texts
 from fairspan.device.passes import for_precision, start_pass
-from fairspan.encoding import table_encoder
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import draw_seed
@@ -30,6 +29,7 @@ from fairspan.method.pilot import Pilot
 from fairspan.method.torch_columns import choose_precision
 from fairspan.streaming.arrow import ArrowSource, open_files
 from fairspan.streaming.checkpoint import Checkpoint, SavedPass
+from fairspan.streaming.csv_types import kept_types
 from fairspan.streaming.dask import DaskSource, reduce_parts, sample_parts
 from fairspan.streaming.memory import ArraySource, IterableSource
 from fairspan.streaming.rows import (
@@ -61,6 +61,7 @@ def open_source(
     groups: Any = None,
     soft: bool = False,
     text: Collection[str] = (),
+    types: Mapping[str, str] | None = None,
 ) -> Source:
     """Open rows of any kind as a source, with the roles of their columns.
 
@@ -81,6 +82,8 @@ def open_source(
         Allow ``features`` to name columns although the blocks have no column names.
     text : collection of str
         Columns of CSV files to read as text, whatever their values are.
+    types : mapping of str to str, optional
+        Types of columns of CSV files: "number", "integer", "text", "boolean" or "date".
 
     Returns
     -------
@@ -94,20 +97,29 @@ def open_source(
         weight=weight,
         groups=groups,
     )
-    return _open(source, given, soft=soft, text=text)
+    return _open(source, given, soft=soft, text=text, types=types)
 
 
 def _open(
-    source: Any, given: GivenRoles, *, soft: bool = False, text: Collection[str] = ()
+    source: Any,
+    given: GivenRoles,
+    *,
+    soft: bool = False,
+    text: Collection[str] = (),
+    types: Mapping[str, str] | None = None,
 ) -> Source:
     listed = source if isinstance(source, list | tuple) else [source]
     if listed and all(isinstance(item, str | os.PathLike) for item in listed):
-        return ArrowSource(open_files(source), given, text=text)
+        return ArrowSource(open_files(source), given, text=text, types=types, widen=True)
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None and isinstance(source, pyarrow.Table):
         return ArrowSource(importlib.import_module("pyarrow.dataset").dataset(source), given)
     if pyarrow is not None and hasattr(source, "get_fragments"):
-        return ArrowSource(source, given, text=text)
+        return ArrowSource(source, given, text=text, types=types)
+    if types:
+        raise ValueError(
+            "column_types is for CSV files; give other sources columns of these types."
+        )
     if is_dask(source):
         return DaskSource(source, given)
     if isinstance(source, np.ndarray) or is_tensor(source):
@@ -134,10 +146,11 @@ class StreamPlan:
     device: Any = None
     precision: str = "auto"
     client: Any = None
+    column_types: Any = None
 
     def open(self) -> Source:
         """Open the source."""
-        return _open(self.source, self.given)
+        return _open(self.source, self.given, types=self.column_types)
 
     def on_workers(self, source: Source) -> bool:
         """Whether Dask computes the passes."""
@@ -309,6 +322,8 @@ def _prepare(
             msg = f"encoder={plan.encoder!r} needs data frames, and the blocks are arrays."
             raise ValueError(msg)
         is_table = isinstance(plan.encoder, str)
+        from fairspan.encoding import table_encoder  # late: it imports much of scikit-learn
+
         encoder = table_encoder(rows.X) if is_table else clone(plan.encoder)
         encoder.fit(rows.X, rows.y)
         text_features = [name for name in frame.columns if not is_number(frame[name])]
@@ -324,6 +339,9 @@ def _prepare(
             text_features=text_features,
             role_columns=role_columns,
             cluster_share=None if (count := sample_pass.sample.clusters) is None else count.share,
+            column_types=kept_types(source.types(), source.roles.features)
+            if source.inferred and source.roles is not None
+            else (),
         )
     )
     if source.inferred:
@@ -350,7 +368,7 @@ def _warn_of_inferred_types(source: Source, frame: Any, text_features: list[str]
         if name in source.roles.features:
             warn_user(
                 f"Column {name!r} is read as numbers, although values begin with 0, such as {value!r}. If "
-                f"they are codes, give a pyarrow.dataset whose schema has the column as text.",
+                f"they are codes, pass column_types={{{name!r}: 'text'}}.",
                 DataWarning,
             )
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairspan._system import atomic_write, first_line
 from fairspan.exceptions import RowError
-from fairspan.streaming.arrow import require_pyarrow
+from fairspan.streaming.arrow import is_csv, require_pyarrow
 from fairspan.streaming.fit import open_source
 from fairspan.streaming.rows import Rows, StreamedPredictor, naming_rows
 from fairspan.streaming.sources import Source, read_blocks
@@ -81,8 +81,16 @@ def _open(est: StreamedPredictor, source: Any, features: Any, keep: Any) -> Sour
     kept_names = [keep] if isinstance(keep, str) else keep if isinstance(keep, list | tuple) else ()
     # Copy kept columns as they are written: as a number, "0123" would be 123.
     text = [*est.text_features, *(name for name in kept_names if name not in used)]
+    types = {name: kind for name, kind in est.column_types.items() if name in used}
     with _naming_keep():
-        return open_source(source, control=keep, features=features, soft=True, text=text)
+        return open_source(
+            source,
+            control=keep,
+            features=features,
+            soft=True,
+            text=[name for name in text if name not in types],
+            types=types if types and is_csv(source) else None,
+        )
 
 
 @contextmanager

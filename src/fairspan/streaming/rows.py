@@ -286,6 +286,7 @@ class PilotSample:
     text_features: list[str]  # features that are neither numbers nor booleans
     role_columns: tuple[str, ...] | None  # not features; None if blocks have no names
     cluster_share: float | None = None  # number of groups of rows, per row of the stream
+    column_types: tuple[tuple[str, str], ...] = ()  # of features of CSV files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,6 +334,7 @@ class StreamedPredictor(Protocol):
     methods: list[str]  # whose output can be written
     feature_names: list[str] | None  # None if the fit had none
     text_features: list[str]  # features that held text in the fit
+    column_types: dict[str, str]  # types that CSV files had in the fit
     classes: list[Any]  # of the columns of `predict_proba`; empty if it is no classifier
 
     def read(self, X: Any) -> NDArray[Any]:

@@ -68,7 +68,7 @@ def test_a_row_that_cannot_be_used_is_counted_as_in_the_file(call, tmp_path):
 def test_numbers_that_are_not_known_are_a_dash():
     curve = {"value": [None, 0.5, 0.25], "low": [None, None, 0.125], "high": [None, 1.0, 0.5]}
     shown = [training._interval(curve, i) for i in range(3)]
-    assert shown == ["-", "0.5", "0.25 (0.125 to 0.5)"]
+    assert shown == ["-", "0.50", "0.25 (0.12 to 0.50)"]
 
 
 def test_the_chosen_model_is_of_the_kind_that_was_said():
@@ -251,3 +251,25 @@ def test_the_kernel_is_the_default_and_needs_no_trust(call):
     assert numbers.estimator == "boosting"
     with pytest.raises(ValueError, match="are for classes, but auto predicts"):
         training.make_estimator("auto", people(), "debt", equalize="decisions")
+
+
+@pytest.mark.usefixtures("table")
+def test_moments_are_saved_only_if_asked_for(call, tmp_path):
+    fit = (*FIT, "ridge-classifier", "--out")
+    said = call(*fit, "small.skops").out
+    assert "Model written to small.skops (" in said
+    call(*fit, "large.skops", "--with-moments")
+    small, large = (fairspan.load_model(tmp_path / f"{n}.skops") for n in ("small", "large"))
+    assert not hasattr(small, "moments_")
+    assert large.moments_.n_rows == 240
+    X = people()[small.feature_names_in_]
+    np.testing.assert_array_equal(small.decision_function(X), large.decision_function(X))
+
+
+@pytest.mark.usefixtures("table")
+def test_the_report_saves_its_model_without_moments(call, tmp_path):
+    said = call(
+        "explore", *FIT[1:], "ridge-classifier", "--parts", "scores", "--save-model", "m.skops"
+    )
+    assert said.code == 0
+    assert not hasattr(fairspan.load_model(tmp_path / "m.skops"), "moments_")
