@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,12 +14,15 @@ import numpy as np
 import typer
 
 from fairspan._system import atomic_write, inert, is_formula, printable_json
-from fairspan.cli import common, tables
-from fairspan.cli.read import read_data, text_columns
+from fairspan.cli import common, read_options, tables
+from fairspan.cli.read import Input, Source, read_data, text_columns
 from fairspan.estimators import FairClassifier, FairGPClassifier, FairRepresentation
 from fairspan.inputs.columns import require_columns
 from fairspan.plotting import require_pyplot
+from fairspan.report.labels import label_audit
 from fairspan.report.training import Favourable, choose_favourable
+from fairspan.tables.columns import date_parts_of
+from fairspan.tables.dictionary import ColumnWords
 
 MARGIN = "margin of the rule"
 Trust = Annotated[
@@ -32,7 +35,8 @@ Trust = Annotated[
 
 
 def predict_command(
-    data: common.Data,
+    *,
+    data: read_options.Data = None,
     model: Annotated[
         Path, typer.Option(help="Model file of `fairspan fit`, `fairspan explore` or save_model.")
     ],
@@ -48,20 +52,34 @@ def predict_command(
         ),
     ] = None,
     trust: Trust = None,
+    sep: read_options.Sep = None,
+    decimal: read_options.Decimal = None,
+    encoding: read_options.Encoding = None,
+    sheet: read_options.Sheet = None,
+    sql: read_options.Sql = None,
+    database: read_options.Database = None,
     data_home: common.DataHome = None,
 ) -> None:
     """Predict the rows of a table with a saved model; needs no protected attribute."""
+    given = Input(
+        data,
+        data_home,
+        sep=sep,
+        decimal=decimal,
+        encoding=encoding,
+        sheet=sheet,
+        sql=sql,
+        database=database,
+    )
     if out not in (None, common.STDOUT):
         common.check_output_file(out, "--out")
     common.check_json(json_file)
-    common.check_distinct(
-        {"DATA": Path(data), "--model": model}, {"--out": out, "--json": json_file}
-    )
+    common.check_distinct(given.files | {"--model": model}, {"--out": out, "--json": json_file})
     common.check_fairness(fairness)
     if out in (None, common.STDOUT) and json_file == common.STDOUT:
         out = None
     fitted, names = _load_model(model, trust)
-    frame = read_data(data, data_home, text_columns(fitted)).frame
+    frame = date_parts_of(read_data(given, text_columns(fitted)).frame, names)
     require_columns(names, frame.columns, f"{model} was fitted with")
     tables.check_features(frame, names)
     if isinstance(fitted, FairRepresentation):
@@ -193,7 +211,7 @@ def _cell(value: Any) -> Any:
 
 
 def audit_command(
-    data: common.Data,
+    data: read_options.Data = None,
     protected: common.Protected = None,
     target: Annotated[
         str | None,
@@ -232,11 +250,28 @@ def audit_command(
     json_file: common.Json = None,
     markdown: common.Markdown = None,
     plot: common.Plot = None,
+    dictionary: read_options.Dictionary = None,
+    sep: read_options.Sep = None,
+    decimal: read_options.Decimal = None,
+    encoding: read_options.Encoding = None,
+    sheet: read_options.Sheet = None,
+    sql: read_options.Sql = None,
+    database: read_options.Database = None,
     drop_missing: common.DropMissing = False,
     data_home: common.DataHome = None,
     seed: common.Seed = 0,
 ) -> None:
     """Audit a saved model, or scores and decisions in a table, on rows it was not fitted on."""
+    given = Input(
+        data,
+        data_home,
+        sep=sep,
+        decimal=decimal,
+        encoding=encoding,
+        sheet=sheet,
+        sql=sql,
+        database=database,
+    )
     if model is not None and (scores or decisions):
         msg = "--model brings its own scores and decisions; leave --scores and --decisions out."
         raise ValueError(msg)
@@ -247,9 +282,10 @@ def audit_command(
     files.check()
     audit_parts = common.read_parts(parts)
     common.check_audit(level, min_rows, attackers)
-    common.check_distinct({"DATA": Path(data), "--model": model}, files.by_option)
+    inputs: dict[str, Path | None] = {**given.files, "--model": model}
+    common.check_distinct(inputs, files.by_option)
     fitted, names = (None, []) if model is None else _load_model(model, trust)
-    source = read_data(data, data_home, text_columns(fitted, target))
+    source = _read_for_audit(given, fitted, target, protected, kind)
     roles = tables.find_roles(
         source.frame,
         target=target or source.target,
@@ -261,7 +297,9 @@ def audit_command(
     )
     target = next(iter(roles["target"]), None)
     others = tables.columns_without_role(source.frame, roles, drop)
-    frame, kinds = tables.set_kinds(source.frame, kind, roles)
+    words = tables.read_words(dictionary, source.frame)
+    frame = date_parts_of(source.frame, names)
+    frame, kinds = tables.set_kinds(frame, tables.read_kinds(frame, kind, words), roles)
     frame = tables.drop_incomplete_rows(frame, roles, drop=drop_missing)
     if model is not None:
         require_columns(names, frame.columns, f"{model} was fitted with")
@@ -299,6 +337,7 @@ def audit_command(
         files,
         audited,
         favourable,
+        words,
         **arguments,
         sensitive_kind=kinds.protected or "auto",
         parts=audit_parts,
@@ -306,6 +345,25 @@ def audit_command(
         min_rows=min_rows,
         random_state=seed,
     )
+
+
+def _read_for_audit(
+    given: Input,
+    fitted: Any,
+    target: str | None,
+    protected: list[str] | None,
+    kind: list[str] | None,
+) -> Source:
+    """Read the table; groups are written as in the file, and features as the model was trained."""
+    text = text_columns(fitted, target)
+    source = read_data(given, text)
+    named = tables.pick_columns(source.frame, protected, "--protected")
+    more, notes = tables.groups_as_text(source, tables.read_kinds(source.frame, kind), named)
+    for note in notes:
+        common.print_status(note)
+    if not more:
+        return source
+    return read_data(given, [*text, *more], quiet=True)
 
 
 def _is_regressor(model: Any) -> bool:
@@ -361,7 +419,11 @@ def _print_roles(frame: Any, roles: tables.Named, kinds: tables.Kinds, fitted: A
 
 
 def write_audit(
-    files: common.AuditFiles, audited: Any, favourable: Favourable | None = None, **arguments: Any
+    files: common.AuditFiles,
+    audited: Any,
+    favourable: Favourable | None = None,
+    words: Mapping[str, ColumnWords] | None = None,
+    **arguments: Any,
 ) -> None:
     """Audit a model or scores, print the result and write the files.
 
@@ -370,6 +432,7 @@ def write_audit(
     files : the files to write.
     audited : fitted model, scores or decisions.
     favourable : the favourable class; its origin is part of the JSON.
+    words : labels of columns, which the result shows.
     **arguments : of :func:`fairspan.audit`.
     """
     from fairspan.auditing import audit
@@ -379,6 +442,7 @@ def write_audit(
         result = audit(audited, verbose=int(sys.stderr.isatty()), pos_label=label, **arguments)
     if favourable is not None:
         result = replace(result, settings=result.settings | {"favourable": asdict(favourable)})
+    result = label_audit(result, words or {})
     # The audit's own warnings are part of everything that is printed and written below.
     common.print_warnings(text for text in warnings_seen if text not in result.warnings)
     if not files.to_stdout:
