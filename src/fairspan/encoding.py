@@ -285,6 +285,15 @@ def column_kinds(frame: Any) -> tuple[list[str], list[str]]:
     return numbers, categories
 
 
+def number_columns(encoder: Any) -> list[str]:
+    """Return the columns that a table encoder takes as numbers or dates; none for another encoder."""
+    if not isinstance(encoder, TableEncoder):
+        return []
+    return [
+        name for branch, _, names in encoder.transformers if branch == "numbers" for name in names
+    ]
+
+
 def fit_if_needed(X: Any) -> tuple[TableEncoder, list[str]] | None:
     """Encoder fitted to features, and their columns of text; None for arrays and frames of numbers alone."""
     table = as_frame(X, "X")

@@ -13,7 +13,7 @@ from typing import Any
 
 from fairspan import datasets
 from fairspan.cli.common import print_status
-from fairspan.encoding import is_number_label
+from fairspan.encoding import is_number_label, number_columns
 from fairspan.report.recipe import query_lines, source_lines
 from fairspan.tables.databases import read_database
 from fairspan.tables.files import STDIN, ReadOptions, ReadTable, TableFile, open_table
@@ -217,7 +217,9 @@ def text_columns(model: Any, target: str | None = None) -> list[str]:
     Read as text, a value does not depend on the other rows of its file: "01" is 1 only in a file
     without "1A".
     """
-    out = list(getattr(model, "text_features_", ()))
+    # A reader of files turns texts into dates, as in training.
+    numbers = number_columns(getattr(model, "encoder_", None))
+    out = [name for name in getattr(model, "text_features_", ()) if name not in numbers]
     labels = getattr(model, "classes_", None)
     # Labels "1" and "2" may be numbers that `--kind` turned into text.
     texts = [] if labels is None else [v for v in labels.tolist() if isinstance(v, str)]

@@ -87,7 +87,13 @@ def label_audit(result: Audit, words: Mapping[str, ColumnWords]) -> Audit:
     if not labels:
         return result
     findings = [replace(f, attribute=_label(f.attribute, labels)) for f in result.findings]
-    return replace(result, findings=tuple(findings))
+    return replace(
+        result,
+        findings=tuple(findings),
+        proxies=tuple(replace(p, attribute=_label(p.attribute, labels)) for p in result.proxies),
+        group_sizes=_keys(result.group_sizes, labels),
+        group_clusters=_keys(result.group_clusters, labels),
+    )
 
 
 def _label(name: Any, labels: Mapping[str, str]) -> Any:
