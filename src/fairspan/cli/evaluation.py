@@ -14,14 +14,14 @@ import numpy as np
 import typer
 
 from fairspan._system import atomic_write, inert, is_formula, printable_json
-from fairspan.cli import common, read_options, tables
+from fairspan.cli import checks, common, read_options, tables
 from fairspan.cli.read import Input, Source, read_data, text_columns
 from fairspan.estimators import FairClassifier, FairGPClassifier, FairRepresentation
 from fairspan.inputs.columns import require_columns
 from fairspan.plotting import require_pyplot
 from fairspan.report.labels import label_audit
 from fairspan.report.training import Favourable, choose_favourable
-from fairspan.tables.columns import date_parts_of
+from fairspan.tables.columns import date_parts_of, unlearnable
 from fairspan.tables.dictionary import ColumnWords
 
 MARGIN = "margin of the rule"
@@ -250,6 +250,7 @@ def audit_command(
     json_file: common.Json = None,
     markdown: common.Markdown = None,
     plot: common.Plot = None,
+    keep: read_options.Keep = None,
     dictionary: read_options.Dictionary = None,
     sep: read_options.Sep = None,
     decimal: read_options.Decimal = None,
@@ -303,8 +304,11 @@ def audit_command(
     frame = tables.drop_incomplete_rows(frame, roles, drop=drop_missing)
     if model is not None:
         require_columns(names, frame.columns, f"{model} was fitted with")
-    elif not no_features:
-        names = others
+    left_out: dict[str, str] = {}
+    if model is None and not no_features:
+        kept = tables.pick_columns(frame, keep, "--keep")
+        left_out = unlearnable(frame, [name for name in others if name not in kept])
+        names = [name for name in others if name not in left_out]
     if names:
         tables.check_features(frame, names)
     arguments = tables.audit_arguments(frame, names, roles)
@@ -327,6 +331,8 @@ def audit_command(
         for text in tables.missing_values_note(frame, names):
             common.print_status(text)
     elif names:
+        for text in checks.left_out_note(left_out):
+            common.print_status(text)
         common.print_status(
             f"Features that attackers may compare with ({len(names)}): {common.first_few(names)}. --drop or "
             f"--no-features leaves them out."

@@ -112,7 +112,8 @@ def explore(
         Columns within whose strata groups are compared too; with
         ``criterion="conditional_statistical_parity"`` the model is made fair within them.
     features : list of str, optional
-        Columns to learn from; all others that can be encoded if not given.
+        Columns to learn from. If not given, all others that can be encoded, without identifiers and free
+        text, which a note names.
     sample_weight : str, optional
         Column of weights; weight k is k copies of the row.
     criterion : str, default="statistical_parity"
