@@ -107,6 +107,11 @@ def test_audit_of_scores_prints_what_it_takes_for_features(call):
     done = call(*command, "--drop", "id")
     assert done.code == 0, done.err
     assert "Features that attackers may compare with (4): age, income, job, grade." in done.err
+    done = call(*command)
+    assert "look like identifiers: 'id'. To use them: --keep id" in done.err
+    assert "Features that attackers may compare with (4): age, income, job, grade." in done.err
+    done = call(*command, "--keep", "id")
+    assert "Features that attackers may compare with (5): id, age, income, job, grade." in done.err
     done = call(*command, "--no-features")
     assert "Features that attackers" not in done.err
 

@@ -105,6 +105,10 @@ def test_columns_that_look_like_something_else_are_named(call, folder):
     people.to_csv(folder / "euro.csv", index=False)
     done = call("explore", "euro.csv", *START[2:], *QUICK, "--out", "e.html")
     assert done.code == 0, done.err
+    assert "euro.csv was read with: decimal commas. --decimal changes it." in done.err
+    people["euro"] = [f"{10 + i % 60},5,5" for i in range(len(people))]
+    people.to_csv(folder / "euro.csv", index=False)
+    done = call("explore", "euro.csv", *START[2:], *QUICK, "--out", "e.html")
     assert "Warning: 'euro': " in done.err
     assert "--drop euro" in done.err
 
@@ -171,7 +175,7 @@ def test_a_target_of_whole_numbers_is_what_the_user_says(call, folder, kind, tas
     study = json.loads(done.out)
     assert study["task"] == task
     if task == "multiclass":
-        assert study["target"]["classes"] == ["0", "1", "2"]
+        assert study["target"]["classes"] == ["0.0", "1.0", "2.0"]  # as in the file
 
 
 @pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
@@ -251,10 +255,10 @@ def test_a_sign_and_a_number_are_written_as_they_are(call, folder, yes, no):
 
 
 WRONG = [
-    ((), "Missing argument"),
+    ((), "DATA is missing"),
     (("people.cvs", "--target", "repaid", "--protected", "region"), "does not exist"),
     (("lones",), "Did you mean 'loans'?"),
-    (("note.txt", "--target", "a", "--protected", "b"), "is of no known kind"),
+    (("note.txt", "--target", "a", "--protected", "b"), "note.txt cannot be read: it has no rows"),
     (("people.csv", "--protected", "region"), "--target is missing"),
     (("people.csv", "--target", "repaid"), "--protected: give at least one column name"),
     ((*START[1:3], "repayed", *START[4:]), "Did you mean 'repaid'?"),
@@ -278,7 +282,7 @@ WRONG = [
     ((*START[1:], "--out", "-"), "--out - is not allowed; give the name of a file"),
     ((*START[1:], "--seed", "one"), "--seed"),
     ((*START[1:], "--seed", "-1"), "--seed -1 is not allowed"),
-    (("",), "DATA is empty"),
+    (("",), "DATA is missing"),
     (
         (*START[1:], "--features", "income", "--drop", "nothere"),
         "--drop names the column 'nothere'",

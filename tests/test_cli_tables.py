@@ -21,9 +21,9 @@ import fairspan
 from fairspan.cli import common as options
 from fairspan.cli import common as output
 from fairspan.cli import tables
-from fairspan.cli.read import read_table
-from fairspan.cli.tables import doubtful_columns
+from fairspan.cli.checks import doubtful_columns
 from fairspan.report.recipe import source_lines
+from fairspan.tables import read_table
 
 EXPLORE = (
     "explore", "people.csv", "--target", "repaid", "--protected", "sex", "--model",
@@ -78,16 +78,18 @@ def refused(done, says):
         ),
         (b"a,b\n0,1,2\n1,1,2\n", "its rows have more fields than the header, which has 2"),
         (b"a,b\n1,2,3,4\n4,5,6,7\n", "its rows have more fields than the header, which has 2"),
-        (b"a,b\n1,2,3\n4,5\n", "its rows have more fields than the header, which has 2"),
-        (b'a,b\n"1\n', "cannot be read: Error tokenizing data. C error: EOF inside string"),
-        (b"a,b\n1,2\n4,5,6\n", "Expected 2 fields in line 3, saw 3"),
+        (b"a,b\n1,2,3\n4,5\n", "line 2 has 3 fields and the header 2"),
+        (b'a,b\n"1\n', "the quotes of a field that ends in line 2 are not closed"),
+        (b"a,b\n1,2\n4,5,6\n", "line 3 has 3 fields and the header 2 (separated by commas)"),
+        (b"a,b\n1,2\n4\n", "line 3 has 1 fields and the header 2"),
         (b"a,b\n1,2,\n4,5,\n", "such as a comma at the end of the rows"),
         (b"a,b,a,c,b\n1,2,3,4,5\n", "it has two columns named 'a', 'b'; give each its own name"),
-        (b"a;b\n1;2\n", "its fields are separated by ';': save it with commas"),
-        (b"a;b\n1,5;2,5\n", "its fields are separated by ';': save it with commas"),
-        (b"a\tb\n1\t2\n", "its fields are separated by tabs: save it with commas"),
-        ("a,b\n1,K\u00f6ln\n".encode("latin-1"), "is not UTF-8: save it as UTF-8"),
-        ("a,b\n1,2\n".encode("utf-16"), "is not UTF-8: save it as UTF-8"),
+        (b"a;b\n1.234;2\n5.678;3\n", "the column 'a' holds '1.234', where '.' may separate"),
+        (b'a,b\n"1,234",2\n', "--decimal . if numbers have a decimal point, --decimal , if they"),
+        (
+            "a,b\n1,K\u00f6ln\n2,\u00e9\xe9\n".encode() + b"3,\xff\n",
+            "UTF-8 with damaged bytes, first",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["explore", "fit"])
@@ -158,7 +160,7 @@ def test_a_kind_is_given_to_a_column_with_a_comma_in_its_name():
     frame = people(10).assign(**{"a,b": range(10), "code": range(10)})
     roles = {"protected": ["sex"], "target": ["repaid"]}
     given = ["a,b=categorical", "code=categorical,income=categorical"]
-    found, _ = tables.set_kinds(frame, given, roles)
+    found, _ = tables.set_kinds(frame, tables.read_kinds(frame, given), roles)
     for name in ("a,b", "code", "income"):
         assert isinstance(found[name].dtype, pd.CategoricalDtype)
 
@@ -197,7 +199,12 @@ def test_columns_that_may_not_be_meant_are_named_once(call, folder):
     table[["sex", "repaid", "income", "euro", "id"]].to_csv("people.csv", index=False)
     done = call(*FIT, "--model", "ridge-classifier")
     assert done.code == 0, done.err
-    assert done.err.count("Warning: 'euro': numbers as text, as '0,50'") == 1
+    assert done.err.count("people.csv was read with: decimal commas in euro.\n") == 1
+    assert (
+        done.err.count("Left out, because they look like identifiers: 'id'. To use them: --keep")
+        == 1
+    )
+    done = call(*FIT, "--model", "ridge-classifier", "--keep", "id")
     assert done.err.count("Warning: 'id': a different value in every row") == 1
 
 

@@ -27,6 +27,7 @@ MODULES_OF_NAMES = (
     "fairspan.streaming",
     "fairspan.persistence",
     "fairspan.encoding",
+    "fairspan.tables",
 )
 
 # What modules of the library take from each other, and no user is offered.

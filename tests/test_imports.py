@@ -24,6 +24,7 @@ ORDER = [
         "inputs",
         "unseen",
         "encoding",
+        "tables",
     ),
     *("metrics", "device", "streaming", "plotting", "estimators", "auditing", "datasets", "report"),
     *("persistence", "cli", "__main__"),

@@ -461,7 +461,7 @@ def test_known_data_sets_are_read_by_their_loader():
     exec(source_lines("loans"), ran)
     assert {"approve", "race", "sex", "min30"} <= set(ran["table"].columns)
     assert "fetch_adult()" in source_lines("adult")
-    assert source_lines("x.parquet").endswith("pd.read_parquet('x.parquet')")
+    assert source_lines("x.parquet").endswith("read_table('x.parquet')")
 
 
 # ------------------------------------------------------------------ words

@@ -166,7 +166,7 @@ def test_the_report_reads_a_declared_category_as_the_command_did(call, tmp_path,
 @pytest.mark.regression(DEFECT)
 @pytest.mark.filterwarnings("ignore::pandas.errors.DtypeWarning")
 def test_a_long_csv_file_is_not_read_in_pieces_of_several_types(tmp_path):
-    from fairspan.cli.read import read_table
+    from fairspan.tables import read_table
 
     code = np.resize(["01", "02"], 300_000).astype(object)
     code[-1] = "1A"
@@ -235,8 +235,8 @@ def test_a_type_that_changes_inside_a_csv_file_is_named(tmp_path):
 
 @pytest.mark.regression(DEFECT)
 def test_the_missing_words_of_csv_files_are_those_of_the_command_line(tmp_path):
-    from fairspan.cli.read import read_table
     from fairspan.streaming import open_source
+    from fairspan.tables import read_table
 
     words = ["", "NA", "NaN", "nan", "NULL", "null", "None", "n/a", "N/A", "#N/A", "-nan", "x"]
     path = as_csv(tmp_path, pd.DataFrame({"word": words, "n": range(len(words))}), "words.csv")

@@ -1,4 +1,4 @@
-"""Model files, threads and imports beside their limits: ``make acceptance-files``.
+"""Files as people have them, and what models, threads and imports cost: ``make acceptance-files``.
 
 Sizes and times are those of ``python -m tools.model_sizes --write``, ``python -m benchmarks.threads
 --write`` and ``python -m benchmarks.imports --write``, which take minutes and a machine without other work.
@@ -10,14 +10,31 @@ import csv
 from collections.abc import Iterator
 
 from tools import model_sizes
-from tools.table import ROOT, Measurement, at_most
+from tools.table import ROOT, Measurement, at_least, at_most
+from tools.ugly_files import CASES, outcomes
 
 RESULTS = ROOT / "benchmarks" / "results"
 
 
 def measurements() -> Iterator[Measurement]:
     """All rows."""
+    yield from tables()
     yield from costs()
+
+
+def tables() -> Iterator[Measurement]:
+    """Files that give a page or one line with a remedy, and the slowest of them."""
+    results = list(outcomes())
+    for case, outcome in results:
+        if not outcome.passed:
+            print(f"{case.name}: {outcome.outcome}")
+    yield at_least("files", len(CASES), 40)
+    yield at_most(
+        "files without a page or one line with a remedy", sum(not o.passed for _, o in results), 0
+    )
+    pages = sum(o.passed and case.page for case, o in results)
+    yield at_least("files with a page", pages, sum(case.page for case in CASES))
+    yield at_most("seconds of the slowest file", max(o.seconds for _, o in results), 120.0)
 
 
 def costs() -> Iterator[Measurement]:

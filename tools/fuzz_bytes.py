@@ -155,7 +155,7 @@ def _read_csv(path: Path) -> None:
 
 
 def _read_command_line(path: Path) -> None:
-    from fairspan.cli.read import read_table
+    from fairspan.tables import read_table
 
     assert len(read_table(path))
 
@@ -275,7 +275,9 @@ _GUIDED = (
     "fairspan.persistence",
     "fairspan.streaming.checkpoint",
     "fairspan.streaming.arrow",
-    "fairspan.cli.read",
+    "fairspan.tables.files",
+    "fairspan.tables.delimited",
+    "fairspan.tables.numbers",
     "zipfile",
     "json.decoder",
     "skops.io._audit",

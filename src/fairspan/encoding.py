@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import heapq
 import re
 from collections import Counter
@@ -266,7 +267,8 @@ def column_kinds(frame: Any) -> tuple[list[str], list[str]]:
     numbers, categories, refused = [], [], []
     for name, dtype in table.schema.items():
         name = str(name)
-        if dtype.is_numeric() or dtype == nw.Boolean or is_date(table[name]):
+        known = dtype.is_numeric() or dtype == nw.Boolean
+        if known or is_date(table[name]) or is_decimal(table[name]):
             numbers.append(name)
         elif dtype in _CATEGORY_DTYPES and (other_type := _other_type(table[name])) is None:
             categories.append(name)
@@ -281,6 +283,15 @@ def column_kinds(frame: Any) -> tuple[list[str], list[str]]:
             f"of them (for a duration: a number of days) or drop them: {', '.join(refused)}"
         )
     return numbers, categories
+
+
+def number_columns(encoder: Any) -> list[str]:
+    """Return the columns that a table encoder takes as numbers or dates; none for another encoder."""
+    if not isinstance(encoder, TableEncoder):
+        return []
+    return [
+        name for branch, _, names in encoder.transformers if branch == "numbers" for name in names
+    ]
 
 
 def fit_if_needed(X: Any) -> tuple[TableEncoder, list[str]] | None:
@@ -316,6 +327,14 @@ def is_date(column: nw.Series[Any]) -> bool:
     return column.dtype in (nw.Date, nw.Datetime)
 
 
+def is_decimal(column: nw.Series[Any]) -> bool:
+    """Whether an object column holds decimal.Decimal, as databases give it."""
+    if column.dtype != nw.Object:
+        return False
+    known = column.drop_nulls().to_list()
+    return bool(known) and all(isinstance(value, decimal.Decimal) for value in known)
+
+
 def _warn_of_offsets(frame: Any, numbers: list[str]) -> None:
     """Warn of columns whose spread is below the precision of float64 at their mean."""
     table = nw.from_native(frame, eager_only=True)
@@ -325,7 +344,7 @@ def _warn_of_offsets(frame: Any, numbers: list[str]) -> None:
             continue
         if column.min() == column.max():
             continue
-        values = column.cast(nw.Float64).to_numpy()
+        values = _as_floats(column)
         with np.errstate(over="ignore", invalid="ignore"):
             lost = values.std() <= len(values) * np.finfo(np.float64).eps * abs(values.mean())
         if lost:
@@ -370,7 +389,7 @@ def _as_numbers(block: Any, dates: Sequence[str] = ()) -> NDArray[np.float64]:
         if column.dtype in _CATEGORY_DTYPES and any("_" in str(v) for v in column.to_list()):
             raise ValueError(why)  # Python reads "1_000" as a number
         try:
-            out[:, j] = column.cast(nw.Float64).to_numpy()
+            out[:, j] = _as_floats(column)
         except Exception as error:  # each dataframe library has its own class
             raise ValueError(why) from error
         if np.isinf(out[:, j]).any():
@@ -381,6 +400,15 @@ def _as_numbers(block: Any, dates: Sequence[str] = ()) -> NDArray[np.float64]:
                 "them, or make them missing"
             )
     return out
+
+
+def _as_floats(column: nw.Series[Any]) -> NDArray[np.float64]:
+    """Return numbers, also of type decimal.Decimal, as float64."""
+    if is_decimal(column):
+        nulls = column.is_null().to_list()
+        values = zip(column.to_list(), nulls, strict=True)
+        return np.array([np.nan if null else float(value) for value, null in values])
+    return np.asarray(column.cast(nw.Float64).to_numpy())
 
 
 def _as_days(column: nw.Series[Any], name: str) -> NDArray[np.float64]:
@@ -402,6 +430,26 @@ def _as_days(column: nw.Series[Any], name: str) -> NDArray[np.float64]:
         values = column.to_numpy()
     since = values.astype("datetime64[us]") - np.datetime64(0, "us")
     return np.asarray(since / np.timedelta64(1, "D"), dtype=np.float64)
+
+
+def days_since_1970(dates: Any) -> Any:
+    """Return a pandas column of dates or timestamps as days since 1970-01-01 in UTC; NaN where missing.
+
+    Estimators read dates among the features in the same way.
+
+    Parameters
+    ----------
+    dates : pandas.Series
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fairspan.encoding import days_since_1970
+    >>> days_since_1970(pd.Series(pd.to_datetime(["1970-01-02 12:00"]))).tolist()
+    [1.5]
+    """
+    column = nw.from_native(dates, series_only=True)
+    return type(dates)(_as_days(column, str(column.name)), index=dates.index, name=dates.name)
 
 
 def _in_utc(value: datetime.date) -> datetime.date:

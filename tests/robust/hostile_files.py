@@ -60,9 +60,9 @@ def read_stream(path):
 
 
 def read_command_line(path):
-    from fairspan.cli.read import read_table
+    from fairspan.tables.files import open_table
 
-    read_table(path)
+    open_table(path).read()
 
 
 def read_data_file(path):
@@ -595,12 +595,16 @@ TABLES = {
     "pickle.pkl": pickled,
 }
 
-# The command line takes a table as pandas reads it, so ragged or short text may be one.
+# The command line reads these tables.
 _ONLY_STREAMS = (
     "a column of text where numbers were.csv",
     "two columns of one name.csv",
     "100,000 columns, none of them named.csv",
     "NUL bytes.csv",
+    # The content decides what a file is, and text that is not UTF-8 is read as cp1252.
+    "names not UTF-8.csv",
+    "Parquet renamed.csv",
+    "text renamed.csv.gz",
 )
 
 DATA_FILES = {

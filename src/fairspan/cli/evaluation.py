@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairspan._system import atomic_write, inert, is_formula, printable_json
-from fairspan.cli import common
+from fairspan.cli import common, read_options
 
 if TYPE_CHECKING:
     from fairspan.cli import tables
+    from fairspan.cli.read import Input, Source
     from fairspan.report.training import Favourable
+    from fairspan.tables.dictionary import ColumnWords
 
 
 MARGIN = "margin of the rule"
@@ -31,7 +33,8 @@ Trust = Annotated[
 
 
 def predict_command(
-    data: common.Data,
+    *,
+    data: read_options.Data = None,
     model: Annotated[
         Path, typer.Option(help="Model file of `fairspan fit`, `fairspan explore` or save_model.")
     ],
@@ -47,26 +50,41 @@ def predict_command(
         ),
     ] = None,
     trust: Trust = None,
+    sep: read_options.Sep = None,
+    decimal: read_options.Decimal = None,
+    encoding: read_options.Encoding = None,
+    sheet: read_options.Sheet = None,
+    sql: read_options.Sql = None,
+    database: read_options.Database = None,
     data_home: common.DataHome = None,
 ) -> None:
     """Predict the rows of a table with a saved model; needs no protected attribute."""
     from fairspan.cli import tables
-    from fairspan.cli.read import read_data, text_columns
+    from fairspan.cli.read import Input, read_data, text_columns
     from fairspan.estimators import FairRepresentation
     from fairspan.inputs.columns import require_columns
+    from fairspan.tables.columns import date_parts_of
 
+    given = Input(
+        data,
+        data_home,
+        sep=sep,
+        decimal=decimal,
+        encoding=encoding,
+        sheet=sheet,
+        sql=sql,
+        database=database,
+    )
     if out not in (None, common.STDOUT):
         common.check_output_file(out, "--out")
     common.check_json(json_file)
-    common.check_distinct(
-        {"DATA": Path(data), "--model": model}, {"--out": out, "--json": json_file}
-    )
+    common.check_distinct(given.files | {"--model": model}, {"--out": out, "--json": json_file})
     common.check_kind(out, "--out", common.TABLE_KINDS)
     common.check_fairness(fairness)
     if out in (None, common.STDOUT) and json_file == common.STDOUT:
         out = None
     fitted, names = _load_model(model, trust)
-    frame = read_data(data, data_home, text_columns(fitted)).frame
+    frame = date_parts_of(read_data(given, text_columns(fitted)).frame, names)
     require_columns(names, frame.columns, f"{model} was fitted with")
     tables.check_features(frame, names)
     if isinstance(fitted, FairRepresentation):
@@ -202,7 +220,7 @@ def _cell(value: Any) -> Any:
 
 
 def audit_command(
-    data: common.Data,
+    data: read_options.Data = None,
     protected: common.Protected = None,
     target: Annotated[
         str | None,
@@ -241,15 +259,34 @@ def audit_command(
     json_file: common.Json = None,
     markdown: common.Markdown = None,
     plot: common.Plot = None,
+    keep: read_options.Keep = None,
+    dictionary: read_options.Dictionary = None,
+    sep: read_options.Sep = None,
+    decimal: read_options.Decimal = None,
+    encoding: read_options.Encoding = None,
+    sheet: read_options.Sheet = None,
+    sql: read_options.Sql = None,
+    database: read_options.Database = None,
     drop_missing: common.DropMissing = False,
     data_home: common.DataHome = None,
     seed: common.Seed = 0,
 ) -> None:
     """Audit a saved model, or scores and decisions in a table, on rows it was not fitted on."""
-    from fairspan.cli import tables
-    from fairspan.cli.read import read_data, text_columns
+    from fairspan.cli import checks, tables
+    from fairspan.cli.read import Input
     from fairspan.inputs.columns import require_columns
+    from fairspan.tables.columns import date_parts_of, unlearnable
 
+    given = Input(
+        data,
+        data_home,
+        sep=sep,
+        decimal=decimal,
+        encoding=encoding,
+        sheet=sheet,
+        sql=sql,
+        database=database,
+    )
     if model is not None and (scores or decisions):
         msg = "--model brings its own scores and decisions; leave --scores and --decisions out."
         raise ValueError(msg)
@@ -260,9 +297,10 @@ def audit_command(
     files.check()
     audit_parts = common.read_parts(parts)
     common.check_audit(level, min_rows, attackers)
-    common.check_distinct({"DATA": Path(data), "--model": model}, files.by_option)
+    inputs: dict[str, Path | None] = {**given.files, "--model": model}
+    common.check_distinct(inputs, files.by_option)
     fitted, names = (None, []) if model is None else _load_model(model, trust)
-    source = read_data(data, data_home, text_columns(fitted, target))
+    source = _read_for_audit(given, fitted, target, protected, kind)
     roles = tables.find_roles(
         source.frame,
         target=target or source.target,
@@ -274,12 +312,17 @@ def audit_command(
     )
     target = next(iter(roles["target"]), None)
     others = tables.columns_without_role(source.frame, roles, drop)
-    frame, kinds = tables.set_kinds(source.frame, kind, roles)
+    words = tables.read_words(dictionary, source.frame)
+    frame = date_parts_of(source.frame, names)
+    frame, kinds = tables.set_kinds(frame, tables.read_kinds(frame, kind, words), roles)
     frame = tables.drop_incomplete_rows(frame, roles, drop=drop_missing)
     if model is not None:
         require_columns(names, frame.columns, f"{model} was fitted with")
-    elif not no_features:
-        names = others
+    left_out: dict[str, str] = {}
+    if model is None and not no_features:
+        kept = tables.pick_columns(frame, keep, "--keep")
+        left_out = unlearnable(frame, [name for name in others if name not in kept])
+        names = [name for name in others if name not in left_out]
     if names:
         tables.check_features(frame, names)
     arguments = tables.audit_arguments(frame, names, roles)
@@ -302,6 +345,8 @@ def audit_command(
         for text in tables.missing_values_note(frame, names):
             common.print_status(text)
     elif names:
+        for text in checks.left_out_note(left_out):
+            common.print_status(text)
         common.print_status(
             f"Features that attackers may compare with ({len(names)}): {common.first_few(names)}. --drop or "
             f"--no-features leaves them out."
@@ -312,6 +357,7 @@ def audit_command(
         files,
         audited,
         favourable,
+        words,
         **arguments,
         sensitive_kind=kinds.protected or "auto",
         parts=audit_parts,
@@ -319,6 +365,28 @@ def audit_command(
         min_rows=min_rows,
         random_state=seed,
     )
+
+
+def _read_for_audit(
+    given: Input,
+    fitted: Any,
+    target: str | None,
+    protected: list[str] | None,
+    kind: list[str] | None,
+) -> Source:
+    """Read the table; groups are written as in the file, and features as the model was trained."""
+    from fairspan.cli import tables
+    from fairspan.cli.read import read_data, text_columns
+
+    text = text_columns(fitted, target)
+    source = read_data(given, text)
+    named = tables.pick_columns(source.frame, protected, "--protected")
+    more, notes = tables.groups_as_text(source, tables.read_kinds(source.frame, kind), named)
+    for note in notes:
+        common.print_status(note)
+    if not more:
+        return source
+    return read_data(given, [*text, *more], quiet=True)
 
 
 def _is_regressor(model: Any) -> bool:
@@ -381,7 +449,11 @@ def _print_roles(frame: Any, roles: tables.Named, kinds: tables.Kinds, fitted: A
 
 
 def write_audit(
-    files: common.AuditFiles, audited: Any, favourable: Favourable | None = None, **arguments: Any
+    files: common.AuditFiles,
+    audited: Any,
+    favourable: Favourable | None = None,
+    words: Mapping[str, ColumnWords] | None = None,
+    **arguments: Any,
 ) -> None:
     """Audit a model or scores, print the result and write the files.
 
@@ -390,16 +462,19 @@ def write_audit(
     files : the files to write.
     audited : fitted model, scores or decisions.
     favourable : the favourable class; its origin is part of the JSON.
+    words : labels of columns, which the result shows.
     **arguments : of :func:`fairspan.audit`.
     """
     from fairspan.auditing import audit
     from fairspan.plotting import require_pyplot
+    from fairspan.report.labels import label_audit
 
     label = None if favourable is None else favourable.label
     with common.collect_warnings() as warnings_seen:
         result = audit(audited, verbose=int(sys.stderr.isatty()), pos_label=label, **arguments)
     if favourable is not None:
         result = replace(result, settings=result.settings | {"favourable": asdict(favourable)})
+    result = label_audit(result, words or {})
     # The audit's own warnings are part of everything that is printed and written below.
     common.print_warnings(text for text in warnings_seen if text not in result.warnings)
     if not files.to_stdout:

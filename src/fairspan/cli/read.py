@@ -1,23 +1,22 @@
-"""Read DATA: a CSV or Parquet file, or a data set that fairspan knows by name."""
+"""Read DATA: a file, standard input, a query of a database, or a data set that fairspan knows by name."""
 
 from __future__ import annotations
 
 import difflib
-import importlib
-import io
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import re
+import shlex
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fairspan import datasets
-from fairspan._system import MISSING_WORDS, first_line, memory_bytes
-from fairspan.cli.common import first_few, print_status
-from fairspan.encoding import is_number_label
+from fairspan.cli.common import print_status
+from fairspan.encoding import is_number_label, number_columns
+from fairspan.report.recipe import query_lines, source_lines
+from fairspan.tables.databases import read_database
+from fairspan.tables.files import STDIN, ReadOptions, ReadTable, TableFile, open_table
 
 # Data sets by their name on the command line.
 SETS: dict[str, Callable[..., Any]] = {
@@ -31,65 +30,178 @@ SETS: dict[str, Callable[..., Any]] = {
 }
 # Data sets that are part of an installed package; no file is searched for.
 OFFLINE = ("loans", "diabetes")
-
-_CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")
-_PARQUET = (".parquet", ".pq")
-# Each module has a function `open`.
-_COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".zst": "zstandard"}
-_CHUNK = 2**20
-# Rows that are searched for values that begin with 0.
-_FIRST_ROWS = 10_000
-# Assumed memory where the system does not report it.
-_MEMORY = 2**33
-# Limits as fractions of the memory: a table of text takes several times the size of the text, a
-# table of numbers little more than the numbers (8 bytes each).
-_TEXT_FRACTION, _TABLE_FRACTION, _BYTES_PER_NUMBER = 8, 2, 8
-_IN_BLOCKS = "In Python, fit_stream reads it block by block."
-_SEPARATORS = {";": "';'", "\t": "tabs", "|": "'|'"}
+_READ_OPTIONS = re.compile(r"\b(sep|decimal|encoding|sheet|database)=(?:'((?:[^'\\]|\\.)*)')?")
 
 
-@dataclass(frozen=True)
+@dataclass
+class Input:
+    """DATA, and the options that say how to read it.
+
+    Attributes
+    ----------
+    data : path of a file, "-" for standard input, or name of a data set.
+    data_home : folder of the data sets' files.
+    sep, decimal, encoding, sheet : how to read a file.
+    sql, database : a query, and the file that it is for, instead of a file.
+    """
+
+    data: str | None
+    data_home: Path | None = None
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+    sql: str | None = None
+    database: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.sql is None) != (self.database is None):
+            raise ValueError(
+                "--sql QUERY and --database sqlite:///FILE (or duckdb:///FILE) go together; give both."
+            )
+        if self.sql is not None and self.data is not None:
+            raise ValueError("DATA and --sql exclude each other; give one of them.")
+        if self.sql is None and not (self.data or "").strip():
+            raise ValueError(
+                "DATA is missing: give a file (CSV, Excel, Parquet, Feather), - for standard input, the name "
+                "of a data set, or --sql with --database."
+            )
+        if self.given and (self.sql is not None or self._is_set):
+            what = "a query" if self.sql is not None else f"the data set {self.data}"
+            raise ValueError(f"--{next(iter(self.given))} is for files, not for {what}.")
+
+    @property
+    def given(self) -> dict[str, str]:
+        """Options about a file that were given."""
+        values = {name: getattr(self, name) for name in ("sep", "decimal", "encoding", "sheet")}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def name(self) -> str:
+        """Name of the data in messages and reports."""
+        if self.sql is not None:
+            return f"query of {(self.database or '').partition(':///')[2]}"
+        return "standard input" if self.data == STDIN else self.data or ""
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """Files that are read, by the words of the command line."""
+        if self.database is not None:
+            return {"--database": Path(self.database.partition(":///")[2])}
+        return {"DATA": Path(self.data or "")}
+
+    @property
+    def _is_set(self) -> bool:
+        return self.data in SETS and not Path(self.data or "").is_file()
+
+    @cached_property
+    def _file(self) -> TableFile:
+        """The file; opened once, because standard input can be read only once."""
+        data = self.data or ""
+        path = Path(data)
+        if data != STDIN and not path.exists() and not path.suffix:
+            similar = difflib.get_close_matches(data, SETS, n=1)
+            hint = f"Did you mean {similar[0]!r}?" if similar else f"Data sets: {', '.join(SETS)}."
+            raise ValueError(f"{data} is neither a file nor the name of a data set. {hint}")
+        return open_table(data, ReadOptions(**self.given))
+
+    def read(self, text: Collection[str]) -> ReadTable:
+        """Read the table; messages name options, not parameters."""
+        try:
+            if self.sql is not None:
+                frame = read_database(self.database or "", self.sql, text=text)
+                return ReadTable(frame=frame)
+            return self._file.read(text)
+        except ValueError as error:
+            raise ValueError(as_options(str(error))) from error
+
+    def code(self, table: ReadTable | None, text: Collection[str]) -> str:
+        """Python lines that read the same table."""
+        if self.sql is not None:
+            return query_lines(self.database or "", self.sql, text)
+        options = {} if table is None else dict(table.options) | self.given
+        return source_lines(self.data or "", text, options)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Source:
-    """A table, and the roles of its columns if it is a known data set."""
+    """A table, and the roles of its columns if it is a known data set.
+
+    Attributes
+    ----------
+    name : name of the data in messages.
+    frame : the table.
+    target, protected : columns of a known data set.
+    code : Python lines that read it.
+    written : function that returns columns of a text file as the file has them; None elsewhere.
+    """
 
     name: str
     frame: Any
     target: str | None = None
     protected: tuple[str, ...] = ()
+    code: str = ""
+    written: Callable[[Collection[str]], Any] | None = field(default=None, repr=False)
 
 
-def read_data(
-    data: str, data_home: Path | None, text: Collection[str] = (), *, quiet: bool = False
-) -> Source:
-    """Read a file or a known data set; if both have the name, the file.
+def read_data(given: Input, text: Collection[str] = (), *, quiet: bool = False) -> Source:
+    """Read a file, a query or a known data set; of a file and a data set of one name, the file.
 
     Parameters
     ----------
-    data : str
-        Path of a file, or name of a data set.
-    data_home : Path or None
-        Folder of the data sets' files.
+    given : Input
     text : collection of str
-        Columns of a CSV file to read as text.
+        Columns of a text file to read as text.
     quiet : bool
         Print no status line.
     """
-    if not data.strip():
-        raise ValueError("DATA is empty: give a CSV or Parquet file, or the name of a data set.")
-    path = Path(data)
-    if data not in SETS or path.is_file():
-        similar = difflib.get_close_matches(data, SETS, n=1)
-        if not path.exists() and not path.suffix:
-            hint = f"Did you mean {similar[0]!r}?" if similar else f"Data sets: {', '.join(SETS)}."
-            raise ValueError(f"{data} is neither a file nor the name of a data set. {hint}")
-        return Source(data, read_table(path, text, quiet=quiet))
-    import pandas as pd  # imported late: `fairspan --help` does not need it
+    if given._is_set:
+        import pandas as pd  # imported late: `fairspan --help` does not need it
 
-    bunch = load_set(data, data_home)
-    frame, s, y = bunch.data, bunch.sensitive_features, bunch.target
-    not_features = [name for name in s.columns if name not in frame.columns]
-    frame = pd.concat([frame, s[not_features], y], axis=1).reset_index(drop=True)
-    return Source(data, frame, str(y.name), tuple(s.columns))
+        bunch = load_set(given.name, given.data_home)
+        frame, s, y = bunch.data, bunch.sensitive_features, bunch.target
+        not_features = [name for name in s.columns if name not in frame.columns]
+        frame = pd.concat([frame, s[not_features], y], axis=1).reset_index(drop=True)
+        return Source(
+            name=given.name,
+            frame=frame,
+            target=str(y.name),
+            protected=tuple(s.columns),
+            code=given.code(None, text),
+        )
+    table = given.read(text)
+    if not quiet:
+        print_assumed(table, given)
+    return Source(
+        name=given.name,
+        frame=table.frame,
+        code=given.code(table, text),
+        written=table.written,
+    )
+
+
+def print_assumed(table: ReadTable, given: Input) -> None:
+    """Print one line about what was assumed, and one about a column that counts the rows."""
+    if table.assumed:
+        options = [f"--{name}" for name in table.options if name not in given.given]
+        change = f" {' '.join(options)} changes it." if options else ""
+        if len(options) > 1:
+            change = f" {', '.join(options)} change it."
+        print_status(f"{given.name} was read with: {table.assumed}.{change}")
+    if table.counted:
+        print_status("Left out the first column: it has no name and counts the rows.")
+
+
+def as_options(text: str) -> str:
+    """Replace parameters of `read_table` in a message by options, as ``--decimal ,``."""
+
+    def option(match: re.Match[str]) -> str:
+        value = match[2]
+        if value is None:
+            return f"--{match[1]}"
+        return f"--{match[1]} {'tab' if value == chr(92) + 't' else shlex.quote(value)}"
+
+    return _READ_OPTIONS.sub(option, text)
 
 
 def load_set(name: str, data_home: Path | None) -> Any:
@@ -105,149 +217,12 @@ def text_columns(model: Any, target: str | None = None) -> list[str]:
     Read as text, a value does not depend on the other rows of its file: "01" is 1 only in a file
     without "1A".
     """
-    out = list(getattr(model, "text_features_", ()))
+    # A reader of files turns texts into dates, as in training.
+    numbers = number_columns(getattr(model, "encoder_", None))
+    out = [name for name in getattr(model, "text_features_", ()) if name not in numbers]
     labels = getattr(model, "classes_", None)
     # Labels "1" and "2" may be numbers that `--kind` turned into text.
     texts = [] if labels is None else [v for v in labels.tolist() if isinstance(v, str)]
     if target is not None and not all(map(is_number_label, texts)):
         out.append(target)
     return out
-
-
-# ------------------------------------------------------------------ files
-
-
-def read_table(path: Path, text: Collection[str] = (), *, quiet: bool = False) -> Any:
-    """Read a CSV or Parquet file; the index counts the file's rows from 0.
-
-    Parameters
-    ----------
-    path : Path
-    text : collection of str
-        Columns of a CSV file to read as text, whatever their values look like.
-    quiet : bool
-        Print no status line.
-    """
-    if not path.is_file():
-        reason = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise ValueError(f"{path} {reason}.")
-    name = path.name.lower()
-    if not name.endswith((*_CSV, *_PARQUET)):
-        endings = ", ".join((*_CSV, *_PARQUET))
-        raise ValueError(f"{path} is of no known kind; give a file that ends in {endings}.")
-    try:
-        frame = _read_csv(path, name, text) if name.endswith(_CSV) else _read_parquet(path)
-    except ImportError as error:
-        msg = f'{path} needs a package to be read: pip install "fairspan[stream]" ({error}).'
-        raise ImportError(msg) from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8: save it as UTF-8.") from error
-    except Exception as error:  # pandas, Arrow and every compression have classes of their own
-        raise ValueError(f"{path} cannot be read: {first_line(error)}") from error
-    frame = frame.reset_index(drop=frame.index.names == [None])
-    frame.columns = [str(column) for column in frame.columns]
-    first = frame.columns[:1].tolist()
-    if first == ["Unnamed: 0"] and np.array_equal(frame[first[0]], np.arange(len(frame))):
-        frame = frame.drop(columns=first)
-        if not quiet:
-            print_status("Left out the first column: it has no name and counts the rows.")
-    if frame.columns.has_duplicates:
-        twice = frame.columns[frame.columns.duplicated()][0]
-        raise ValueError(f"{path} has two columns named {twice!r}; give each its own name.")
-    if frame.empty:
-        raise ValueError(f"{path} has no rows.")
-    return frame
-
-
-def _read_csv(path: Path, name: str, text: Collection[str]) -> Any:
-    import pandas as pd
-
-    raw = {"header": None, "dtype": str, "keep_default_na": False}
-    with _decompressed(path, name) as file:
-        names = pd.read_csv(file, nrows=1, **raw).iloc[0].tolist()
-    _check_header(names)
-    try:
-        with _decompressed(path, name) as file:
-            pd.read_csv(file, nrows=2, **raw)
-    except pd.errors.ParserError as error:
-        if "Expected" not in str(error):
-            raise
-        # Below a shorter header, pandas takes the first fields for row names and shifts the others.
-        raise ValueError(
-            f"its rows have more fields than the header, which has {len(names)}. Name every column, or "
-            f"remove the additional fields, such as a comma at the end of the rows."
-        ) from error
-    with _decompressed(path, name) as file:
-        # With low_memory, "01" could become 1 in one chunk and stay "01" in another.
-        frame = pd.read_csv(
-            file,
-            dtype=dict.fromkeys(text, str),
-            keep_default_na=False,
-            na_values=MISSING_WORDS,
-            low_memory=False,
-        )
-    numbers = [column for column in frame.columns if frame[column].dtype.kind in "iuf"]
-    if numbers:
-        with _decompressed(path, name) as file:
-            written = pd.read_csv(file, nrows=_FIRST_ROWS, dtype=str, keep_default_na=False)
-        frame.attrs[LEADING_ZEROS] = {
-            column: values.iloc[0]
-            for column in numbers
-            if len(values := written[column][written[column].str.fullmatch(r"\s*0\d+\s*")])
-        }
-    return frame
-
-
-def _check_header(names: list[str]) -> None:
-    """Raise for another separator than commas, and for repeated names, which pandas would change."""
-    separator = next((words for sign, words in _SEPARATORS.items() if sign in names[0]), None)
-    if len(names) == 1 and separator is not None:
-        msg = f"its fields are separated by {separator}: save it with commas (and decimal points)."
-        raise ValueError(msg)
-    twice = [repr(name) for name, n in Counter(names).items() if n > 1 and name.strip()]
-    if twice:
-        raise ValueError(f"it has two columns named {first_few(twice)}; give each its own name.")
-
-
-@contextmanager
-def _decompressed(path: Path, name: str) -> Iterator[Any]:
-    """Yield what pandas is to read: the path, or the decompressed bytes."""
-    module = next((known for end, known in _COMPRESSION.items() if name.endswith(end)), None)
-    if module is None:
-        yield path
-        return
-    with importlib.import_module(module).open(path, "rb") as file:
-        yield _LimitedReader(file, (memory_bytes() or _MEMORY) // _TEXT_FRACTION)
-
-
-class _LimitedReader(io.RawIOBase):
-    """Decompressed bytes up to a limit: a megabyte can decompress to a terabyte of zeros."""
-
-    def __init__(self, file: Any, limit: int) -> None:
-        self._file, self._left = file, limit
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        chunk: bytes = self._file.read(_CHUNK if size < 0 else min(size, _CHUNK))
-        self._left -= len(chunk)
-        if self._left < 0:
-            raise ValueError(f"decompressed, it does not fit in memory. {_IN_BLOCKS}")
-        return chunk
-
-
-def _read_parquet(path: Path) -> Any:
-    import pandas as pd
-    import pyarrow.parquet
-
-    table = pyarrow.parquet.read_metadata(path)
-    size = table.num_rows * table.num_columns * _BYTES_PER_NUMBER
-    if size > (memory_bytes() or _MEMORY) // _TABLE_FRACTION:
-        shape = f"{table.num_rows:,} rows x {table.num_columns:,} columns"
-        raise ValueError(f"the table ({shape}) does not fit in memory. {_IN_BLOCKS}")
-    return pd.read_parquet(path)
-
-
-# Entry of `frame.attrs`: numeric columns of a CSV file -> a value that begins with 0, such as "0123".
-LEADING_ZEROS = "fairspan.leading_zeros"

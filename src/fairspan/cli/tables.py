@@ -1,7 +1,4 @@
-"""Columns and rows of a table as the options ask for them: roles, kinds, labels, complete rows.
-
-Columns that are probably no features give warnings: numbers or dates as text, identifiers.
-"""
+"""Columns and rows of a table as the options ask for them: roles, kinds, labels, complete rows."""
 
 from __future__ import annotations
 
@@ -15,22 +12,26 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from fairspan._system import MISSING_WORDS, kind_of_texts
+from fairspan._system import MISSING_WORDS
 from fairspan.cli.common import first_few, print_status, quoted, split_commas
-from fairspan.cli.read import LEADING_ZEROS, read_data
-from fairspan.encoding import table_encoder
+from fairspan.cli.read import Input, Source, read_data
+from fairspan.encoding import days_since_1970, table_encoder
 from fairspan.exceptions import FairspanWarning
 from fairspan.inputs.columns import require_columns
 from fairspan.method.problem import canonical_criterion
-from fairspan.report import complete_rows
+from fairspan.report import complete_rows, join_small_groups
 from fairspan.report.table import Roles, is_continuous
 from fairspan.report.training import Favourable, choose_favourable
 from fairspan.streaming.sources import check_one_role
+from fairspan.tables.columns import is_dates, unlearnable, with_date_parts
+from fairspan.tables.delimited import LEADING_ZEROS
+from fairspan.tables.dictionary import ColumnWords, check_labels, read_dictionary
 
 KIND_HINT = "--kind NAME=categorical or NAME=continuous changes how a column is read."
-# Values of a text column that are looked at, and rows with fewer of which all may differ by chance.
-_SAMPLE, _MIN_ROWS = 1000, 20
 _MISSING_WORDS = ", ".join(["Empty fields", *(word for word in MISSING_WORDS if word)])
+
+_NO_WORDS = ColumnWords()
+_ANY = ("", "identifier")  # kinds that do not make a column a feature
 
 # Columns by the option that names them: target, protected, control, weight, scores, decisions.
 Named = Mapping[str, Sequence[str]]
@@ -44,12 +45,15 @@ class TrainingTable:
     ----------
     name : DATA on the command line.
     all_rows : the table, with columns of the kinds that ``--kind`` names.
-    frame : its complete rows.
+    frame : its complete rows, in which no group has one row.
     named : columns by option: target, protected, control, weight.
     roles : the same, and the columns to learn from.
-    kinds : values of ``--kind``.
+    kinds : kinds that were given or follow from how a column is written.
     positive : the class that ``--positive`` names, of the target's type; None if not given.
-    text : columns that were read as text because of ``--kind NAME=categorical``.
+    code : Python lines that read the table.
+    left_out : columns that are no features, with the reason.
+    notes : what was done with groups of one row and with codes.
+    words : labels and descriptions of columns.
     """
 
     name: str
@@ -59,7 +63,10 @@ class TrainingTable:
     roles: Roles
     kinds: Kinds
     positive: Any
-    text: list[str]
+    code: str
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...]
+    words: Mapping[str, ColumnWords]
 
     @property
     def unused_columns(self) -> list[str]:
@@ -77,8 +84,7 @@ class TrainingTable:
 
 
 def read_training_table(
-    data: str,
-    data_home: Path | None,
+    given: Input,
     *,
     target: str | None,
     protected: list[str] | None,
@@ -89,9 +95,20 @@ def read_training_table(
     kind: list[str] | None,
     drop_missing: bool,
     positive: str | None,
+    keep: list[str] | None = None,
+    dictionary: Path | None = None,
+    date_parts: list[str] | None = None,
+    numeric_target: bool = False,
 ) -> TrainingTable:
-    """Read DATA and check all options about its columns before a model is fitted."""
-    source = read_data(data, data_home)
+    """Read DATA and check all options about its columns before a model is fitted.
+
+    Parameters
+    ----------
+    given : DATA and how to read it.
+    numeric_target : the model predicts numbers, so that labels are no text.
+    """
+    source = read_data(given)
+    words = read_words(dictionary, source.frame)
     target = target or source.target
     if target is None:
         raise ValueError("--target is missing: name the column to predict, as --target repaid.")
@@ -99,20 +116,23 @@ def read_training_table(
     named = find_roles(
         source.frame, target=target, protected=protected, control=control, weight=weight
     )
-    chosen = _find_features(source.frame, named, features, drop)
-    text = _categorical_features(source.frame, kind, named)
+    chosen = read_kinds(source.frame, kind, words)
+    text, notes = _columns_as_text(source, chosen, named, numeric_target)
     if text:
         # Read again now that the columns are known: as a number, "01" would be the category "1".
-        source = read_data(data, data_home, text, quiet=True)
-    all_rows, kinds = set_kinds(source.frame, kind, named)
+        source = read_data(given, text, quiet=True)
+    all_rows, lines = _with_parts(source.frame, date_parts, named)
+    learned, left_out = _find_features(all_rows, named, features, drop, keep, words)
+    all_rows, kinds = set_kinds(all_rows, chosen, named)
     frame = drop_incomplete_rows(all_rows, named, drop=drop_missing)
-    check_features(frame, chosen)
+    frame, joined = join_small_groups(frame, named["protected"], kinds.protected)
+    check_features(frame, learned)
     roles = Roles(
         target=target,
         sensitive=tuple(named["protected"]),
         control=tuple(named["control"]),
         weight=weight,
-        features=tuple(chosen),
+        features=tuple(learned),
     )
     return TrainingTable(
         name=source.name,
@@ -122,8 +142,50 @@ def read_training_table(
         roles=roles,
         kinds=kinds,
         positive=None if positive is None else match_label(positive, frame[target], repr(target)),
-        text=text,
+        code="\n".join([source.code, *lines, *kinds.lines]),
+        left_out=left_out,
+        notes=(*notes, *joined),
+        words=words,
     )
+
+
+def read_words(dictionary: Path | None, frame: Any) -> Mapping[str, ColumnWords]:
+    """Return the words of ``--dictionary``; print the columns that the table does not have."""
+    if dictionary is None:
+        return {}
+    words = read_dictionary(dictionary)
+    unknown = [name for name in words if name not in frame.columns]
+    if len(unknown) == len(words):
+        raise ValueError(
+            f"--dictionary {dictionary} names no column of the table: {quoted(unknown)}."
+        )
+    if unknown:
+        print_status(
+            f"--dictionary {dictionary} names columns that the table lacks: {quoted(unknown)}."
+        )
+    words = {name: entry for name, entry in words.items() if name in frame.columns}
+    check_labels(words, frame.columns, str(dictionary))
+    return words
+
+
+def _with_parts(frame: Any, given: Sequence[str] | None, roles: Named) -> tuple[Any, list[str]]:
+    """Return the table with the parts of dates of ``--date-parts``, and the lines of Python for them.
+
+    Dates with a role have no parts: a model would learn from them.
+    """
+    parts = split_commas(list(given) if given else None) or []
+    if not parts:
+        return frame, []
+    used = {name for names in roles.values() for name in names}
+    dates = [n for n in frame.columns if n not in used and is_dates(frame[n])]
+    if not dates:
+        raise ValueError("--date-parts is for dates, and no feature holds dates as 2024-05-31.")
+    try:
+        out = with_date_parts(frame, parts, dates)
+    except ValueError as error:
+        raise ValueError(f"--date-parts: {error}") from error
+    call = f"with_date_parts(table, {parts!a}, {dates!a})"
+    return out, ["from fairspan.tables import with_date_parts\n", f"table = {call}"]
 
 
 # ------------------------------------------------------------------ columns
@@ -169,18 +231,43 @@ def columns_without_role(frame: Any, roles: Named, drop: Sequence[str] | None) -
 
 
 def _find_features(
-    frame: Any, roles: Named, features: Sequence[str] | None, drop: Sequence[str] | None
-) -> list[str]:
-    """Return the columns to learn from: those of ``--features``, or all without a role."""
+    frame: Any,
+    roles: Named,
+    features: Sequence[str] | None,
+    drop: Sequence[str] | None,
+    keep: Sequence[str] | None,
+    words: Mapping[str, ColumnWords],
+) -> tuple[list[str], dict[str, str]]:
+    """Return the columns to learn from, and those that are left out as no features, with the reason.
+
+    These are the columns of ``--features``, or all without a role; identifiers and free text only with
+    ``--keep``.
+    """
     names = pick_columns(frame, features, "--features")
     dropped = pick_columns(frame, drop, "--drop")
-    words = {"target": "the target", "protected": "a protected attribute", "weight": "the weight"}
-    for role, word in words.items():
-        for name in (name for name in roles[role] if name in names):
-            msg = f"--features names {name!r}, which is {word}: leave it out of the features."
-            raise ValueError(msg)
-    check_one_role({"--features": names, "--drop": dropped})
-    return names or columns_without_role(frame, roles, drop)
+    kept = pick_columns(frame, keep, "--keep")
+    used = {"target": "the target", "protected": "a protected attribute", "weight": "the weight"}
+    for option, chosen in (("--features", names), ("--keep", kept)):
+        for role, word in used.items():
+            for name in (name for name in roles[role] if name in chosen):
+                msg = f"{option} names {name!r}, which is {word}: leave it out of the features."
+                raise ValueError(msg)
+        check_one_role({option: chosen, "--drop": dropped})
+    if names:
+        return [*names, *(name for name in kept if name not in names)], {}
+    names = columns_without_role(frame, roles, drop)
+    # A kind that was given says that the column is a feature.
+    doubtful = [
+        name for name in names if name not in kept and words.get(name, _NO_WORDS).kind in _ANY
+    ]
+    left_out = unlearnable(frame, doubtful)
+    left_out |= {n: "identifiers" for n in doubtful if words.get(n, _NO_WORDS).kind == "identifier"}
+    if len(left_out) == len(names) > 0:
+        raise ValueError(
+            f"No column is left for the features: {quoted(names)} look like identifiers or free text. --keep "
+            f"NAME uses a column all the same."
+        )
+    return [name for name in names if name not in left_out], left_out
 
 
 def check_features(frame: Any, names: Sequence[str]) -> None:
@@ -246,8 +333,10 @@ class Kinds:
     lines: tuple[str, ...]
 
 
-def _read_kinds(frame: Any, given: Sequence[str] | None) -> dict[str, str]:
-    """Return kinds by column, from ``--kind NAME=KIND``."""
+def read_kinds(
+    frame: Any, given: Sequence[str] | None, words: Mapping[str, ColumnWords] | None = None
+) -> dict[str, str]:
+    """Return kinds by column, from ``--kind NAME=KIND``, then from the dictionary."""
     kinds: dict[str, str] = {}
     for value in given or ():
         is_single = value.rpartition("=")[0] in frame.columns  # a name may contain a comma
@@ -262,22 +351,81 @@ def _read_kinds(frame: Any, given: Sequence[str] | None) -> dict[str, str]:
                 msg = f"--kind gives the column {name!r} two kinds, {both}; give one of them."
                 raise ValueError(msg)
             kinds[name] = kind
-    return kinds
+    of_words = {name: entry.kind for name, entry in (words or {}).items()}
+    usable = {
+        name: kind for name, kind in of_words.items() if kind in ("categorical", "continuous")
+    }
+    return usable | kinds
 
 
-def _categorical_features(frame: Any, given: Sequence[str] | None, roles: Named) -> list[str]:
-    """Return the features that ``--kind NAME=categorical`` names."""
-    not_features = {*roles["protected"], *roles["target"]}
-    kinds = _read_kinds(frame, given)
-    return [name for name, k in kinds.items() if k == "categorical" and name not in not_features]
+def _columns_as_text(
+    source: Source, kinds: Mapping[str, str], roles: Named, numeric_target: bool
+) -> tuple[list[str], list[str]]:
+    """Return the columns to read as text, and sentences about those that no option names.
+
+    These are features that ``--kind`` makes categorical, protected attributes whose values begin with 0,
+    and labels or groups that numbers would not write as the file does: "01", "1.0" beside a gap.
+    """
+    used = {*roles["target"], *roles["protected"]}
+    out = [n for n, kind in kinds.items() if kind == "categorical" and n not in used]
+    for name in roles["target"]:
+        categorical = kinds.get(name) == "categorical"
+        if not numeric_target and kinds.get(name) != "continuous":
+            out += [name] * written_otherwise(source, name, categorical=categorical)
+    groups, notes = groups_as_text(source, kinds, roles["protected"])
+    return [*out, *groups], notes
 
 
-def set_kinds(frame: Any, given: Sequence[str] | None, roles: Named) -> tuple[Any, Kinds]:
-    """Return the table with columns converted to the kinds of ``--kind``, and these kinds."""
-    kinds = _read_kinds(frame, given)
+def groups_as_text(
+    source: Source, kinds: Mapping[str, str], protected: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the protected attributes to read as text, and sentences about those without a kind."""
+    zeros = source.frame.attrs.get(LEADING_ZEROS, {})
+    out, notes = [], []
+    for name in protected:
+        kind = kinds.get(name)
+        if kind is None and name in zeros:
+            out.append(name)
+            notes.append(
+                f"The protected attribute {name!r} is read as text, because values begin with 0, as "
+                f"{zeros[name]!r}. --kind {shlex.quote(f'{name}=continuous')} reads it as a number."
+            )
+        elif kind != "continuous":
+            categorical = kind == "categorical"
+            out += [name] * written_otherwise(source, name, categorical=categorical, points=False)
+    return out, notes
+
+
+def written_otherwise(
+    source: Source, name: str, *, categorical: bool = False, points: bool = True
+) -> bool:
+    """Whether a file writes the classes or groups of a column in another way than numbers are printed.
+
+    Without ``points``, "1.0" is the number 1, which a gap elsewhere in the column turns into 1.0.
+    """
+    column = source.frame[name]
+    if source.written is None or column.dtype.kind not in "biuf":
+        return False
+    known = complete_rows(source.frame[[name]], [name])
+    if known.empty or not (categorical or not is_continuous(known, name)):
+        return False
+    texts = {text.strip() for text in source.written([name])[name].dropna().unique().tolist()}
+    labels = {str(label) for label in known[name].unique().tolist()}
+    if not points:
+        texts, labels = ({text.removesuffix(".0") for text in some} for some in (texts, labels))
+    return texts != labels and len(texts) == len(labels)
+
+
+def set_kinds(frame: Any, given: Mapping[str, str], roles: Named) -> tuple[Any, Kinds]:
+    """Return the table with columns converted to their given kinds, and these kinds.
+
+    Dates with a role are days since 1970-01-01, as dates among the features are.
+    """
     targets = roles.get("target", ())
     changed, lines = {}, []
-    for name, kind in kinds.items():
+    for name, kind in given.items():
+        if is_dates(frame[name]) and name in roles["protected"]:
+            continue
         if kind == "continuous":
             changed[name], code = _as_numbers(frame[name]), "pd.to_numeric(table[{0}])"
         elif name in targets:
@@ -289,8 +437,13 @@ def set_kinds(frame: Any, given: Sequence[str] | None, roles: Named) -> tuple[An
         else:
             continue
         lines.append(f"table[{name!a}] = {code.format(ascii(name))}")
-    protected = {name: kind for name, kind in kinds.items() if name in roles["protected"]}
-    target = next((kinds[name] for name in targets if name in kinds), None)
+    for name in dict.fromkeys(n for option in roles.values() for n in option):
+        if is_dates(frame[name]) and name not in changed:
+            changed[name] = days_since_1970(frame[name])
+            lines.append("from fairspan.tables import days_since_1970\n")
+            lines.append(f"table[{name!a}] = days_since_1970(table[{name!a}])")
+    protected = {name: kind for name, kind in given.items() if name in roles["protected"]}
+    target = next((given[name] for name in targets if name in given), None)
     return frame.assign(**changed), Kinds(protected, target, tuple(lines))
 
 
@@ -340,8 +493,21 @@ def match_label(text: str, labels: Any, owner: str) -> Any:
                 return label
         except ValueError:
             break
+    # "true" for the label "TRUE", "1" for the label "01"; only if one label alone may be meant.
+    alike = [label for label in known if isinstance(label, str) and _same_label(label, text)]
+    if len(alike) == 1:
+        return alike[0]
     shown = quoted(known)
     raise ValueError(f"--positive {text!r} is no label of {owner}: {shown}.")
+
+
+def _same_label(label: str, text: str) -> bool:
+    if label.strip().casefold() == text.strip().casefold():
+        return True
+    try:
+        return float(label) == float(text)
+    except ValueError:
+        return False
 
 
 def check_decisions(frame: Any, decisions: str, target: str | None) -> None:
@@ -386,57 +552,3 @@ def drop_incomplete_rows(frame: Any, roles: Named, *, drop: bool) -> Any:
         raise ValueError(f"Every row misses a value of {columns}; no rows are left.")
     print_status(f"Left out {n_incomplete:,} rows that miss a value of {columns}.")
     return frame
-
-
-# ------------------------------------------------------------------ doubtful columns
-
-
-def doubtful_columns(frame: Any, names: Sequence[str]) -> Iterator[str]:
-    """Yield one warning for each problem that some of the columns have."""
-    columns: dict[str, list[str]] = {"numbers": [], "dates": [], "identifiers": []}
-    for name in names:
-        problem = _problem(frame[name])
-        if problem is not None:
-            columns[problem].append(name)
-    remedies = {
-        "numbers": "Write plain numbers (as 32.5) into the file",
-        "dates": "Turn them into numbers (an age, a month)",
-    }
-    for problem, remedy in remedies.items():
-        if doubtful := columns[problem]:
-            example = str(frame[doubtful[0]].dropna().iloc[0])
-            yield (
-                f"{quoted(doubtful)}: {problem} as text, as {example!r}; each different text is a category. "
-                f"{remedy}, or leave them out: {_drop_options(doubtful)}"
-            )
-    zeros = {name: frame.attrs.get(LEADING_ZEROS, {}).get(name) for name in names}
-    if doubtful := [name for name, value in zeros.items() if value is not None]:
-        options = [f"--kind {shlex.quote(f'{name}=categorical')}" for name in doubtful]
-        yield (
-            f"{quoted(doubtful)}: read as numbers, although values begin with 0, as "
-            f"{zeros[doubtful[0]]!r}. If they are codes, read them as text: {first_few(options, ' ')}"
-        )
-    if doubtful := columns["identifiers"]:
-        yield (
-            f"{quoted(doubtful)}: a different value in every row, as identifiers have. Leave identifiers "
-            f"out: {_drop_options(doubtful)}"
-        )
-
-
-def _drop_options(names: Sequence[str]) -> str:
-    return first_few([f"--drop {shlex.quote(name)}" for name in names], " ")
-
-
-def _problem(column: Any) -> str | None:
-    """Return why a column is probably not a feature: "numbers", "dates", "identifiers" or None."""
-    import pandas as pd
-
-    values = column.dropna()
-    is_text = values.dtype.kind == "O" and not isinstance(values.dtype, pd.CategoricalDtype)
-    if is_text:
-        sample = values.iloc[:: max(len(values) // _SAMPLE, 1)].astype(str)
-        if (kind := kind_of_texts(sample)) is not None:
-            return kind
-    if len(values) >= _MIN_ROWS and (is_text or values.dtype.kind in "iu") and values.is_unique:
-        return "identifiers"
-    return None

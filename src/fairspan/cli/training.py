@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairspan._system import printable_json
-from fairspan.cli import common
+from fairspan.cli import common, read_options
 
 if TYPE_CHECKING:
     from fairspan.cli import tables
@@ -34,6 +34,8 @@ _DIALS_SHOWN = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 # Models that suit any target.
 _FOR_ANY = ("kernel", "auto", "boosting")
+# Models that predict numbers.
+_FOR_NUMBERS = ("gp", "ridge")
 Model = Annotated[
     str,
     typer.Option(
@@ -45,7 +47,7 @@ Model = Annotated[
 
 
 def explore_command(
-    data: common.Data,
+    data: read_options.Data = None,
     target: common.Target = None,
     protected: common.Protected = None,
     criterion: common.Criterion = "statistical_parity",
@@ -70,30 +72,48 @@ def explore_command(
     points: Annotated[int, typer.Option(help="Number of dial values of the slider.")] = 41,
     parts: common.Parts = None,
     json_file: common.Json = None,
+    keep: read_options.Keep = None,
+    dictionary: read_options.Dictionary = None,
+    date_parts: read_options.DateParts = None,
+    sep: read_options.Sep = None,
+    decimal: read_options.Decimal = None,
+    encoding: read_options.Encoding = None,
+    sheet: read_options.Sheet = None,
+    sql: read_options.Sql = None,
+    database: read_options.Database = None,
     drop_missing: common.DropMissing = False,
     data_home: common.DataHome = None,
     seed: common.Seed = 0,
 ) -> None:
     """Show what fairness costs: one page with a slider, from one fit on a table."""
     from fairspan.cli import tables
+    from fairspan.cli.read import Input
     from fairspan.method.problem import canonical_criterion
     from fairspan.report import explore
     from fairspan.report.pipeline import check_options
-    from fairspan.report.recipe import source_lines
 
+    given = Input(
+        data,
+        data_home,
+        sep=sep,
+        decimal=decimal,
+        encoding=encoding,
+        sheet=sheet,
+        sql=sql,
+        database=database,
+    )
     common.check_output_file(out, "--out")
     common.check_json(json_file)
     if save_model is not None:
         common.check_model_file(save_model, "--save-model")
     outputs = {"--out": out, "--json": json_file, "--save-model": save_model}
-    common.check_distinct({"DATA": Path(data)}, outputs)
+    common.check_distinct(given.files, outputs)
     common.check_kind(out, "--out", common.PAGE_KINDS)
     common.check_kind(save_model, "--save-model", common.MODEL_KINDS)
     common.check_fairness(fairness)
     audit_parts = common.read_parts(parts)
     table = tables.read_training_table(
-        data,
-        data_home,
+        given,
         target=target,
         protected=protected,
         control=control,
@@ -103,6 +123,10 @@ def explore_command(
         kind=kind,
         drop_missing=drop_missing,
         positive=positive,
+        keep=keep,
+        dictionary=dictionary,
+        date_parts=date_parts,
+        numeric_target=model in _FOR_NUMBERS,
     )
     check_options(points, seed, fairness, test_share)
     canonical_criterion(criterion)
@@ -123,7 +147,7 @@ def explore_command(
     _print_notes(table, table.favourable(estimator))
     groups = ", ".join(roles.sensitive)
     n, n_features = len(table.frame), len(roles.features)
-    print_line(f"{data}: {n:,} rows; {roles.target} from {n_features} columns; {groups}")
+    print_line(f"{table.name}: {n:,} rows; {roles.target} from {n_features} columns; {groups}")
     _print_unused(table, print_line)
 
     with common.collect_warnings() as warnings_seen:
@@ -145,9 +169,10 @@ def explore_command(
             audit_parts=audit_parts,
             random_state=seed,
             verbose=int(sys.stderr.isatty()),
-            name=data,
+            name=table.name,
             command=" ".join(["fairspan", *map(shlex.quote, sys.argv[1:])]),
-            source="\n".join([source_lines(data, table.text), *table.kinds.lines]),
+            source=table.code,
+            dictionary=table.words,
         )
     # Files come first: the reader of the printed lines may close the pipe after the first one.
     report.to_html(out)
@@ -173,7 +198,7 @@ def explore_command(
 
 
 def fit_command(
-    data: common.Data,
+    data: read_options.Data = None,
     target: common.Target = None,
     protected: common.Protected = None,
     control: common.Control = None,
@@ -233,23 +258,44 @@ def fit_command(
     ] = None,
     markdown: common.Markdown = None,
     plot: common.Plot = None,
+    keep: read_options.Keep = None,
+    dictionary: read_options.Dictionary = None,
+    date_parts: read_options.DateParts = None,
+    sep: read_options.Sep = None,
+    decimal: read_options.Decimal = None,
+    encoding: read_options.Encoding = None,
+    sheet: read_options.Sheet = None,
+    sql: read_options.Sql = None,
+    database: read_options.Database = None,
     drop_missing: common.DropMissing = False,
     data_home: common.DataHome = None,
     seed: common.Seed = 0,
 ) -> None:
     """Fit a fair model on a table; with --audit, test it on held-out rows."""
-    from fairspan.cli import tables
+    from fairspan.cli import checks, tables
     from fairspan.cli.evaluation import write_audit
+    from fairspan.cli.read import Input
+    from fairspan.exceptions import DataWarning, warn_user
     from fairspan.report import held_out_rows
     from fairspan.report.training import by_stratum, fit_model, set_equalize
 
+    given = Input(
+        data,
+        data_home,
+        sep=sep,
+        decimal=decimal,
+        encoding=encoding,
+        sheet=sheet,
+        sql=sql,
+        database=database,
+    )
     files = common.AuditFiles(json_file, markdown, plot)
     if not audit and (parts or markdown or plot):
         raise ValueError("--parts, --markdown and --plot are about the audit: pass --audit too.")
     files.check()
     audit_parts = common.read_parts(parts)
     common.check_model_file(out)
-    common.check_distinct({"DATA": Path(data)}, {"--out": out, **files.by_option})
+    common.check_distinct(given.files, {"--out": out, **files.by_option})
     common.check_kind(out, "--out", common.MODEL_KINDS)
     common.check_fairness(fairness)
     limit = {
@@ -262,8 +308,7 @@ def fit_command(
     decisions = _decision_parameters(equalize, selection_rate)
     limit = _limits(limit, confidence, equalize)
     table = tables.read_training_table(
-        data,
-        data_home,
+        given,
         target=target,
         protected=protected,
         control=control,
@@ -273,6 +318,10 @@ def fit_command(
         kind=kind,
         drop_missing=drop_missing,
         positive=positive,
+        keep=keep,
+        dictionary=dictionary,
+        date_parts=date_parts,
+        numeric_target=model in _FOR_NUMBERS,
     )
     roles, sensitive_kind = table.roles, table.kinds.protected or "auto"
     for name, value in limit.items():
@@ -310,6 +359,8 @@ def fit_command(
         estimator.set_params(pos_label=favourable.label)
     _print_notes(table, favourable)
     with common.collect_warnings() as warnings_seen:
+        for text in checks.target_copies(table.frame, roles):
+            warn_user(text, DataWarning)
         fit_model(estimator, train, roles, table.name, or_scores=equalize == "auto")
         if limit:
             estimator = estimator.at(**limit)
@@ -319,7 +370,7 @@ def fit_command(
     save_model(estimator, out, keep_moments=with_moments)
     print_line = common.print_status if files.to_stdout else common.print_result
     split = f", {len(test):,} of them held out (--test-share {test_share:g})" if audit else ""
-    print_line(f"{data}: {len(table.frame):,} rows{split}")
+    print_line(f"{table.name}: {len(table.frame):,} rows{split}")
     _print_model(estimator, table, print_line)
     _print_written(out, print_line)
     if audit:
@@ -328,6 +379,7 @@ def fit_command(
             files,
             estimator,
             favourable,
+            table.words,
             **tables.audit_arguments(test, roles.features, table.named),
             sensitive_kind=sensitive_kind,
             parts=audit_parts,
@@ -363,7 +415,7 @@ def make_estimator(
     if choice not in (*_FOR_ANY, *MODELS):
         known = ", ".join((*_FOR_ANY, *MODELS))
         raise ValueError(f"--model {choice!r} is unknown; known are {known}.")
-    numeric = choice in ("gp", "ridge")
+    numeric = choice in _FOR_NUMBERS
     if choice in _FOR_ANY:
         numeric = is_continuous(frame, target) if kind is None else kind == "continuous"
         if not numeric and (n := frame[target].nunique()) > _MAX_CLASSES:
@@ -443,9 +495,15 @@ def _limits(limits: dict[str, Any], confidence: float | None, equalize: str) -> 
 
 def _print_notes(table: tables.TrainingTable, favourable: Favourable | None) -> None:
     """Print doubtful columns, the favourable class and missing values on standard error."""
-    from fairspan.cli import tables
+    from fairspan.cli import checks, tables
 
-    common.print_warnings(tables.doubtful_columns(table.frame, table.roles.features))
+    for text in (*table.notes, *checks.left_out_note(table.left_out)):
+        common.print_status(text)
+    for text in checks.constant_note(table.frame, table.roles.features):
+        common.print_status(text)
+    common.print_warnings(checks.doubtful_columns(table.frame, table.roles.features))
+    protected = table.roles.sensitive
+    common.print_warnings(checks.code_like(table.frame, protected, table.kinds.protected))
     if favourable is not None:
         common.print_status(favourable.sentence(common.POSITIVE))
     for text in tables.missing_values_note(table.frame, table.roles.features):
@@ -508,8 +566,9 @@ def _kinds_line(study: dict[str, Any]) -> str:
 
     features = Counter(c["kind"] for c in study["columns"] if c["role"] == "feature")
     counts = ", ".join(f"{n} {kind}" for kind, n in features.most_common())
+    labels = {a["name"]: [g["label"] for g in a["groups"]] for a in study["attributes"]}
     roles = ", ".join(
-        f"{role} {common.shortened(c['name'])} ({_levels(c, words)})"
+        f"{role} {common.shortened(c['name'])} ({_levels(c, words, labels.get(c['name'], ()))})"
         for role, words in (("target", "classes"), ("protected", "groups"))
         for c in study["columns"]
         if c["role"] == role
@@ -517,8 +576,20 @@ def _kinds_line(study: dict[str, Any]) -> str:
     return f"Columns read as: features {counts}; {roles}. The report lists each. {tables.KIND_HINT}"
 
 
-def _levels(column: dict[str, Any], words: str) -> str:
-    return "number" if column["kind"] == "number" else f"{column['levels']} {words}"
+def _levels(column: dict[str, Any], words: str, labels: Sequence[str]) -> str:
+    """Return the kind of a column in words, with groups that are numbers: they may be amounts."""
+    if column["kind"] == "number":
+        return "number"
+    shown = f": {common.first_few(labels)}" if labels and all(map(_is_number, labels)) else ""
+    return f"{column['levels']} {words}{shown}"
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
 
 
 def _dial_table(study: dict[str, Any], test_share: float) -> str:

@@ -9,6 +9,7 @@ the group of somebody else, without an error.
 
 from __future__ import annotations
 
+import decimal
 import difflib
 import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -169,6 +170,7 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
         raise ValueError(msg)
     missing = np.zeros(len(values), dtype=bool)
     listed: list[Any] = []
+    values = _without_decimals(values)
     if values.dtype.kind == "O":
         missing = np.array([_is_missing(v) for v in values], dtype=bool)
         listed = values[~missing].tolist()
@@ -211,6 +213,16 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
         raise ValueError(msg)
     numeric[nan] = 0.0
     return Attribute(name, numeric, missing | nan, "i" if kind in "iu" else "f")
+
+
+def _without_decimals(values: np.ndarray) -> np.ndarray:
+    """Return an array of decimal.Decimal, as databases give them, as floats; others as they are."""
+    if values.dtype.kind != "O" or values.ndim != 1:
+        return values
+    known = [value for value in values if not _is_missing(value)]
+    if not known or not all(isinstance(value, decimal.Decimal) for value in known):
+        return values
+    return np.array([np.nan if _is_missing(value) else float(value) for value in values])
 
 
 def refuse_dates(values: Any, label: str) -> None:

@@ -35,6 +35,7 @@ from fairspan.report.dial_points import (
     read_held_out,
     shuffled_errors,
 )
+from fairspan.report.labels import relabel
 from fairspan.report.page import Report, attributes_of, audit_lines, fit_in, tradeoff
 from fairspan.report.recipe import Recipe, source_lines
 from fairspan.report.table import (
@@ -46,6 +47,7 @@ from fairspan.report.table import (
     give_aways,
     held_out_rows,
     is_continuous,
+    join_small_groups,
 )
 from fairspan.report.training import (
     Favourable,
@@ -59,6 +61,7 @@ from fairspan.report.training import (
 )
 from fairspan.report.views import extra_errors, position
 from fairspan.report.words import ReportContext, about, notes
+from fairspan.tables.dictionary import ColumnWords, read_dictionary
 from fairspan.unseen import collect_unseen
 
 # Rows in the scatter plots of all continuous attributes together.
@@ -90,6 +93,7 @@ def explore(
     name: str = "table",
     source: str | None = None,
     command: str = "",
+    dictionary: Any = None,
 ) -> Report:
     """Fit a fair model on a table, and report what every dial value means for groups of people.
 
@@ -108,7 +112,8 @@ def explore(
         Columns within whose strata groups are compared too; with
         ``criterion="conditional_statistical_parity"`` the model is made fair within them.
     features : list of str, optional
-        Columns to learn from; all others that can be encoded if not given.
+        Columns to learn from. If not given, all others that can be encoded, without identifiers and free
+        text, which a note names.
     sample_weight : str, optional
         Column of weights; weight k is k copies of the row.
     criterion : str, default="statistical_parity"
@@ -149,6 +154,9 @@ def explore(
         Python code that creates ``table``, for the report; guessed from ``name`` if not given.
     command : str, optional
         Command line of this run, for the report.
+    dictionary : path or dict, optional
+        Labels and descriptions of columns, which the report shows: a file for
+        :func:`fairspan.tables.read_dictionary`, or its result.
 
     Returns
     -------
@@ -172,6 +180,7 @@ def explore(
         equalize = "auto"
     check_options(n_points, random_state, fairness, test_share)
     parts = PARTS if audit_parts is None else audit_parts
+    words = _read_words(dictionary)
     settings = Settings(level=level, n_boot=n_boot, parts=parts)
     log = WarningLog()
     # Rare values of a column may occur only among the held-out rows; that needs no warning.
@@ -201,13 +210,15 @@ def explore(
             equalize=equalize,
         )
         estimator.set_params(verbose=max(verbose, estimator.verbose))
+        kinds = read_kinds(estimator.sensitive_kind, roles.sensitive)
+        complete = table
+        table, joined = join_small_groups(complete, roles.sensitive, kinds)
         criterion, favourable = canonical_criterion(estimator.criterion), None
         if is_classifier(estimator):
             labels = table[roles.target].unique().tolist()
             favourable = choose_favourable(labels, roles.target, estimator.pos_label, criterion)
         if favourable is not None:
             estimator.set_params(pos_label=favourable.label)
-        kinds = read_kinds(estimator.sensitive_kind, roles.sensitive)
         columns, share = [roles.target, *roles.sensitive], test_share
         out = held_out_rows(
             table, columns, kinds=kinds, share=share, seed=random_state, says="test_share="
@@ -246,6 +257,7 @@ def explore(
             model=estimator,
             share=test_share,
             seed=random_state,
+            joined=bool(joined),
         )
         positions = _positions(points, held_out, context, recipe, rng)
         importance = shuffled_errors(predictor, held_out, rng, verbose=verbose)
@@ -254,7 +266,7 @@ def explore(
         options: dict[str, Any] = {"level": level, "n_boot": n_boot, "parts": parts}
         full = audit(chosen, **given, **options, random_state=random_state, verbose=verbose)
         seconds["audit"] = time.perf_counter() - start
-    remarks = notes(whole, table, roles, refused, held_out, context, favourable)
+    remarks = notes(whole, complete, roles, refused, held_out, context, favourable)
     study = {
         "format": 2,
         "about": about(held_out, context, roles, estimator, points[0])
@@ -264,7 +276,7 @@ def explore(
             "n_rows": len(table),
             "seed": random_state,
             "n_weightless": len(table) - len(fitted) - len(held),
-            "notes": [*remarks, *_unfamiliar(familiar), *leaks],
+            "notes": [*remarks, *joined, *_unfamiliar(familiar), *leaks],
             "warnings": list(log.texts),
         },
         "task": held_out.task,
@@ -284,7 +296,7 @@ def explore(
         "importance": importance,
         "audit": audit_lines(full, grid[at], held_out.too_few),
     }
-    study = fit_in(study)
+    study = fit_in(relabel(study, words) if words else study)
     seconds["all"] = time.perf_counter() - began
     log.give()
     return Report(study, chosen, full, seconds)
@@ -312,6 +324,12 @@ def _as_pandas(frame: Any) -> Any:
     if unnamed:
         raise ValueError(f"Column names must be text, got {unnamed[0]!r}: rename it.")
     return table
+
+
+def _read_words(dictionary: Any) -> Mapping[str, ColumnWords]:
+    if dictionary is None or isinstance(dictionary, Mapping):
+        return dictionary or {}
+    return read_dictionary(dictionary)
 
 
 def _check_rows(table: Any, roles: Roles) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sklearn.model_selection import BaseCrossValidator
 
 from fairspan import datasets
-from fairspan._system import MISSING_WORDS
 from fairspan.estimators.learners import FairLearner
 from fairspan.estimators.predictors import FairPredictor
 from fairspan.report.table import Roles
 from fairspan.report.training import by_stratum, read_kinds
+from fairspan.tables.files import COMPRESSED, ENDINGS
 
-__all__ = ["Recipe", "source_lines"]
+__all__ = ["Recipe", "query_lines", "source_lines"]
 
 # Width of the lines of code in the report.
 _WIDTH = 88
@@ -34,6 +34,7 @@ class Recipe:
     roles : roles of the columns.
     model : the estimator.
     share, seed : share of the rows held out, and seed of their choice.
+    joined : whether groups of one row joined another one.
     """
 
     source: str
@@ -41,6 +42,7 @@ class Recipe:
     model: FairPredictor
     share: float
     seed: int
+    joined: bool = False
 
     def snippet(self, fairness: float) -> str:
         """Python code that trains the model at a dial value and predicts the held-out rows."""
@@ -52,13 +54,19 @@ class Recipe:
         held = "[held_out]"
         if isinstance(self.model, FairLearner):  # it takes a table of numbers as it is
             held = ".loc[held_out, features]"
+        helpers = [
+            "complete_rows",
+            "held_out_rows",
+            *(["join_small_groups"] if self.joined else []),
+        ]
         lines = [
             "import fairspan",
-            "from fairspan.report import complete_rows, held_out_rows",
+            f"from fairspan.report import {', '.join(helpers)}",
             *_imports(self.model),
             "",
             self.source,
             _call("table = complete_rows", ["table", _code(roles.needed)]),
+            *self._join_lines(),
             _call("held_out = held_out_rows", ["table", *held_out]),
             "# Fitted on the other rows alone, as in the report.",
             f"model = fairspan.{_constructed(self.model)}",
@@ -67,6 +75,14 @@ class Recipe:
             f"predictions = model.predict(table{held})",
         ]
         return "\n".join(lines) + "\n"
+
+    def _join_lines(self) -> list[str]:
+        """Python code that joins groups of one row, if there are any."""
+        if not self.joined:
+            return []
+        kinds = read_kinds(self.model.sensitive_kind, self.roles.sensitive)
+        arguments = ["table", _code(list(self.roles.sensitive)), _code(kinds)]
+        return [_call("table, _ = join_small_groups", arguments)]
 
     def _fit_lines(self) -> list[str]:
         """Python code that fits the model on ``table[~held_out]``."""
@@ -148,17 +164,17 @@ def _same(value: Any, default: Any) -> bool:
         return False
 
 
-def source_lines(name: str, text: Collection[str] = ()) -> str:
-    """Python code that reads a table of this name; ``text`` names CSV columns to read as text."""
-    lower = name.lower()
-    if lower.endswith((".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst")):
-        given = [_code(name), "keep_default_na=False", f"na_values={_code(MISSING_WORDS)}"]
-        given.append("low_memory=False")
-        if text:
-            given.append(f"dtype={{{', '.join(f'{_code(column)}: str' for column in text)}}}")
-        return f"import pandas as pd\n\n{_call('table = pd.read_csv', given)}"
-    if lower.endswith((".parquet", ".pq")):
-        return f"import pandas as pd\n\ntable = pd.read_parquet({_code(name)})"
+def source_lines(
+    name: str, text: Collection[str] = (), options: Mapping[str, str] | None = None
+) -> str:
+    """Python code that reads a table of this name.
+
+    Parameters
+    ----------
+    name : path of a file, or name of a data set.
+    text : columns to read as text.
+    options : arguments of `read_table`.
+    """
     for loader in (f"load_{name}", f"fetch_{name}"):
         if loader in datasets.__all__:
             return (
@@ -166,4 +182,23 @@ def source_lines(name: str, text: Collection[str] = ()) -> str:
                 "table = pd.concat([data.data, data.sensitive_features, data.target], axis=1)\n"
                 "table = table.loc[:, ~table.columns.duplicated()].reset_index(drop=True)"
             )
-    return "table = ...  # the data frame that was studied"
+    if not name.lower().removesuffix(_ending(name, COMPRESSED)).endswith(ENDINGS):
+        return "table = ...  # the data frame that was studied"
+    given = [_code(name), *(f"{key}={_code(value)}" for key, value in (options or {}).items())]
+    return _read("read_table", given, text)
+
+
+def query_lines(database: str, query: str, text: Collection[str] = ()) -> str:
+    """Python code that reads the result of a query."""
+    return _read("read_database", [_code(database), _code(query)], text)
+
+
+def _read(function: str, given: list[str], text: Collection[str]) -> str:
+    if text:
+        given.append(f"text={_code(list(text))}")
+    call = _call(f"table = {function}", given)
+    return f"import pandas as pd\nfrom fairspan.tables import {function}\n\n{call}"
+
+
+def _ending(name: str, endings: Collection[str]) -> str:
+    return next((end for end in endings if name.lower().endswith(end)), "")

@@ -14,6 +14,7 @@ from fairspan.encoding import column_kinds, table_encoder
 from fairspan.inputs.columns import is_temporal, read_attribute, require_columns
 from fairspan.method.codes import Coder, infer_kind
 from fairspan.streaming.sources import check_one_role
+from fairspan.tables.columns import join_single_rows, unlearnable
 
 _LARGEST_WHOLE = 2.0**53  # floats cannot represent all integers beyond this
 _SLICES = 4  # slices of a number within which rows are held out
@@ -112,11 +113,33 @@ def held_out_rows(
     return out
 
 
+def join_small_groups(
+    frame: Any, sensitive: Iterable[str], kinds: Mapping[str, str]
+) -> tuple[Any, list[str]]:
+    """Join groups of one row of the categorical protected attributes; also return sentences about them.
+
+    Parameters
+    ----------
+    frame : pandas DataFrame
+    sensitive : columns of protected attributes, complete.
+    kinds : "categorical" or "continuous", by column, where the guess is wrong.
+    """
+    names = [
+        name
+        for name in sensitive
+        if kinds.get(name, "") == "categorical"
+        or (name not in kinds and not is_continuous(frame, name))
+    ]
+    return join_single_rows(frame, names)
+
+
 # A text column with a larger share of different values is free text, not a category.
 _TEXT_SHARE = 0.5
 # Columns of at most so many values, each on at least so many rows, do not agree by chance.
 _FEW_LEVELS, _ROWS_PER_LEVEL = 50, 5
 _FIRST_ROWS = 1000
+# Reason to leave a column out.
+NOT_ENCODED = "neither numbers, dates nor categories"
 _ROLE_WORDS = {
     "target": "target",
     "sensitive_features": "protected attribute",
@@ -170,10 +193,11 @@ def find_roles(
     control_features: Any,
     features: Any,
     sample_weight: Any,
-) -> tuple[Roles, list[str]]:
-    """Check the roles of the columns; also return the columns that no encoder takes.
+) -> tuple[Roles, dict[str, str]]:
+    """Check the roles of the columns; also return the columns that are left out, with the reason.
 
-    Unless ``features`` are named, they are all columns that have no other role and can be encoded.
+    Unless ``features`` are named, they are all columns that have no other role and can be encoded,
+    without identifiers and free text.
     """
     known = list(frame.columns)
     given = {
@@ -195,10 +219,11 @@ def find_roles(
                 f"features names {name!r}, which is the {_ROLE_WORDS[role]}; a model must not learn from it. "
                 f"Leave it out of features."
             )
-    refused = []
+    refused: dict[str, str] = {}
     if not named:
         others = [name for name in known if name not in taken]
-        refused = [name for name in others if not _encodes(frame[[name]])]
+        refused = {name: NOT_ENCODED for name in others if not _encodes(frame[[name]])}
+        refused |= unlearnable(frame, [name for name in others if name not in refused])
         named = tuple(name for name in others if name not in refused)
     if not named:
         raise ValueError("No column is left for the features.")
@@ -224,7 +249,7 @@ def _encodes(column: Any) -> bool:
 
 
 def describe_columns(
-    frame: Any, roles: Roles, continuous: dict[str, bool], refused: Sequence[str]
+    frame: Any, roles: Roles, continuous: dict[str, bool], refused: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Role and kind of every column, the number of missing values, and how it is encoded."""
     out = []
@@ -235,7 +260,7 @@ def describe_columns(
         if name in continuous and kind != "constant":
             kind = "number" if continuous[name] else "yes/no" if levels == 2 else "category"
         role, missing = roles.of(name), int(column.isna().sum())
-        note = _note(role, kind, missing, name in refused, name in numbers)
+        note = _note(role, kind, missing, refused.get(name, ""), name in numbers)
         described = {"name": name, "role": role, "kind": kind, "missing": missing}
         out.append(described | {"levels": levels, "note": note})
     return out
@@ -258,9 +283,9 @@ def _kind(column: Any, n: int) -> tuple[int | None, str]:
     return levels, "text" if levels > max(_TEXT_SHARE * n, 20) else "category"
 
 
-def _note(role: str, kind: str, missing: int, refused: bool, number: bool) -> str:
+def _note(role: str, kind: str, missing: int, refused: str, number: bool) -> str:
     if refused:
-        return "left out: neither a number, a date nor a category"
+        return f"left out: {refused}"
     if role != "feature":
         return "rows without it were left out" if missing and role != "left out" else ""
     if kind == "constant":

@@ -7,7 +7,7 @@ left out, filled in, merged or sampled. :class:`ReportContext` holds what all se
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,11 @@ from fairspan.method.certificates import Certificate, NewRowsCertificate
 from fairspan.method.decision_certificate import DecisionCertificate
 from fairspan.method.problem import Codes
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
-from fairspan.report.table import Roles
+from fairspan.report.table import NOT_ENCODED, Roles
 from fairspan.report.training import Favourable
 
 CHANGE_CLASS = "--positive CLASS (in Python, pos_label)"
+KEEP_COLUMN = "--keep NAME (in Python, features=) uses a column all the same."
 # Correlations below this are zero up to rounding.
 _ZERO = 1e-6
 
@@ -369,7 +370,7 @@ def notes(
     whole: Any,
     table: Any,
     roles: Roles,
-    refused: list[str],
+    refused: Mapping[str, str],
     held_out: HeldOut,
     context: ReportContext,
     favourable: Favourable | None,
@@ -379,7 +380,7 @@ def notes(
     Parameters
     ----------
     whole, table : all rows, and those without missing values in the columns needed.
-    roles, refused : roles of the columns, and columns that no encoder takes.
+    roles, refused : roles of the columns, and columns that are left out, with the reason.
     held_out, context, favourable : of the report.
     """
     if len(table) < len(whole):
@@ -390,10 +391,12 @@ def notes(
             f"{n_left_out:,} of {len(whole):,} rows were left out, because values are missing in "
             f"{columns}."
         )
-    if refused:
-        yield (
-            f"Columns left out, because they are neither numbers, dates nor categories: {', '.join(refused)}."
-        )
+    for reason in dict.fromkeys(refused.values()):
+        names = [name for name, why in refused.items() if why == reason]
+        if reason == NOT_ENCODED:
+            yield f"Columns left out, because they are {reason}: {', '.join(names)}."
+        else:
+            yield f"Columns left out, because they look like {reason}: {_some(names)}. {KEEP_COLUMN}"
     gaps = [name for name in roles.features if table[name].isna().any()]
     if gaps:
         yield (

@@ -24,7 +24,7 @@ def test_kinds_change_the_columns_they_name():
     frame = people().assign(zip=np.arange(240) % 7, code=np.arange(240) % 2)
     roles = {"target": ["code"], "protected": ["sex"]}
     given = ["zip=categorical", "code=categorical,sex=categorical"]
-    found, kinds = tables.set_kinds(frame, given, roles)
+    found, kinds = tables.set_kinds(frame, tables.read_kinds(frame, given), roles)
     assert isinstance(found["zip"].dtype, pd.CategoricalDtype)
     assert set(found["code"]) == {"0", "1"}
     assert found["sex"].equals(frame["sex"])
@@ -37,10 +37,9 @@ def test_kinds_change_the_columns_they_name():
 def test_the_first_text_among_numbers_is_shown():
     frame = people(4).assign(n=["1", "2.5", None, "many"])
     with pytest.raises(ValueError, match=r"'n', which holds no numbers: 'many'"):
-        tables.set_kinds(frame, ["n=continuous"], {"protected": []})
-    numbers, _ = tables.set_kinds(
-        frame.assign(n=["1", "2.5", None, "4"]), ["n=continuous"], {"protected": []}
-    )
+        tables.set_kinds(frame, {"n": "continuous"}, {"protected": []})
+    frame = frame.assign(n=["1", "2.5", None, "4"])
+    numbers, _ = tables.set_kinds(frame, {"n": "continuous"}, {"protected": []})
     np.testing.assert_array_equal(numbers["n"], [1.0, 2.5, np.nan, 4.0])
 
 

@@ -204,7 +204,7 @@ chart(
       ].map(([e, style, where]) => ({
         estimate: e,
         look: style,
-        tip: `${label(f.name)}<br>${where}: ${reading(e, extraKind)}`,
+        tip: `${label(f.name)}<br>${f.description ? `${label(f.description)}<br>` : ""}${where}: ${reading(e, extraKind)}`,
       })),
     }));
     const [most] = features;
