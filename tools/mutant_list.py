@@ -1163,7 +1163,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "moments saved though not wanted",
-        "persistence.py",
+        "estimators/saved_state.py",
         "moments = counter = None",
         "counter = None",
         _tests(

@@ -375,7 +375,8 @@ def run(case: Case, *, light: bool = False) -> Outcome:
     case : the case.
     light : stop before the fit; a page counts as made if the table was read.
     """
-    from fairspan.cli import main, training
+    from fairspan import report
+    from fairspan.cli import main
 
     file = "stdin.csv" if case.file == "-" else case.file
     case.make(Path(file))
@@ -398,7 +399,7 @@ def run(case: Case, *, light: bool = False) -> Outcome:
             stdin = io.TextIOWrapper(io.BytesIO(Path(file).read_bytes()))
             stack.enter_context(mock.patch.object(sys, "stdin", stdin))
         if light:
-            stack.enter_context(mock.patch.object(training, "explore", stop))
+            stack.enter_context(mock.patch.object(report, "explore", stop))
         try:
             main()
         except SystemExit as error:

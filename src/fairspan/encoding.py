@@ -470,17 +470,18 @@ def _as_text(block: Any) -> NDArray[np.object_]:
     for j, name in enumerate(table.columns):
         if table[name].dtype not in (nw.String, nw.Categorical, nw.Enum):
             refuse_bytes(table[name].to_numpy(), f"column {name!r}")
-        values, known = table[name].to_list(), {}
-        for value in values:
-            # True, 1 and 1.0 are equal, but their texts differ.
-            if (type(value), value) not in known:
-                known[type(value), value] = _category(value)
+        values = table[name].to_list()
+        texts = {value: _category(value) for value in set(filter(_is_text, values))}
         nulls = table[name].is_null().to_list()
         out[:, j] = [
-            _MISSING if null else known[type(value), value]
+            _MISSING if null else texts[value] if _is_text(value) else _category(value)
             for value, null in zip(values, nulls, strict=True)
         ]
     return out
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str
 
 
 def _category(value: Any) -> str:

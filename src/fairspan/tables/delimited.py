@@ -344,7 +344,8 @@ def _may_be_thousands(column: Any) -> bool:
 
 def _has_fractions(column: Any) -> bool:
     values = column.dropna().to_numpy()
-    return bool((np.isfinite(values) & (np.mod(values, 1.0) != 0.0)).any())
+    values = values[np.isfinite(values)]
+    return bool((np.mod(values, 1.0) != 0.0).any())
 
 
 def describe(source: Delimited, converted: Converted, given: Collection[str]) -> list[str]:

@@ -142,16 +142,17 @@ def number_texts(texts: Iterable[str]) -> NumberTexts | None:
 def texts_of(column: Any) -> list[str] | None:
     """Return the different texts of a column; None if one of its first values is neither number nor date."""
     known = column.dropna()
+    if not all(isinstance(text, str) for text in known.iloc[:_FIRST]):
+        return None  # lists cannot be told apart by `unique`
     for text in known.iloc[:_FIRST].unique().tolist():
-        if not isinstance(text, str):
-            return None
         stripped = text.strip()
         if stripped.casefold() in PLACEHOLDERS:
             continue
         if _TOKEN.fullmatch(stripped) is None and _DATE.fullmatch(stripped) is None:
             return None
-    texts = known.unique().tolist()
-    return texts if texts and all(isinstance(text, str) for text in texts) else None
+    if known.empty or not all(isinstance(text, str) for text in known):
+        return None
+    return list(known.unique())
 
 
 def dates_of(column: Any, texts: Sequence[str]) -> Any:
