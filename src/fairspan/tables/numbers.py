@@ -143,7 +143,7 @@ def texts_of(column: Any) -> list[str] | None:
     """Return the different texts of a column; None if one of its first values is neither number nor date."""
     known = column.dropna()
     if not all(isinstance(text, str) for text in known.iloc[:_FIRST]):
-        return None  # lists cannot be told apart by `unique`
+        return None  # `unique` needs values with a hash, which lists have not
     for text in known.iloc[:_FIRST].unique().tolist():
         stripped = text.strip()
         if stripped.casefold() in PLACEHOLDERS:
