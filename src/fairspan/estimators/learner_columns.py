@@ -15,7 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fairspan._system import track
 from fairspan.estimators.prepare import build_pilot
-from fairspan.estimators.sparse_linear import LinearModels
+from fairspan.estimators.sparse_linear import LinearModels, out_of_fold
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.fold_codes import Flags
@@ -171,10 +171,7 @@ class KernelModels:
 
     def of_training_rows(self, X: Array, folds: Codes) -> tuple[Array, Array]:
         """Out-of-fold columns and averages."""
-        unseen = np.empty((len(X), self.functions.shape[2]))
-        for k in range(len(self.share)):
-            unseen[folds == k] = self.predict(k, X[folds == k])
-        return unseen, self.average(X)
+        return out_of_fold(self.predict, X, folds, self.functions.shape[2]), self.average(X)
 
     def for_new_rows(self) -> KernelModels:
         """Itself: the average is one function."""

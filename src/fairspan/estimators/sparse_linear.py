@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from fairspan.method.laplace import softmax
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 
-__all__ = ["LinearModels", "Link", "fit_linear"]
+__all__ = ["LinearModels", "Link", "fit_linear", "out_of_fold"]
 
 # Shares of the absolute values in the penalty (the rest are squares), and penalties relative to the
 # smallest one that leaves no column.
@@ -62,14 +63,21 @@ class LinearModels:
 
     def of_training_rows(self, X: Array, folds: Codes) -> tuple[Array, Array]:
         """Out-of-fold columns and averages."""
-        unseen = np.empty((len(X), self.coef.shape[2]))
-        for k in range(len(self.share)):
-            unseen[folds == k] = self.predict(k, X[folds == k])
-        return unseen, self.average(X)
+        return out_of_fold(self.predict, X, folds, self.coef.shape[2]), self.average(X)
 
     def for_new_rows(self) -> LinearModels:
         """Itself: functions are small."""
         return self
+
+
+def out_of_fold(
+    predict: Callable[[int, Array], Array], X: Array, folds: Codes, n_columns: int
+) -> Array:
+    """Predictions of every row by the model that was fitted without its fold, (n, n_columns)."""
+    out = np.empty((len(X), n_columns))
+    for k in range(int(folds.max()) + 1):
+        out[folds == k] = predict(k, X[folds == k])
+    return out
 
 
 def fit_linear(
@@ -107,9 +115,7 @@ def fit_linear(
     W, b = _fit_task(Z, values, folds, used, K)
     link = None
     if labels is not None and vectors is not None and len(vectors) <= _MOST_CLASSES:
-        scores = np.empty_like(values)
-        for k in range(K):
-            scores[folds == k] = Z[folds == k] @ W[k] + b[k]
+        scores = out_of_fold(lambda k, rows: rows @ W[k] + b[k], Z, folds, values.shape[1])
         link = _fit_link(scores, labels, vectors, folds, used, K)
     return LinearModels(
         coef=W / scale[:, None], intercept=b - (centre / scale) @ W, share=share, link=link
