@@ -36,11 +36,15 @@ def command_line() -> str:
     import typer
 
     from fairspan.cli import app
+    from fairspan.cli.help import EXAMPLES
 
     parts = [_HEAD]
     for name, command in _commands(typer.main.get_command(app), "fairspan"):
+        examples = EXAMPLES.get(name.removeprefix("fairspan "), ())
+        shown = "\nFor example:\n\n```\n" + "\n".join(examples) + "\n```\n" if examples else ""
         parts.append(
-            f"## {name}\n\n{_as_markdown(command.help)}\n\n{_usage(name, command)}{_table(command)}"
+            f"## {name}\n\n{_as_markdown(command.help)}\n\n{_usage(name, command)}{shown}"
+            f"{_table(command)}"
         )
     return "\n".join(parts)
 

@@ -43,7 +43,8 @@ def test_the_readme_has_an_example_with_output():
 
 
 @pytest.mark.parametrize(("page", "i"), CASES, ids=[name_of(p, i) for p, i in CASES])
-def test_snippet_prints_what_the_page_says(page, i):
+def test_snippet_prints_what_the_page_says(page, i, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a snippet may write files
     code, expected = snippets(page)[i]
     for library in others(code):
         pytest.importorskip(library, reason=f"{library}: make test-bench, make test-boosters")

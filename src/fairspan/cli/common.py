@@ -351,7 +351,7 @@ def collect_warnings() -> Iterator[list[str]]:
     texts: list[str] = []
 
     def collect(message: Warning | str, *_: Any) -> None:
-        text = name_options(_with_options(str(message)))
+        text = _without_parameters(name_options(_with_options(str(message))))
         if text not in texts:
             texts.append(text)
 
@@ -392,6 +392,16 @@ def name_options(text: str) -> str:
     text = _LIMITS.sub(limits, _AT.sub(r"\1", text))
     text = _PARAMETER.sub(lambda match: f"--{_OPTIONS[match[1]]} ", text)
     return _BARE.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
+
+
+def _without_parameters(text: str) -> str:
+    """Leave out sentences about parameters for which there is no option, unless nothing would remain."""
+    from fairspan.inputs.config import PARAMETERS  # imported late: help needs none of it
+
+    names = "|".join(PARAMETERS)
+    sentences = re.split(r"(?<=\.) (?=[A-Z`])", text)
+    kept = [s for s in sentences if not re.search(rf"\b(?:{names})=['\"{{\d]|`(?:{names})`", s)]
+    return " ".join(kept or sentences)
 
 
 def _with_options(text: str) -> str:
