@@ -429,6 +429,13 @@ def _warn_unmet(found: DecisionCertificate | None, name: str, confidence: float 
             f"X predicts the groups too weakly, or the limits contradict each other.",
             DataWarning,
         )
+    elif confidence is None and not found.counted_met:
+        warn_user(
+            f"{name}={limit} is reached only up to the noise of small groups: the {found.kind} is {reached} "
+            f"out of fold (smallest group: {found.smallest}, {found.smallest_rows} rows). "
+            f"certificate_.decisions has the intervals.",
+            DataWarning,
+        )
     elif confidence is not None and not found.kept:
         bound = f"{found.gap_high:.3f}" if found.kind == "gap" else f"{found.ratio_low:.2f}"
         warn_user(

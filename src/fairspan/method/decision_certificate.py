@@ -18,6 +18,8 @@ from fairspan.method.rule_words import RuleDifference
 
 __all__ = ["DecisionCertificate", "GroupRate", "JudgedGroups", "certify_rule", "wilson"]
 
+# Rates that exceed a limit by less than this keep it.
+_ROUNDING = 1e-12
 # Below this number of rows in the smallest group only the interval of a gap is shown.
 _FEW = 200
 
@@ -86,7 +88,9 @@ class DecisionCertificate:
     ratio, ratio_low : float
         Smallest ratio, and its lower confidence bound.
     met : bool
-        The rates that were counted keep the limit.
+        The rates keep the limit out of fold. Among three or more groups, noise of small groups is left out.
+    counted_met : bool
+        The rates keep the limit as they were counted, with that noise.
     kept : bool
         The confidence bound keeps the limit.
     confidence : float
@@ -123,6 +127,7 @@ class DecisionCertificate:
     smallest_rows: int
     left_out: tuple[str, ...]
     difference: RuleDifference | None = None
+    counted_met: bool = True
 
     @property
     def verdict(self) -> str:
@@ -243,6 +248,7 @@ def certify_rule(
                 ratio_low = min(ratio_low, under)
                 excess = max(excess, over - limit if point.limit.kind == "gap" else limit - under)
     smallest = min(rates, key=lambda rate: rate.n_rows)
+    counted = point.limit.excess([np.reshape(r, (len(r), -1)) for r in point.rates], blocks)
     value = point.limit.value
     return DecisionCertificate(
         kind=point.limit.kind,
@@ -252,6 +258,7 @@ def certify_rule(
         ratio=float(ratio),
         ratio_low=float(max(ratio_low, 0.0)),
         met=point.met,
+        counted_met=bool(counted <= _ROUNDING),
         kept=bool(excess <= 0.0),
         confidence=confidence,
         rates=tuple(rates),

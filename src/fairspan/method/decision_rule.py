@@ -55,7 +55,8 @@ class DecisionProblem:
     weight : (n,)
     cost : (K, K) cost of each decision (column) for each class (row); errors cost 1 by default.
     selection_rate : share of rows to select; for two classes.
-    group_rows : for each block the effective number of rows of its groups, (J,); None: rates have no noise.
+    group_rows : for each block the effective number of rows of its groups, (J,), which gives the noise of
+        their rates; None: rates have no noise.
     """
 
     probability: Array
@@ -97,24 +98,6 @@ class DecisionProblem:
     def share(self) -> Array:
         """Weights with the sum 1."""
         return np.asarray(self.weight / self.weight.sum())
-
-    def noise(self, limit: Limit, rates: Sequence[Array]) -> float:
-        """Standard error of the largest excess of rates, (J, K) in each block, over a limit.
-
-        0 for two groups, whose rates can be made equal; also if they are, but for two rows.
-        """
-        if self.group_rows is None or sum(block.n_groups for block in self.blocks) <= 2:
-            return 0.0
-        over = limit.excesses(rates, self.blocks)
-        worst = int(np.argmax(over))
-        rate, n = rates[worst], self.group_rows[worst]
-        if over[worst] <= 2.0 / n.min():
-            return 0.0
-        column = int(np.argmax(np.ptp(rate, axis=0)))
-        ends = [int(pick(rate[:, column])) for pick in (np.argmax, np.argmin)]
-        variance = sum(rate[j, column] * (1.0 - rate[j, column]) / n[j] for j in ends)
-        unit = 1.0 if limit.kind == "gap" else max(float(rate[:, column].max()), 1e-12)
-        return float(np.sqrt(variance)) / unit
 
     @cached_property
     def unconstrained(self) -> DecisionRule:
@@ -298,7 +281,8 @@ class RulePoint:
     error : mean cost of the decisions.
     rates : for each block, (J,) or (J, K).
     gap, ratio : worst over the blocks.
-    met : whether the rates keep the limit.
+    steady_rates : rates without the noise of small groups, which the limit is compared with; None: ``rates``.
+    met : whether the steady rates keep the limit.
     alike : largest share of rows with the same decision.
     rate_error : largest error of a rate, if the rates were counted in a histogram.
     """
@@ -313,6 +297,7 @@ class RulePoint:
     met: bool
     alike: float
     rate_error: float | None = None
+    steady_rates: tuple[Array, ...] | None = None
 
     @property
     def is_constant(self) -> bool:
@@ -353,8 +338,7 @@ def rule_path(
     by 0, .02, ..., 2, and the rule of least error (then of least scale) is taken among those whose real
     rates keep the limit. If none does, the rule of another limit of the sequence is taken that does, or one
     of the ``known`` rules, and at last the one that comes nearest, with ``met=False``. Among three or more
-    groups the nearest is known only up to noise, so the rule of least error within one standard error of
-    the nearest is taken.
+    groups, the real rates of small groups are noise, so rates without it are compared with the limit.
     """
     free = along_scales(problem, problem.unconstrained, np.zeros(1))
     points: list[RulePoint] = []
@@ -367,14 +351,13 @@ def rule_path(
         points.append(_scaled(problem, limit, solution.rule))
     by_gap = points[-1].limit.kind == "gap"
     others = [*points, *known]
-    rates = [_with_classes(point.rates) for point in others]
+    rates = [_with_classes(p.rates if p.steady_rates is None else p.steady_rates) for p in others]
     errors = np.array([point.error for point in others])
 
     def nearest(limit: Limit, n: int) -> tuple[int, Array]:
         """Best of the first n rules for a limit, and how far each is beyond it."""
         excess = np.array([float(limit.excess(r, problem.blocks)) for r in rates[:n]])
-        noise = problem.noise(limit, rates[int(np.argmin(excess))])
-        return _least(excess, errors[:n], noise), excess
+        return _least(excess, errors[:n]), excess
 
     ideal = Limit(kind=points[-1].limit.kind, value=0.0 if by_gap else 1.0)
     smallest = points[nearest(ideal, len(points))[0]]
@@ -417,10 +400,9 @@ def rule_at(problem: DecisionProblem, limit: Limit) -> RulePoint:
     return rule_path(problem, steps).points[0]
 
 
-def _least(excess: Array, errors: Array, noise: float) -> int:
-    """First of the least errors among the rules that keep a limit, or that come nearest to it up to noise."""
-    least = float(excess.min())
-    near = excess <= (_ROUNDING if least <= _ROUNDING else least + max(noise, _ROUNDING))
+def _least(excess: Array, errors: Array) -> int:
+    """First of the least errors among the rules that keep a limit, or that come nearest to it."""
+    near = excess <= max(float(excess.min()), 0.0) + _ROUNDING
     return int(np.argmax(near & (errors <= errors[near].min() + _ROUNDING)))
 
 
@@ -432,8 +414,7 @@ def _scaled(problem: DecisionProblem, limit: Limit, rule: DecisionRule) -> RuleP
         changes = at_every_change(problem, rule)
         if changes is not None:
             outcomes, excess = changes, changes.excess(limit, problem.blocks)
-    at_least = [rate[int(np.argmin(excess))] for rate in outcomes.rates]
-    best = _least(excess, outcomes.error, problem.noise(limit, at_least))
+    best = _least(excess, outcomes.error)
     return _point(limit, rule, outcomes, best, met=bool(excess[best] <= _ROUNDING))
 
 
@@ -441,7 +422,10 @@ def _point(
     limit: Limit, rule: DecisionRule, outcomes: Outcomes, index: int, *, met: bool
 ) -> RulePoint:
     scale = float(outcomes.scale[index])
-    rates = [block[index] for block in outcomes.rates]
+    rates, steady = (
+        [block[index] for block in of_scales]
+        for of_scales in (outcomes.rates, outcomes.steady_rates)
+    )
     return RulePoint(
         limit=limit,
         rule=replace(
@@ -452,12 +436,17 @@ def _point(
         ),
         scale=scale,
         error=float(outcomes.error[index]),
-        rates=tuple(block[:, 0] if block.shape[1] == 1 else block for block in rates),
+        rates=tuple(map(_of_two_classes, rates)),
+        steady_rates=tuple(map(_of_two_classes, steady)),
         gap=max((float(spread(block)) for block in rates), default=0.0),
         ratio=min((float(ratio(block)) for block in rates), default=1.0),
         met=met,
         alike=float(outcomes.alike[index]),
     )
+
+
+def _of_two_classes(rates: Array) -> Array:
+    return rates[:, 0] if rates.shape[1] == 1 else rates
 
 
 def _with_classes(rates: Sequence[Array]) -> list[Array]:

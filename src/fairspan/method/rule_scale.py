@@ -14,6 +14,9 @@ from fairspan.method.rate_codes import Limit, RateBlock
 
 __all__ = ["SCALES", "Outcomes", "along_scales", "at_every_change"]
 
+# Rates closer to 0 or 1 than this have the noise of this rate: a rate of 0 in few rows is not exact.
+_LEAST_RATE = 0.01
+
 # Scales of the multipliers that are tried.
 SCALES: Array = np.linspace(0.0, 2.0, 101)
 # Scales that differ by less are equal up to rounding.
@@ -38,6 +41,8 @@ class Rows(Protocol):
     def y(self) -> Codes: ...
     @property
     def selection_rate(self) -> float | None: ...
+    @property
+    def group_rows(self) -> tuple[Array, ...] | None: ...
 
 
 class Multipliers(Protocol):
@@ -57,11 +62,13 @@ class Outcomes:
     threshold: Array  # (G,)
     error: Array  # (G,)
     rates: tuple[Array, ...]  # for each block, (G, J, 1), or (G, J, K) with three or more classes
+    # The same without the noise of small groups; limits are compared with these.
+    steady_rates: tuple[Array, ...]
     alike: Array  # (G,) largest share of rows with the same decision
 
     def excess(self, limit: Limit, blocks: Sequence[RateBlock]) -> Array:
         """How far the rates of every scale are beyond a limit, (G,)."""
-        return np.broadcast_to(limit.excess(self.rates, blocks), self.scale.shape)
+        return np.broadcast_to(limit.excess(self.steady_rates, blocks), self.scale.shape)
 
 
 def along_scales(rows: Rows, rule: Multipliers, scales: Array = SCALES) -> Outcomes:
@@ -156,6 +163,16 @@ def _after_changes(rows: Rows, changes: _Changes, scales: Array) -> Outcomes:
         return np.stack([of_class(k) for k in range(K == 2, K)], axis=2)
 
     every = np.zeros(len(w), dtype=np.intp)
+
+    def predicted(j: int) -> Array:
+        """Predicted rate of every class in group j of all blocks, less that of all rows, (G, K)."""
+        code = w * rows.features[:, j]
+
+        def of_class(k: int) -> Array:
+            return total(lambda of, decided: code[of] * (decided == k), every, 1)[:, 0]
+
+        return np.stack([of_class(k) for k in range(K == 2, K)], axis=1)
+
     decided, rates = masses(every, 1)[:, 0], []
     for block in rows.blocks:
         of_groups = masses(block.member, block.n_groups) / block.share[:, None]
@@ -165,6 +182,7 @@ def _after_changes(rows: Rows, changes: _Changes, scales: Array) -> Outcomes:
         threshold=np.zeros(G),
         error=total(lambda of, decided: w[of] * rows.costs[rows.y[of], decided], every, 1)[:, 0],
         rates=tuple(rates),
+        steady_rates=_steady(rows, rates, predicted),
         alike=np.maximum(decided, 1.0 - decided if K == 2 else 0.0).max(axis=1),
     )
 
@@ -174,6 +192,8 @@ def _one_by_one(rows: Rows, move: Array, scales: Array, selection_rate: float) -
     w, G = rows.share, len(scales)
     thresholds, errors, selected = np.zeros(G), np.zeros(G), np.zeros(G)
     rates = [np.zeros((G, block.n_groups, 1)) for block in rows.blocks]
+    codes = rows.features[:, : sum(block.n_groups for block in rows.blocks)] * w[:, None]
+    predicted = np.zeros((G, codes.shape[1], 1))
     gain = w * (rows.costs[rows.y, 1] - rows.costs[rows.y, 0])
     never = float(w @ rows.costs[rows.y, 0])
     for g, scale in enumerate(scales):
@@ -181,6 +201,7 @@ def _one_by_one(rows: Rows, move: Array, scales: Array, selection_rate: float) -
         thresholds[g] = threshold_for(margin, w, selection_rate)
         chosen = np.flatnonzero(margin > thresholds[g])
         errors[g], selected[g] = never + gain[chosen].sum(), w[chosen].sum()
+        predicted[g, :, 0] = codes[chosen].sum(axis=0)
         for block, of_block in zip(rows.blocks, rates, strict=True):
             member = block.member[chosen]
             known = member >= 0
@@ -191,8 +212,48 @@ def _one_by_one(rows: Rows, move: Array, scales: Array, selection_rate: float) -
         threshold=thresholds,
         error=errors,
         rates=tuple(rates),
+        steady_rates=_steady(rows, rates, lambda j: predicted[:, j]),
         alike=np.maximum(selected, 1.0 - selected),
     )
+
+
+def _steady(
+    rows: Rows, rates: Sequence[Array], predicted: Callable[[int], Array]
+) -> tuple[Array, ...]:
+    """Rates of three or more groups, drawn towards predicted rates by the noise of each group.
+
+    The observed rate of a group differs from the predicted one by noise, of variance v = rate (1 - rate) / n,
+    and by an error of the prediction, of a variance T that groups share. T is estimated from all groups
+    (DerSimonian and Laird 1986), and T / (T + v) of the difference is kept. Rates of two groups stay as
+    observed: their difference alone tells nothing about T.
+
+    Parameters
+    ----------
+    rates : observed rates of each block, (G, J, K).
+    predicted : predicted rates of a group, counted over all blocks, up to a constant, (G, K).
+    """
+    if rows.group_rows is None:
+        return tuple(rates)
+    out: list[Array] = []
+    start = 0
+    for block, rate, n in zip(rows.blocks, rates, rows.group_rows, strict=True):
+        J, first = block.n_groups, start
+        start += J
+        if J <= 2:
+            out.append(rate)
+            continue
+        guess = np.stack([predicted(first + j) for j in range(J)], axis=1)
+        share = (block.share / block.share.sum())[:, None]
+        guess += ((rate - guess) * share).sum(axis=1, keepdims=True)
+        likely = np.clip(guess, _LEAST_RATE, 1.0 - _LEAST_RATE)
+        noise = likely * (1.0 - likely) / n[:, None]
+        weight, off = 1.0 / noise, rate - guess
+        total = weight.sum(axis=1, keepdims=True)
+        unit = total - (weight**2).sum(axis=1, keepdims=True) / total
+        shared = ((weight * off**2).sum(axis=1, keepdims=True) - (J - 1)) / unit
+        shared = np.maximum(shared, 0.0)
+        out.append(np.clip(guess + off * shared / (shared + noise), 0.0, 1.0))
+    return tuple(out)
 
 
 def _first_largest(margin: Array) -> Codes:

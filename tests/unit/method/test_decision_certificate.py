@@ -187,6 +187,14 @@ def test_verdicts_and_words():
         free_error=0.1,
     )
     assert missed.verdict == "not kept"
+    # A rule was chosen without the noise of 40 rows, but their rate as counted is beyond the limit.
+    noisy = certify([groups([5_000, 3_000, 40])], [(0.3, 0.31, 0.42)], Limit(value=0.05))
+    assert noisy.met
+    assert not noisy.counted_met
+    assert noisy.verdict == "not provable with these rows"
+    assert few.counted_met
+    assert many.counted_met
+    assert not missed.counted_met
 
 
 # ------------------------------------------------------------------ coverage

@@ -173,24 +173,57 @@ def test_without_groups_the_rule_is_unconstrained():
     np.testing.assert_allclose(margin, 2.0 * problem.probability - 1.0, atol=1e-15)
 
 
-def test_noise_of_small_groups_is_not_paid_for():
-    """Three groups, no rule keeps the limit: the cheapest within one standard error of the nearest."""
+def test_limits_are_compared_with_rates_without_the_noise_of_small_groups():
+    """Formula of DerSimonian and Laird, written out for every scale and class."""
+    for classes in (2, 3):
+        problem = planted(4, n=2000, sizes=(3, 4), classes=classes)
+        rows = tuple(
+            np.bincount(b.member[b.member >= 0], minlength=b.n_groups) / 7.0 for b in problem.blocks
+        )
+        problem = replace(problem, group_rows=rows)
+        rule = solve_dual(problem, Limit(value=0.05)).rule
+        outcomes = along_scales(problem, rule, np.array([0.0, 0.7, 1.3]))
+        codes = problem.codes - problem.share @ problem.codes
+        for g, scale in enumerate(outcomes.scale):
+            scaled = replace(rule, code_coef=scale * rule.code_coef)
+            margin = scaled.margin(problem.probability, problem.codes)
+            decided = (margin > 0.0) * 1 if classes == 2 else margin.argmax(axis=1)
+            for k in range(1 if classes == 2 else 0, classes):
+                start = 0
+                for block, n, steady in zip(
+                    problem.blocks, rows, outcomes.steady_rates, strict=True
+                ):
+                    part = codes[:, start : start + block.n_groups]
+                    start += block.n_groups
+                    chosen = (decided == k).astype(float)
+                    rate = block.rates(chosen, problem.weight)
+                    guess = (problem.share * chosen) @ part
+                    share = block.share / block.share.sum()
+                    guess = guess + share @ (rate - guess)
+                    likely = np.clip(guess, 0.01, 0.99)
+                    v = likely * (1.0 - likely) / n
+                    weight = 1.0 / v
+                    unit = weight.sum() - (weight**2).sum() / weight.sum()
+                    between = (weight @ (rate - guess) ** 2 - (block.n_groups - 1)) / unit
+                    between = max(between, 0.0)
+                    wanted = np.clip(guess + between / (between + v) * (rate - guess), 0.0, 1.0)
+                    np.testing.assert_allclose(
+                        steady[g, :, k if classes > 2 else 0], wanted, atol=1e-12
+                    )
+    # A choice with these rates; the real ones are reported.
+    point = rule_path(problem, gap_limits(problem)).points[-1]
+    excess = Limit(value=0.0).excess(
+        [r.reshape(len(r), -1) for r in point.steady_rates], problem.blocks
+    )
+    assert point.gap > excess > 0.0
+
+
+def test_rates_of_two_groups_and_of_many_rows_have_no_noise():
     problem = planted(4, n=2000, sizes=(3,))
-    limits = gap_limits(problem)
-    exact = rule_path(problem, limits).points[-1]
-    (block,) = problem.blocks
-    rows = (np.bincount(block.member, minlength=3).astype(float),)
-    path = rule_path(replace(problem, group_rows=rows), limits)
-    point = path.points[-1]
-    se = np.sqrt(2.0 * 0.25 / rows[0].min())
-    assert exact.gap > 2.0 / rows[0].min()  # equal rates are out of reach
-    assert point.error <= exact.error
-    assert exact.gap <= point.gap <= exact.gap + se
-    assert not point.met
-    # With very many rows there is no noise.
-    sure = rule_path(replace(problem, group_rows=(1e12 * rows[0],)), limits)
+    exact = rule_path(problem, gap_limits(problem)).points[-1]
+    assert exact.steady_rates[0] == pytest.approx(exact.rates[0], abs=0.0)
+    sure = rule_path(replace(problem, group_rows=(np.full(3, 1e12),)), gap_limits(problem))
     assert sure.points[-1].gap == pytest.approx(exact.gap, abs=1e-5)
-    # Two groups can be made equal, whatever their size is.
     two = planted(4, n=2000, sizes=(2,))
     points = [
         rule_path(replace(two, group_rows=n), gap_limits(two)).smallest.gap
