@@ -1,16 +1,19 @@
 r"""Time of a fit that removes dependence on new rows, beside one that removes it on the training rows.
 
     python -m benchmarks.new_rows                        (50,000 and 200,000 rows, one BLAS thread)
-    PYTHONPATH=src:. python -m benchmarks.new_rows --device cuda --rows 10000000 \
-        --log benchmarks/results/new-rows-h200.txt
+    PYTHONPATH=src:. python -m benchmarks.new_rows --device cuda --rows 10000000
 
-Both kinds are fitted in turns; the ratio is that of the medians of processor time. On a device the fit has a
-fixed alpha, and a path of 100 dial values follows; the time is that of the clock.
+Both kinds are fitted in turns; seconds are medians of processor time. On a device the fit has a fixed alpha,
+and a path of 100 dial values follows; the time is that of the clock. Rows go to
+benchmarks/results/promise_times.csv, and replace those of the same size and place;
+``make acceptance-promise`` compares them with their limits.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tools.promise_tables import RESULTS, commit_name
 
 from fairspan import FairRidge
 from fairspan.estimators.dial_predictor import DialHeads
@@ -62,33 +66,57 @@ def times(n: int, repeats: int, device: str | None) -> dict[str, list[float]]:
     return found
 
 
-def lines(sizes: list[int], repeats: int, device: str | None) -> Iterator[str]:
-    """One line per size."""
-    for n in sizes:
-        found = {kind: float(np.median(v)) for kind, v in times(n, repeats, device).items()}
-        old, new = (found[kind] for kind in KINDS)
-        where = device or "processor"
-        yield (
-            f"{n:>11,} rows, {COLUMNS} columns, {where}: training rows {old:.2f} s, new rows {new:.2f} s, "
-            f"ratio {new / old:.3f}"
-        )
+def place(device: str | None) -> str:
+    """Processor, or the name of the device."""
+    if device is None:
+        return "processor"
+    import torch
+
+    return f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}"
 
 
 def main() -> None:
-    """Print the table."""
+    """Print and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[50_000, 200_000])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--device")
-    parser.add_argument("--log", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS / "promise_times.csv")
+    parser.add_argument("--commit", help="where the code is no git repository")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    text = []
-    for line in lines(options.rows, options.repeats, options.device):
-        print(line, flush=True)
-        text.append(line)
-    if options.log is not None:
-        options.log.write_text("\n".join(text) + "\n", encoding="utf-8")
+    where, done = place(options.device), {}
+    if options.out.exists():
+        with options.out.open(newline="", encoding="utf-8") as file:
+            done = {row["name"]: row for row in csv.DictReader(file)}
+    for n in options.rows:
+        found = times(n, options.repeats, options.device)
+        old, new = (float(np.median(found[kind])) for kind in KINDS)
+        name = f"{n:,} rows, {COLUMNS} columns, {where}"
+        done[name] = {
+            "name": name,
+            "training_rows": f"{old:.3f}",
+            "new_rows": f"{new:.3f}",
+            "ratio": f"{new / old:.4f}",
+            "draws": str(options.repeats),
+            "commit": options.commit or commit_name(),
+            "command": "python -m benchmarks.new_rows " + " ".join(_options(sys.argv[1:])),
+        }
+        print(f"{name}: training rows {old:.2f} s, new rows {new:.2f} s, ratio {new / old:.3f}")
+        with options.out.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(done[name]))
+            writer.writeheader()
+            writer.writerows(done.values())
+
+
+def _options(arguments: list[str]) -> Iterator[str]:
+    """Arguments without those about files and commits."""
+    words = iter(arguments)
+    for word in words:
+        if word in ("--out", "--commit"):
+            next(words)
+        else:
+            yield word
 
 
 if __name__ == "__main__":

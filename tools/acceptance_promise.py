@@ -26,7 +26,8 @@ def read(name: str, prefix: str = "promise") -> list[dict[str, Any]]:
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     commits = ", ".join(sorted({row["commit"] for row in rows}))
-    print(f"{path.name}: python -m tools.{prefix}_tables {name}, at commits {commits}")
+    commands = "; ".join(sorted({row["command"] for row in rows}))
+    print(f"{path.name}: {commands}, at commits {commits}")
     text = ("name", "commit", "command")
     return [{k: v if k in text else float(v or "nan") for k, v in row.items()} for row in rows]
 
@@ -36,7 +37,14 @@ def measurements() -> Iterator[Measurement]:
     yield from _dependence(read("dependence"))
     yield from _limits(read("limits"))
     yield from _intervals(read("intervals"))
+    yield from _times(read("times"))
     yield from suite("closed forms equal regressions on rows", ["tests/laws/test_new_rows.py"], 10)
+    laws = [
+        "tests/laws/test_row_order.py",
+        "tests/laws/test_merge.py",
+        "tests/test_stream_kill.py",
+    ]
+    yield from suite("row order, streams, merges, killed fits", laws, 10)
 
 
 def _dependence(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
@@ -126,6 +134,18 @@ def _intervals(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
         for group in (0, 1):
             if not np.isnan(inside := row[f"coverage_{group}"]):
                 yield shown(f"coverage of 90 % in group {group}, {name}", inside)
+
+
+def _times(rows: list[dict[str, Any]]) -> Iterator[Measurement]:
+    of = {row["name"].split(" ")[0]: row for row in rows if row["name"].endswith("processor")}
+    for size, limit in (("50,000", 1.25), ("200,000", 1.1)):
+        ratio = of[size]["ratio"] if size in of else float("nan")
+        yield at_most(f"fit for new rows / training rows, {size} rows", ratio, limit)
+    for row in rows:
+        if not row["name"].endswith("processor"):
+            yield at_most(
+                f"seconds of a fit and 100 dial values, {row['name']}", row["new_rows"], 4
+            )
 
 
 def enough_draws(table: str, rows: list[dict[str, Any]], least: int) -> Iterator[Measurement]:

@@ -116,7 +116,7 @@ def _quiet(measure: Callable[[int], Found], seed: int) -> tuple[Found, float]:
         return measure(seed), time.process_time() - start
 
 
-def _commit() -> str:
+def commit_name() -> str:
     """Short name of the commit, marked if code differs from it; the tables themselves may differ."""
     git = partial(subprocess.run, capture_output=True, text=True, cwd=ROOT, check=False)
     changed = git(["git", "diff", "--quiet", "HEAD", "--", "src", "tools"]).returncode != 0
@@ -144,7 +144,7 @@ def main(
     out = options.out or RESULTS / f"{prefix}_{options.table}.csv"
     draws = options.draws or draws_of[options.table]
     command = f"python -m tools.{prefix}_tables {options.table} --draws {draws}"
-    commit = _commit()
+    commit = commit_name()
     rows: dict[str, dict[str, Any]] = {}
     if out.exists():
         with out.open(newline="", encoding="utf-8") as file:
