@@ -90,7 +90,7 @@ def test_fairness_0_is_the_average_of_fold_models():
 def test_the_kernel_as_a_learner_is_the_kernel_estimator():
     X, y, S = make()
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    ridge = FairRidge(random_state=0).fit(X, y, sensitive_features=S["group"])
+    ridge = FairRidge("laplacian", random_state=0).fit(X, y, sensitive_features=S["group"])
     learner = FairRegressor("kernel", random_state=0).fit(X, y, sensitive_features=S["group"])
     for t in SHARES:
         np.testing.assert_allclose(

@@ -45,6 +45,8 @@ _TREE_ENSEMBLES = (
 )
 # Parameters of trees that name columns by their positions.
 _POSITIONAL = ("categorical_features", "interaction_cst", "monotonic_cst")
+# Kernel of the member "kernel". On tables of categories it has smaller errors of y and of S than "rbf".
+MEMBER_KERNEL = "laplacian"
 # From this number of rows on trees are fitted faster, and the kernel has fewer landmarks.
 _MANY_ROWS = 10_000
 _LANDMARKS = 200
@@ -373,7 +375,9 @@ def fit_kernel(config: FitConfig, data: Data, folds: Codes, n_folds: int) -> Ker
     as_is = ((data.X == 0.0) | (data.X == 1.0)).all(axis=0) | (np.ptp(data.X, axis=0) == 0.0)
     centre[as_is], scale[as_is] = 0.0, 1.0
     scaled = replace(data, X=(data.X - centre) / scale)
-    quiet = replace(config, kernel="rbf", equalize="decisions")  # no warning about the kernel alone
+    quiet = replace(
+        config, kernel=MEMBER_KERNEL, equalize="decisions"
+    )  # no warning about the kernel alone
     if data.n > _MANY_ROWS:
         quiet = replace(quiet, n_components=_LANDMARKS)
     pilot = replace(build_pilot(quiet, scaled), n_folds=n_folds)

@@ -305,7 +305,7 @@ class FairRegressor(LearnerRegressor):
     ----------
     estimator : "auto", "boosting", "kernel", "linear", regressor, or a list, default="auto"
         What predicts y. A list is stacked with weights of at least 0. "boosting" is histogram gradient
-        boosting with small trees, "kernel" is a ridge regression of this library with a Gaussian kernel,
+        boosting with small trees, "kernel" is a ridge regression of this library with a Laplacian kernel,
         "linear" a linear regression that leaves useless columns out, "auto" is all three.
     sensitive_estimator : as ``estimator``, also classifiers, optional
         What predicts the protected attributes; None: the same learners.
@@ -388,7 +388,7 @@ class FairClassifier(LearnerClassifier):
     estimator : "auto", "boosting", "kernel", "linear", classifier, or a list, default="auto"
         What predicts y, with ``predict_proba``. A list is stacked with weights of at least 0. "boosting" is
         histogram gradient boosting with small trees, "kernel" is a ridge regression of this library with
-        a Gaussian kernel, "linear" a linear model that leaves useless columns out, "auto" is all three.
+        a Laplacian kernel, "linear" a linear model that leaves useless columns out, "auto" is all three.
     sensitive_estimator : as ``estimator``, also regressors, optional
         What predicts the protected attributes; None: the same learners.
     cv : int or splitter, default=5
