@@ -29,7 +29,7 @@ def test_rows_of_the_same_commit_are_not_made_again(
 
     out = tmp_path / "table.csv"
     monkeypatch.setitem(promise_tables.TABLES, "limits", table)
-    monkeypatch.setattr(promise_tables, "_commit", lambda: "abc")
+    monkeypatch.setattr(promise_tables, "commit_name", lambda: "abc")
     for draws, made in (("3", [0, 1, 2]), ("3", []), ("2", [0, 1])):
         seeds.clear()
         monkeypatch.setattr(sys, "argv", ["", "limits", "--draws", draws, "--out", str(out)])
