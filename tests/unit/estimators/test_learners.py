@@ -297,7 +297,7 @@ class HashedFairRegressor(FairRegressor):
 
 @TINY
 @pytest.mark.parametrize("cls", [HashedFairClassifier, HashedFairRegressor])
-@pytest.mark.parametrize("learner", ["auto", "kernel"])
+@pytest.mark.parametrize("learner", [pytest.param("auto", marks=pytest.mark.slow), "kernel"])
 def test_every_check_passes(cls, learner):
     outcome = run_checks(cls(learner))
     # Six rows, and two groups of 5 need 10.
