@@ -90,7 +90,7 @@ test-no-extras: .venv-no-extras/.stamp
 .PHONY: test-boosters
 test-boosters: .venv-boosters/.stamp
 	@$(ONE_THREAD) .venv-boosters/bin/python -m pytest tests/test_boosters.py $(ARGS)
-	@$(ONE_THREAD) .venv-boosters/bin/python -m pytest tests/test_docs.py -k which-estimator
+	@$(ONE_THREAD) .venv-boosters/bin/python -m pytest tests/test_docs.py -m "" -k which-estimator
 
 # axe-core looks for what keeps people out; without npm or a browser the tests skip with a reason.
 AXE := 4.14.0
@@ -108,7 +108,7 @@ test-browser: .venv-browser/.stamp build/axe-core/package/axe.min.js
 .PHONY: test-bench
 test-bench: .venv-bench/.stamp
 	@$(ONE_THREAD) .venv-bench/bin/python -m pytest $(WORKERS) lab/tests/test_frontier.py lab/tests/test_frontier_price.py tests/test_audit_fairlearn.py $(ARGS)
-	@$(ONE_THREAD) .venv-bench/bin/python -m pytest tests/test_docs.py -k fairlearn
+	@$(ONE_THREAD) .venv-bench/bin/python -m pytest tests/test_docs.py -m "" -k fairlearn
 
 # The suite with the lowest supported versions.
 .PHONY: test-min

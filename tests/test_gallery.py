@@ -179,14 +179,8 @@ def pyplot():
     plt.close("all")
 
 
-# The bias on new rows is an average over many draws.
-LONG = ("plot_10_what_is_guaranteed",)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in EXAMPLES],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_example(name, pyplot, capsys):
     namespace = runpy.run_path(str(FOLDER / f"{name}.py"))
     assert pyplot.get_fignums(), "an example draws"

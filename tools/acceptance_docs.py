@@ -24,7 +24,8 @@ def measurements() -> Iterator[Measurement]:
     """All rows; a quarter of an hour on two cores."""
     yield from site_rows()
     yield from gallery_rows()
-    yield from suite("every snippet runs and prints what its page says", ["tests/test_docs.py"], 40)
+    snippets = ["tests/test_docs.py", "-m", ""]
+    yield from suite("every snippet runs and prints what its page says", snippets, 40)
     names = ["tests/test_docstrings.py", "tests/test_docs_pages.py"]
     yield from suite("docstrings against signatures, every name once", names, 200)
     yield from hour_rows()
