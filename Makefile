@@ -14,6 +14,10 @@ DEPS := pyproject.toml lab/pyproject.toml constraints.txt constraints-min.txt
 # One BLAS thread: timings mean something, and pytest-xdist workers do not fight over cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 BIN := .venv/bin
+# Neighbouring tests, which share fitted models, stay with one worker.
+WORKERS := -n auto --dist worksteal
+# Keep bytecode even where the environment says not to: tests start several hundred processes.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help
 help: ## this list
@@ -65,7 +69,7 @@ reproduce: .venv/.stamp ## both figures of the paper, the quick way, in reproduc
 .PHONY: test
 test: .venv/.stamp ## the suite, without torch
 	@$(BIN)/python -c "import sys, importlib.util as u; sys.exit(u.find_spec('torch') and 'torch is installed in .venv: make clean, then make test')"
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto $(ARGS)
+	@$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) $(ARGS)
 
 # --- other environments -------------------------------------------------------------------------
 
@@ -75,18 +79,18 @@ test: .venv/.stamp ## the suite, without torch
 .PHONY: test-torch
 test-torch: .venv-torch/.stamp
 	@.venv-torch/bin/python -c "import torch; print('torch', torch.__version__)"
-	@$(ONE_THREAD) .venv-torch/bin/python -m pytest -n auto tests/unit $(wildcard tests/test_torch*.py lab/tests/test_torch*.py) $(ARGS)
+	@$(ONE_THREAD) .venv-torch/bin/python -m pytest $(WORKERS) tests/unit $(wildcard tests/test_torch*.py lab/tests/test_torch*.py) $(ARGS)
 
 # Unit tests and tests/test_no_extras.py with the core alone.
 .PHONY: test-no-extras
 test-no-extras: .venv-no-extras/.stamp
-	@$(ONE_THREAD) .venv-no-extras/bin/python -m pytest -n auto tests/unit $(wildcard tests/test_no_extras.py) $(ARGS)
+	@$(ONE_THREAD) .venv-no-extras/bin/python -m pytest $(WORKERS) tests/unit $(wildcard tests/test_no_extras.py) $(ARGS)
 
 # LightGBM, XGBoost and CatBoost inside our learners, and the lines about them in the docs.
 .PHONY: test-boosters
 test-boosters: .venv-boosters/.stamp
 	@$(ONE_THREAD) .venv-boosters/bin/python -m pytest tests/test_boosters.py $(ARGS)
-	@$(ONE_THREAD) .venv-boosters/bin/python -m pytest tests/test_docs.py -k which-estimator
+	@$(ONE_THREAD) .venv-boosters/bin/python -m pytest tests/test_docs.py -m "" -k which-estimator
 
 # axe-core looks for what keeps people out; without npm or a browser the tests skip with a reason.
 AXE := 4.14.0
@@ -103,13 +107,13 @@ test-browser: .venv-browser/.stamp build/axe-core/package/axe.min.js
 # Tests that need fairlearn, and the frontier's.
 .PHONY: test-bench
 test-bench: .venv-bench/.stamp
-	@$(ONE_THREAD) .venv-bench/bin/python -m pytest -n auto lab/tests/test_frontier.py lab/tests/test_frontier_price.py tests/test_audit_fairlearn.py $(ARGS)
-	@$(ONE_THREAD) .venv-bench/bin/python -m pytest tests/test_docs.py -k fairlearn
+	@$(ONE_THREAD) .venv-bench/bin/python -m pytest $(WORKERS) lab/tests/test_frontier.py lab/tests/test_frontier_price.py tests/test_audit_fairlearn.py $(ARGS)
+	@$(ONE_THREAD) .venv-bench/bin/python -m pytest tests/test_docs.py -m "" -k fairlearn
 
 # The suite with the lowest supported versions.
 .PHONY: test-min
 test-min: .venv-min/.stamp
-	@$(ONE_THREAD) .venv-min/bin/python -m pytest -n auto $(ARGS)
+	@$(ONE_THREAD) .venv-min/bin/python -m pytest $(WORKERS) $(ARGS)
 
 # Routing and scikit-learn's own checks under each of its versions that we promise; all else as pinned.
 SKLEARNS := 1.6 1.7 1.8 1.9
@@ -132,17 +136,17 @@ test-versions: $(SKLEARN_ENVS:%=%/.stamp)
 
 .PHONY: test-slow
 test-slow: .venv/.stamp ## slow tests and rates over many random draws, about a quarter of an hour
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "slow and not long" $(ARGS)
+	@$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m "slow and not long" $(ARGS)
 
 .PHONY: test-long
 test-long: .venv/.stamp ## the longest tests, a quarter of an hour
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m long $(ARGS)
+	@$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m long $(ARGS)
 
 # Reference data is not part of the repository; without it these tests skip.
 # The tests of the suite that need the reference data.
 .PHONY: test-shared
 test-shared: .venv/.stamp
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "shared and not slow and not long" $(ARGS)
+	@$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m "shared and not slow and not long" $(ARGS)
 
 # Long by design: a bounded slice of each is part of `make test`.
 # 20,000 strange inputs and files: right, or one of our own errors.

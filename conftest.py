@@ -1,5 +1,6 @@
 """Fixtures of the whole suite: a seeded generator, the command line, the shared folder."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -64,6 +65,13 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "shared" in getattr(item, "fixturenames", ()):
             item.add_marker("shared")
+
+
+def pytest_collection_finish():
+    # The garbage collector need not look at thousands of tests again: a full collection, which some
+    # tests ask for, took half a second.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item):

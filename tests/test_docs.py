@@ -31,7 +31,15 @@ def name_of(page: Path, i: int) -> str:
     return "-".join([page.name, str(i), *sorted(set(others(snippets(page)[i][0])))])
 
 
-CASES = [(page, i) for page in PAGES for i in range(len(snippets(page)))]
+# What a newcomer copies first; snippets of the other pages are slow tests.
+FIRST = ("README.md", "index.md", "quickstart.md")
+CASES = [
+    pytest.param(
+        page, i, id=name_of(page, i), marks=[pytest.mark.slow] if page.name not in FIRST else []
+    )
+    for page in PAGES
+    for i in range(len(snippets(page)))
+]
 
 
 def test_outputs_are_compared_somewhere():
@@ -42,7 +50,7 @@ def test_the_readme_has_an_example_with_output():
     assert snippets(ROOT / "README.md")[0][1]
 
 
-@pytest.mark.parametrize(("page", "i"), CASES, ids=[name_of(p, i) for p, i in CASES])
+@pytest.mark.parametrize(("page", "i"), CASES)
 def test_snippet_prints_what_the_page_says(page, i, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a snippet may write files
     code, expected = snippets(page)[i]

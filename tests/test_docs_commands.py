@@ -91,7 +91,14 @@ def play(session: list[Command], folder: Path, path: str) -> None:
             assert same, f"$ {command.text}\nexpected:\n{command.printed}\ngot:\n{got}"
 
 
-@pytest.mark.parametrize("page", SESSIONS)
+# Sessions with several reports of real data.
+LONG = ("docs/quickstart.md", "docs/explorer.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if page in LONG else []) for page in SESSIONS],
+)
 def test_commands_run_as_written(page, tmp_path):
     here = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     play([c for c in SESSIONS[page] if not c.installs], tmp_path, here)

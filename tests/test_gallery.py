@@ -179,6 +179,7 @@ def pyplot():
     plt.close("all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(name, pyplot, capsys):
     namespace = runpy.run_path(str(FOLDER / f"{name}.py"))

@@ -868,7 +868,7 @@ AT_LEAST = {"check_fit_score_takes_y", "check_methods_subset_invariance", "check
 
 # The Gaussian likelihood is the ridge classifier but for its probabilities: two variants will do.
 CHECKED = [
-    (name, variant)
+    pytest.param(name, variant, marks=[pytest.mark.slow] if variant != "default" else [])
     for name in HASHED
     for variant in VARIANTS
     if "gaussian" not in name or variant in ("default", "fair halfway")
@@ -949,8 +949,9 @@ FAIR_RULE_NOT_HERE = {WIDE}
 
 
 @TINY
+@pytest.mark.slow
 @pytest.mark.usefixtures("single_rows")
-@pytest.mark.parametrize("fairness", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
+@pytest.mark.parametrize("fairness", [0.0, 1.0])
 @pytest.mark.parametrize("name", WITH_RULES)
 def test_every_check_passes_for_decision_rules(name, fairness, monkeypatch):
     """Tables of the checks have fewer rows than decision rules need, so the least numbers are 1."""

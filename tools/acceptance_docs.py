@@ -24,7 +24,8 @@ def measurements() -> Iterator[Measurement]:
     """All rows; a quarter of an hour on two cores."""
     yield from site_rows()
     yield from gallery_rows()
-    yield from suite("every snippet runs and prints what its page says", ["tests/test_docs.py"], 40)
+    snippets = ["tests/test_docs.py", "-m", ""]
+    yield from suite("every snippet runs and prints what its page says", snippets, 40)
     names = ["tests/test_docstrings.py", "tests/test_docs_pages.py"]
     yield from suite("docstrings against signatures, every name once", names, 200)
     yield from hour_rows()
@@ -73,16 +74,16 @@ def gallery_rows() -> Iterator[Measurement]:
         )
         shown += executed
     yield at_least("examples executed, with figures and output", shown, 8)
-    yield from suite("what the examples say is so", ["tests/test_gallery.py"], 8)
+    yield from suite("what the examples say is so", ["tests/test_gallery.py", "-m", ""], 8)
 
 
 def hour_rows() -> Iterator[Measurement]:
     """Run all commands of the pages as written, in a new environment."""
     pages = " or ".join(HOUR)
     tests = "tests/test_docs_commands.py"
-    yield from suite("a stranger's hour, page by page", [tests, "-k", pages], 2)
-    slow = [f"{tests}::test_commands_run_in_a_new_environment", "-m", "slow"]
-    yield from suite("a stranger's hour, in a new environment", slow, 1)
+    yield from suite("a stranger's hour, page by page", [tests, "-k", pages, "-m", "not long"], 2)
+    new = [f"{tests}::test_commands_run_in_a_new_environment", "-m", "long"]
+    yield from suite("a stranger's hour, in a new environment", new, 1)
 
 
 def figure_rows() -> Iterator[Measurement]:

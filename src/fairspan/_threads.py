@@ -9,6 +9,7 @@ fairspan.
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -111,6 +112,16 @@ def _one_openmp_thread() -> Iterator[None]:
 
 
 def _limit(kind: str) -> Any:
-    from threadpoolctl import threadpool_limits  # a dependency of scikit-learn
+    return _controller(len(sys.modules)).limit(limits=1, user_api=kind)
 
-    return threadpool_limits(limits=1, user_api=kind)
+
+@functools.lru_cache(maxsize=1)
+def _controller(_modules: int) -> Any:
+    """Thread pools of the loaded libraries.
+
+    The search for them takes several milliseconds, more than a small fit, so it is repeated only after
+    an import, which may have loaded another library.
+    """
+    from threadpoolctl import ThreadpoolController  # a dependency of scikit-learn
+
+    return ThreadpoolController()

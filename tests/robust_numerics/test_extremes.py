@@ -525,7 +525,7 @@ def test_a_y_that_does_not_vary_is_predicted(model):
 
 
 @pytest.mark.parametrize("model", THOUSANDS)
-@pytest.mark.parametrize("what", ["cells", "categories"])
+@pytest.mark.parametrize("what", [pytest.param("cells", marks=pytest.mark.slow), "categories"])
 def test_a_thousand_constraints_leave_the_mean_and_say_so(what, model):
     case = thousand(what)
     est = fit(case, model)

@@ -1,11 +1,12 @@
 """One thread for small work, and the number of before afterwards."""
 
+import sys
 import threading
 
 import numpy as np
 import pytest
 from tests.support.few import FEW, rows
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from fairspan import FairRidge, _threads
 from fairspan._threads import MOST_COLUMNS, MOST_WORK, count_rows, few_threads, with_few_threads
@@ -58,6 +59,27 @@ def test_the_thread_that_sets_the_limit_restores_it_while_another_goes_on():
     thread.join()
     assert threads("blas") == before
     assert not _threads._blas_limited
+
+
+def test_libraries_are_searched_again_after_an_import_only(monkeypatch):
+    searches = []
+
+    class Counted(ThreadpoolController):
+        def __init__(self):
+            searches.append(1)
+            super().__init__()
+
+    monkeypatch.setattr("threadpoolctl.ThreadpoolController", Counted)
+    _threads._controller.cache_clear()
+    for _ in range(3):
+        with few_threads(10):
+            pass
+    assert len(searches) == 1
+    monkeypatch.setitem(sys.modules, "a_library_with_threads", _threads)
+    with few_threads(10):
+        pass
+    assert len(searches) == 2
+    _threads._controller.cache_clear()
 
 
 def test_an_error_restores_the_number():

@@ -5,6 +5,7 @@ The state is one frozen record, replaced as a whole.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sized
@@ -385,8 +386,9 @@ class FittedEstimator(BaseEstimator):
         # A file may be older than a parameter, which then had its default value; the dependence was
         # removed on the training rows.
         attributes.setdefault("removal", "training_rows")
-        for name, parameter in inspect.signature(type(self)).parameters.items():
-            attributes.setdefault(name, parameter.default)
+        cls: type = type(self)
+        for name, default in _defaults(cls).items():
+            attributes.setdefault(name, default)
         if "pilot_" in attributes:
             self._read_old_attributes(attributes)
         fitted = attributes.get("_state")
@@ -422,10 +424,17 @@ class FittedEstimator(BaseEstimator):
 _FREE = frozenset(("fairness", "dial", "verbose"))
 
 
+@functools.cache
+def _defaults(cls: type) -> dict[str, Any]:
+    return {name: part.default for name, part in inspect.signature(cls).parameters.items()}
+
+
 def changed_parameters(fitted: Mapping[str, Any], estimator: Configurable) -> list[str]:
     """Names of parameters that differ from the snapshot of the fit and would need another fit."""
-    now = snapshot(estimator.get_params(deep=False))
-    return [k for k, v in fitted.items() if k not in _FREE and not equal_values(v, now.get(k))]
+    bound = (
+        (k, v, snapshot(getattr(estimator, k, None))) for k, v in fitted.items() if k not in _FREE
+    )
+    return [name for name, value, now in bound if not equal_values(value, now)]
 
 
 def snapshot(value: Any) -> Any:

@@ -28,6 +28,7 @@ __all__ = [
     "align_rows",
     "as_array",
     "as_frame",
+    "as_series",
     "column_names",
     "is_categorical",
     "is_temporal",
@@ -44,6 +45,8 @@ __all__ = [
 # Squares of numbers up to here, and sums of such squares, are finite.
 LARGEST = 1e150
 _COLUMNS_SHOWN = 6
+# Of no data frame library: narwhals asks each library in turn, which takes longer than a small array.
+_PLAIN = frozenset((np.ndarray, np.ma.MaskedArray, list, tuple, dict, str, type(None)))
 
 
 def _refuse_twice(names: list[Any], prefix: str) -> None:
@@ -92,15 +95,21 @@ def _check_names(names: list[Any], role: str) -> None:
 
 def as_frame(obj: Any, role: str) -> nw.DataFrame[Any] | None:
     """Return a data frame as a narwhals frame, None for other objects; check the column names."""
+    if type(obj) in _PLAIN:
+        return None
     # The `columns` of a pyarrow table are its values.
     _check_names(list(getattr(obj, "column_names", getattr(obj, "columns", ()))), role)
     out = nw.from_native(obj, eager_only=True, pass_through=True)
     return out if isinstance(out, nw.DataFrame) else None
 
 
+def as_series(raw: Any) -> nw.Series[Any] | None:
+    """Return a column of a data frame as a narwhals series, None for other objects."""
+    out = raw if type(raw) in _PLAIN else nw.from_native(raw, series_only=True, pass_through=True)
+    return out if isinstance(out, nw.Series) else None
+
+
 # The oldest supported narwhals has no method for this.
-
-
 def is_temporal(dtype: Any) -> bool:
     """Whether a column of this type holds dates, times or durations."""
     return "Date" in str(dtype) or "Time" in str(dtype) or "Duration" in str(dtype)
@@ -133,8 +142,7 @@ def as_array(raw: Any) -> np.ndarray:
 
 def is_categorical(raw: Any) -> bool:
     """Whether the user declared categories: a pandas, polars or pyarrow column of that type."""
-    series = nw.from_native(raw, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
+    if (series := as_series(raw)) is not None:
         return isinstance(series.dtype, nw.Categorical | nw.Enum)
     dtype = getattr(raw, "dtype", None)  # of pandas.Categorical and CategoricalIndex
     return getattr(dtype, "name", "") == "category" or type(raw).__name__ == "DictionaryArray"
@@ -155,9 +163,9 @@ _INTEGERS = (
 
 def read_attribute(name: str, raw: Any, role: str) -> Attribute:
     """Read one column, with its missing values; raise if its values cannot be used."""
-    series = nw.from_native(raw, series_only=True, pass_through=True)
+    series = as_series(raw)
     declared = "U" if is_categorical(raw) else None
-    if isinstance(series, nw.Series):
+    if series is not None:
         if series.dtype in _INTEGERS:
             declared = "i"
         raw = series.to_numpy()
@@ -267,24 +275,19 @@ def _refuse_merged(name: str, integers: np.ndarray, role: str) -> None:
         )
 
 
-def _is_series(raw: Any) -> bool:
-    return isinstance(nw.from_native(raw, series_only=True, pass_through=True), nw.Series)
-
-
 def _named_columns(raw: Any, role: str, prefix: str) -> list[tuple[str, Any]]:
     frame = as_frame(raw, role)
     if frame is not None:
         # Not frame[name]: a name that is a number would be read as the number of a row.
         return [(str(name), frame.get_column(name).to_native()) for name in frame.columns]
-    if _is_series(raw):
-        series = nw.from_native(raw, series_only=True)
+    if (series := as_series(raw)) is not None:
         return [(str(series.name) if series.name not in (None, "") else f"{prefix}_0", raw)]
     if isinstance(raw, Mapping):
         return [(str(name), column) for name, column in raw.items()]
     if is_categorical(raw):
         return [(f"{prefix}_0", raw)]
     if isinstance(raw, list | tuple):
-        if raw and _is_series(raw[0]):
+        if raw and as_series(raw[0]) is not None:
             msg = f"{role} is a list of Series. Give a dict of columns by name, or a data frame."
             raise ValueError(msg)
         raw = np.array(raw, dtype=object)

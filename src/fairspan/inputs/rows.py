@@ -18,6 +18,7 @@ from fairspan.inputs.columns import (
     align_rows,
     as_array,
     as_frame,
+    as_series,
     column_names,
     is_categorical,
     named_columns_of,
@@ -285,8 +286,8 @@ def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, ClassL
     if is_tensor(y):
         return read_tensor_target(y, home, numbers=numbers)
     declared = is_categorical(y)
-    series = nw.from_native(y, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
+    series = as_series(y)
+    if series is not None:
         y = series.to_numpy()
     y = one_column(y)
     if y.dtype.kind in "fc" or (y.dtype.kind == "O" and len(y) and isinstance(y[0], float)):

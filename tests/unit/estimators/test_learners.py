@@ -42,8 +42,21 @@ LOGISTIC = LogisticRegression()
 # ------------------------------------------------------------------ what is fitted
 
 
-@pytest.mark.parametrize("criterion", ["statistical_parity", "equal_opportunity", "equalized_odds"])
-@pytest.mark.parametrize("estimator", [LOGISTIC, [LOGISTIC, "kernel"], "boosting"], ids=str)
+CRITERIA = ("statistical_parity", "equal_opportunity", "equalized_odds")
+LEARNERS = (LOGISTIC, [LOGISTIC, "kernel"], "boosting")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "criterion"),
+    [
+        # A criterion has the same cells for every learner, and trees take the longest.
+        pytest.param(learner, name, marks=[pytest.mark.slow] if boosted and i else [])
+        for learner in LEARNERS
+        for boosted in [learner == "boosting"]
+        for i, name in enumerate(CRITERIA)
+    ],
+    ids=str,
+)
 def test_dependence_on_new_rows_falls(criterion, estimator):
     X, y, s = table(2000)
     Z, labels, groups = table(20_000, seed=1)
@@ -207,13 +220,21 @@ def test_paths_of_training_rows_are_out_of_fold(cv):
 
 
 def test_files(tmp_path):
-    skops = pytest.importorskip("skops.io")
+    pytest.importorskip("skops.io")
     X, y, s = frame()
     model = FairClassifier([LOGISTIC, "kernel"]).fit(X, y, sensitive_features=s)
     loaded = load_model(save_model(model, tmp_path / "model.skops"))
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
     np.testing.assert_array_equal(loaded.at(0.3).predict(X), model.at(0.3).predict(X))
     assert str(loaded.certificate_) == str(model.certificate_)
+    copied = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copied.predict(X), model.predict(X))
+
+
+@pytest.mark.slow
+def test_files_of_boosted_trees(tmp_path):
+    skops = pytest.importorskip("skops.io")
+    X, y, s = frame()
     boosted = FairClassifier("boosting").fit(X, y, sensitive_features=s)
     path = save_model(boosted, tmp_path / "boosted.skops")
     names = skops.get_untrusted_types(file=path)
@@ -222,8 +243,6 @@ def test_files(tmp_path):
         load_model(path)
     loaded = load_model(path, trusted=names)
     np.testing.assert_array_equal(loaded.predict(X), boosted.predict(X))
-    copied = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(copied.predict(X), model.predict(X))
 
 
 # ------------------------------------------------------------------ scikit-learn
@@ -297,7 +316,7 @@ class HashedFairRegressor(FairRegressor):
 
 @TINY
 @pytest.mark.parametrize("cls", [HashedFairClassifier, HashedFairRegressor])
-@pytest.mark.parametrize("learner", ["auto", "kernel"])
+@pytest.mark.parametrize("learner", [pytest.param("auto", marks=pytest.mark.slow), "kernel"])
 def test_every_check_passes(cls, learner):
     outcome = run_checks(cls(learner))
     # Six rows, and two groups of 5 need 10.
