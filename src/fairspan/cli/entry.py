@@ -33,8 +33,9 @@ from fairspan.cli.common import (
     write_json,
 )
 from fairspan.cli.evaluation import audit_command, predict_command
+from fairspan.cli.explore import explore_command
+from fairspan.cli.fit import fit_command
 from fairspan.cli.help import add_help
-from fairspan.cli.training import explore_command, fit_command
 
 app = typer.Typer(
     no_args_is_help=True,

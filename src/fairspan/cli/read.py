@@ -13,6 +13,7 @@ from typing import Any
 
 from fairspan import datasets
 from fairspan.cli.common import print_status
+from fairspan.cli.read_options import InputOptions
 from fairspan.encoding import is_number_label, number_columns
 from fairspan.report.recipe import query_lines, source_lines
 from fairspan.tables.databases import read_database
@@ -33,26 +34,14 @@ OFFLINE = ("loans", "diabetes")
 _READ_OPTIONS = re.compile(r"\b(sep|decimal|encoding|sheet|database)=(?:'((?:[^'\\]|\\.)*)')?")
 
 
-@dataclass
-class Input:
-    """DATA, and the options that say how to read it.
+@dataclass(kw_only=True)
+class Input(InputOptions):
+    """The options of DATA, checked, and the table that they describe."""
 
-    Attributes
-    ----------
-    data : path of a file, "-" for standard input, or name of a data set.
-    data_home : folder of the data sets' files.
-    sep, decimal, encoding, sheet : how to read a file.
-    sql, database : a query, and the file that it is for, instead of a file.
-    """
-
-    data: str | None
-    data_home: Path | None = None
-    sep: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    sheet: str | None = None
-    sql: str | None = None
-    database: str | None = None
+    @classmethod
+    def of(cls, options: InputOptions) -> Input:
+        """Check the options."""
+        return cls(**vars(options))
 
     def __post_init__(self) -> None:
         if (self.sql is None) != (self.database is None):
