@@ -42,9 +42,6 @@ def parameter_help(name: str, more: str) -> str:
     return f"{SENTENCES[name]} {more}"
 
 
-Data = Annotated[
-    str, typer.Argument(help="CSV or Parquet file, one row per person; or the name of a data set.")
-]
 Target = Annotated[
     str | None, typer.Option(help="Column to predict; a known data set has its own.")
 ]

@@ -55,7 +55,7 @@ def predict_command(
 ) -> None:
     """Predict the rows of a table with a saved model; needs no protected attribute."""
     from fairspan.cli import tables
-    from fairspan.cli.read import Input, read_data, text_columns
+    from fairspan.cli.read import Input, read_data, text_for
     from fairspan.estimators import FairRepresentation
     from fairspan.inputs.columns import require_columns
     from fairspan.tables.columns import date_parts_of
@@ -70,7 +70,7 @@ def predict_command(
     if out in (None, common.STDOUT) and json_file == common.STDOUT:
         out = None
     fitted, names = _load_model(model, trust)
-    frame = date_parts_of(read_data(given, text_columns(fitted)).frame, names)
+    frame = date_parts_of(read_data(given, text_for(fitted)).frame, names)
     require_columns(names, frame.columns, f"{model} was fitted with")
     tables.check_features(frame, names)
     if isinstance(fitted, FairRepresentation):
@@ -348,9 +348,9 @@ def _read_for_audit(
 ) -> Source:
     """Read the table; groups are written as in the file, and features as the model was trained."""
     from fairspan.cli import column_kinds, tables
-    from fairspan.cli.read import read_data, text_columns
+    from fairspan.cli.read import read_data, text_for
 
-    text = text_columns(fitted, target)
+    text = text_for(fitted, target)
     source = read_data(given, text)
     named = tables.pick_columns(source.frame, protected, "--protected")
     more, notes = column_kinds.groups_as_text(

@@ -37,6 +37,7 @@ class InputOptions:
     ----------
     data : path of a file, "-" for standard input, or name of a data set.
     sep, decimal, encoding, sheet : how to read a file.
+    unit : signs of columns whose numbers have none.
     sql, database : a query, and the file that it is for, instead of a file.
     data_home : folder of the data sets' files.
     """
@@ -65,6 +66,13 @@ class InputOptions:
     sheet: Annotated[
         str | None,
         typer.Option(help="Sheet of an Excel file; the first with values if not given."),
+    ] = None
+    unit: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=%, NAME=€, ...: the sign of a column of numbers that DATA has without one; or "
+            "NAME=none."
+        ),
     ] = None
     sql: Annotated[
         str | None,
