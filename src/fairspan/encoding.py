@@ -240,7 +240,7 @@ class CategoryEncoder(OneHotEncoder):
             if all_unseen and numbers and not any(map(is_number_label, known)):
                 raise ValueError(
                     f"column {name!r} holds numbers or booleans ({dtype}), and held text in training, "
-                    f"such as {listed(known)}. Give text: {READ_AS_TEXT.format(name)}"
+                    f"such as {listed(known)}. Give text ({READ_AS_TEXT.format(name)})."
                 )
         return out
 

@@ -27,7 +27,6 @@ from fairspan.cli.common import (
     DataHome,
     Json,
     check_json,
-    name_options,
     print_result,
     stderr,
     write_json,
@@ -36,6 +35,7 @@ from fairspan.cli.evaluation import audit_command, predict_command
 from fairspan.cli.explore import explore_command
 from fairspan.cli.fit import fit_command
 from fairspan.cli.help import add_help
+from fairspan.cli.messages import name_options
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -14,6 +14,7 @@ import typer
 
 from fairspan._system import atomic_write, inert, is_formula, printable_json
 from fairspan.cli import common
+from fairspan.cli.messages import collect_warnings, for_command
 from fairspan.cli.read_options import Dictionary, InputOptions, Keep, expand_options
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def predict_command(
     if isinstance(fitted, FairRepresentation):
         msg = f"{model} holds a FairRepresentation, which makes features and predicts nothing."
         raise ValueError(msg)
-    with common.collect_warnings() as warnings_seen:
+    with collect_warnings() as warnings_seen:
         if fairness is not None:
             fitted = fitted.at(fairness)
         columns = _predictions(fitted, frame[names])
@@ -446,13 +447,14 @@ def write_audit(
     from fairspan.report.labels import label_audit
 
     label = None if favourable is None else favourable.label
-    with common.collect_warnings() as warnings_seen:
+    with collect_warnings() as warnings_seen:
         result = audit(audited, verbose=int(sys.stderr.isatty()), pos_label=label, **arguments)
     if favourable is not None:
         result = replace(result, settings=result.settings | {"favourable": asdict(favourable)})
     result = label_audit(result, words or {})
     # The audit's own warnings are part of everything that is printed and written below.
-    common.print_warnings(text for text in warnings_seen if text not in result.warnings)
+    inside = set(map(for_command, result.warnings))
+    common.print_warnings(text for text in warnings_seen if text not in inside)
     if not files.to_stdout:
         common.print_result(repr(result))
     for path, to_text in ((files.json, result.to_json), (files.markdown, result.to_markdown)):

@@ -14,6 +14,7 @@ import typer
 
 from fairspan._system import printable_json
 from fairspan.cli import common
+from fairspan.cli.messages import collect_warnings
 from fairspan.cli.read_options import ColumnOptions, InputOptions, expand_options
 from fairspan.cli.training import (
     FOR_NUMBERS,
@@ -94,7 +95,7 @@ def explore_command(
     print_line(f"{table.name}: {n:,} rows; {roles.target} from {n_features} columns; {groups}")
     print_unused(table, print_line)
 
-    with common.collect_warnings() as warnings_seen:
+    with collect_warnings() as warnings_seen:
         # All rows: the report itself states which are left out.
         report = explore(
             table.all_rows,

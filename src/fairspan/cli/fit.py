@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairspan.cli import common
+from fairspan.cli.messages import collect_warnings
 from fairspan.cli.read_options import ColumnOptions, InputOptions, expand_options
 from fairspan.cli.training import (
     FOR_NUMBERS,
@@ -149,7 +150,7 @@ def fit_command(
     if favourable is not None:
         estimator.set_params(pos_label=favourable.label)
     print_notes(table, favourable)
-    with common.collect_warnings() as warnings_seen:
+    with collect_warnings() as warnings_seen:
         for text in checks.target_copies(table.frame, roles):
             warn_user(text, DataWarning)
         fit_model(estimator, train, roles, table.name, or_scores=equalize == "auto")
