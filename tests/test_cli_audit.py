@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 import fairspan
 from fairspan import cli
+from fairspan.cli import column_kinds, tables
 from fairspan.cli import common as options
-from fairspan.cli import tables
 from fairspan.report import held_out_rows
 
 FAST = ("--parts", "scores,decisions")
@@ -495,7 +495,7 @@ def test_every_class_and_group_is_held_out_alike(rows, share, seed):
     ],
 )
 def test_a_label_has_the_type_of_the_column(text, labels, label):
-    found = tables.match_label(text, labels, "y")
+    found = column_kinds.match_label(text, labels, "y")
     assert found == label
     assert type(found) is type(label)
 

@@ -18,9 +18,9 @@ pytest.importorskip("pandas")
 import pandas as pd
 
 import fairspan
+from fairspan.cli import column_kinds
 from fairspan.cli import common as options
 from fairspan.cli import common as output
-from fairspan.cli import tables
 from fairspan.cli.checks import doubtful_columns
 from fairspan.report.recipe import source_lines
 from fairspan.tables import read_table
@@ -160,7 +160,7 @@ def test_a_kind_is_given_to_a_column_with_a_comma_in_its_name():
     frame = people(10).assign(**{"a,b": range(10), "code": range(10)})
     roles = {"protected": ["sex"], "target": ["repaid"]}
     given = ["a,b=categorical", "code=categorical,income=categorical"]
-    found, _ = tables.set_kinds(frame, tables.read_kinds(frame, given), roles)
+    found, _ = column_kinds.set_kinds(frame, column_kinds.read_kinds(frame, given), roles)
     for name in ("a,b", "code", "income"):
         assert isinstance(found[name].dtype, pd.CategoricalDtype)
 

@@ -240,7 +240,7 @@ class CategoryEncoder(OneHotEncoder):
             if all_unseen and numbers and not any(map(is_number_label, known)):
                 raise ValueError(
                     f"column {name!r} holds numbers or booleans ({dtype}), and held text in training, "
-                    f"such as {listed(known)}. Give text: {READ_AS_TEXT.format(name)}"
+                    f"such as {listed(known)}. Give text ({READ_AS_TEXT.format(name)})."
                 )
         return out
 
@@ -292,6 +292,15 @@ def number_columns(encoder: Any) -> list[str]:
     return [
         name for branch, _, names in encoder.transformers if branch == "numbers" for name in names
     ]
+
+
+def date_columns(encoder: Any) -> list[str]:
+    """Return the columns that a table encoder takes as dates; none for another encoder."""
+    if not isinstance(encoder, TableEncoder):
+        return []
+    numbers = next((pipe for branch, pipe, _ in encoder.transformers if branch == "numbers"), None)
+    arguments = None if numbers is None else numbers[0].kw_args
+    return list((arguments or {}).get("dates", ()))
 
 
 def fit_if_needed(X: Any) -> tuple[TableEncoder, list[str]] | None:
@@ -377,8 +386,8 @@ def _as_numbers(block: Any, dates: Sequence[str] = ()) -> NDArray[np.float64]:
             out[:, j] = _as_days(column, name)
             continue
         why = (
-            f"column {name!r} was numeric when the encoder was built and now is not ({column.dtype}): "
-            f"give numbers there, or build the encoder with this table"
+            f"column {name!r} held numbers in training, and holds none now{_example(column)}: give numbers "
+            f"there, or fit again with this table"
         )
         if column.dtype == nw.Object:
             refuse_bytes(column.to_numpy(), f"column {name!r}")
@@ -402,6 +411,15 @@ def _as_numbers(block: Any, dates: Sequence[str] = ()) -> NDArray[np.float64]:
     return out
 
 
+def _example(column: nw.Series[Any]) -> str:
+    known = column.drop_nulls()
+    return (
+        f" ({column.dtype}, such as {known.to_list()[0]!r:.60})"
+        if len(known)
+        else f" ({column.dtype})"
+    )
+
+
 def _as_floats(column: nw.Series[Any]) -> NDArray[np.float64]:
     """Return numbers, also of type decimal.Decimal, as float64."""
     if is_decimal(column):
@@ -417,8 +435,8 @@ def _as_days(column: nw.Series[Any], name: str) -> NDArray[np.float64]:
         return np.full(len(column), np.nan)
     if not is_date(column):
         raise ValueError(
-            f"column {name!r} held dates when the encoder was built and now does not ({column.dtype}): "
-            f"give dates there, e.g. pandas.to_datetime(table[{name!r}])"
+            f"column {name!r} held dates in training, and holds none now{_example(column)}: write dates as "
+            f"2024-05-31 (in Python, pandas.to_datetime gives dates)"
         )
     if column.dtype == nw.Object:
         nulls = column.is_null().to_list()

@@ -187,11 +187,12 @@ def save_model(
     target = Path(path)
     payload = {"format": FORMAT, "fairspan": _version(), "model": model}
     with atomic_write(target) as part:
-        written = io.BytesIO()
-        skops.dump(payload, written)
-        # Without spaces, which are four fifths of the schema.
-        with zipfile.ZipFile(written) as archive, part.open("wb") as opened:
-            _copy_archive(archive, opened, json.loads(archive.read(_SCHEMA)))
+        # In a file, because the content is in memory once already, inside of skops.
+        with tempfile.TemporaryFile(dir=part.parent) as written:
+            skops.dump(payload, written)
+            # Without spaces, which are four fifths of the schema.
+            with zipfile.ZipFile(written) as archive, part.open("wb") as opened:
+                _copy_archive(archive, opened, json.loads(archive.read(_SCHEMA)))
         # What cannot be loaded again is refused while the model is still at hand.
         with part.open("rb") as file:
             try:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 from fairspan.exceptions import DataWarning, warn_user
 
-READ_AS_TEXT = "pandas.read_csv(..., dtype={{{0!r}: str}})"
+READ_AS_TEXT = "in Python, pandas.read_csv(..., dtype={{{0!r}: str}})"
 # Fewer rows or a single unseen value may well be a new category, and not a known one written
 # differently.
 _MIN_UNSEEN_ROWS, _MIN_UNSEEN_VALUES = 10, 2
@@ -65,8 +65,8 @@ class UnseenValues:
             if n_unseen == n and enough and known:
                 raise ValueError(
                     f"column {name!r}: none of its {n:,} values was in the training data. It holds "
-                    f"{listed(unseen)}; known are {listed(known)}. Write the column as in training (to "
-                    f"keep leading zeros: {READ_AS_TEXT.format(name)}), or, if new rows always have "
+                    f"{listed(unseen)}; known are {listed(known)}. Write the column as in training "
+                    f"({READ_AS_TEXT.format(name)} keeps leading zeros), or, if new rows always have "
                     f"new values there, fit without it."
                 )
             if n_unseen:

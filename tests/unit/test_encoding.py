@@ -317,11 +317,11 @@ def test_dates_alone_have_no_time_of_day():
 def test_dates_and_numbers_do_not_take_each_others_place():
     dated = pd.DataFrame({"x": [1.0, 2.0], "day": pd.to_datetime(["2020-01-01", "2020-02-01"])})
     encoder = table_encoder(dated).fit(dated)
-    with pytest.raises(ValueError, match=r"'day' held dates when .* now does not \(Int64\)"):
+    with pytest.raises(ValueError, match=r"'day' held dates .* none now \(Int64, such as 1\)"):
         encoder.transform(dated.assign(day=[1, 2]))
     with pytest.raises(ValueError, match="'day' held dates"):
         encoder.transform(dated.assign(day=["2020-01-01", "2020-02-01"]))
-    with pytest.raises(ValueError, match="'x' was numeric"):
+    with pytest.raises(ValueError, match="'x' held numbers in training"):
         encoder.transform(dated.assign(x=dated["day"]))
     gone = encoder.transform(dated.assign(day=pd.NaT))
     np.testing.assert_allclose(gone[:, 1], 0.0)  # the median of two is their mean
@@ -365,7 +365,5 @@ def test_complex_numbers_are_no_numbers():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0]})
     encoder = table_encoder(table).fit(table)
-    with pytest.raises(
-        ValueError, match="'a' was numeric when the encoder was built and now is not"
-    ):
+    with pytest.raises(ValueError, match="'a' held numbers in training, and holds none now"):
         encoder.transform(table * (1.0 + 2.0j))

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import errno
 import json
 import os
-import re
-import shlex
 import sys
 import tempfile
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -20,7 +15,6 @@ import typer
 from rich.console import Console
 
 from fairspan._system import atomic_write, is_stream, json_safe, printable, printable_json
-from fairspan.exceptions import FairspanWarning, NumericalError
 
 POSITIVE = "--positive CLASS"  # how a message names the option
 STDOUT = Path("-")
@@ -42,9 +36,6 @@ def parameter_help(name: str, more: str) -> str:
     return f"{SENTENCES[name]} {more}"
 
 
-Data = Annotated[
-    str, typer.Argument(help="CSV or Parquet file, one row per person; or the name of a data set.")
-]
 Target = Annotated[
     str | None, typer.Option(help="Column to predict; a known data set has its own.")
 ]
@@ -343,75 +334,3 @@ def quoted(values: Sequence[Any]) -> str:
 def shortened(name: str, longest: int = 24) -> str:
     """Cut a long name, so that a line has room for others."""
     return name if len(name) <= longest else f"{name[: longest - 3]}..."
-
-
-@contextmanager
-def collect_warnings() -> Iterator[list[str]]:
-    """Yield a list that receives the text of each warning once; turn NumericalError into ValueError."""
-    texts: list[str] = []
-
-    def collect(message: Warning | str, *_: Any) -> None:
-        text = _without_parameters(name_options(_with_options(str(message))))
-        if text not in texts:
-            texts.append(text)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", FairspanWarning)
-        warnings.showwarning = collect  # type: ignore[assignment]
-        try:
-            yield texts
-        except NumericalError as error:
-            raise ValueError(str(error)) from error
-
-
-# Parameters that messages of the Python interface name, and their options.
-_OPTIONS = {
-    **{name: name for name in ("criterion", "equalize", "fairness", "level", "confidence")},
-    **{name: name.replace("_", "-") for name in ("test_share", "min_rows", "selection_rate")},
-    **{name: name.replace("_", "-") for name in ("max_gap", "min_ratio", "max_correlation")},
-    "n_points": "points",
-    "random_state": "seed",
-}
-_AT = re.compile(r"\bat\(((?:fairness|max_gap|min_ratio)=[^()]*)\)")
-_LIMITS = re.compile(r"\b(max_gap|min_ratio)=(\{[^{}]*\})")
-_PARAMETER = re.compile(rf"\b({'|'.join(_OPTIONS)})=")
-# These are no words of a sentence.
-_BARE = re.compile(r"(?<![\w`-])(max_gap|min_ratio|selection_rate)(?![\w`=])")
-
-
-def name_options(text: str) -> str:
-    """Replace parameters of the model in a message, as ``max_gap=0.1``, by options."""
-
-    def limits(match: re.Match[str]) -> str:
-        try:
-            by_name = ast.literal_eval(match[2])
-        except (SyntaxError, ValueError):  # a column name with a brace
-            return match[0]
-        return f"{match[1]}={','.join(f'{name}={limit}' for name, limit in by_name.items())}"
-
-    text = _LIMITS.sub(limits, _AT.sub(r"\1", text))
-    text = _PARAMETER.sub(lambda match: f"--{_OPTIONS[match[1]]} ", text)
-    return _BARE.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
-
-
-def _without_parameters(text: str) -> str:
-    """Leave out sentences about parameters for which there is no option, unless nothing would remain."""
-    from fairspan.inputs.config import PARAMETERS  # imported late: help needs none of it
-
-    names = "|".join(PARAMETERS)
-    sentences = re.split(r"(?<=\.) (?=[A-Z`])", text)
-    kept = [s for s in sentences if not re.search(rf"\b(?:{names})=['\"{{\d]|`(?:{names})`", s)]
-    return " ".join(kept or sentences)
-
-
-def _with_options(text: str) -> str:
-    """Replace the parameter ``sensitive_kind`` in a message by the option ``--kind``."""
-
-    def option(match: re.Match[str]) -> str:
-        try:
-            kinds = ast.literal_eval(match[1])
-        except (SyntaxError, ValueError):  # a column name with a brace
-            return match[0]
-        return " ".join(f"--kind {shlex.quote(f'{name}={kind}')}" for name, kind in kinds.items())
-
-    return re.sub(r"sensitive_kind=(\{[^{}]*\})", option, text)

@@ -27,14 +27,15 @@ from fairspan.cli.common import (
     DataHome,
     Json,
     check_json,
-    name_options,
     print_result,
     stderr,
     write_json,
 )
 from fairspan.cli.evaluation import audit_command, predict_command
+from fairspan.cli.explore import explore_command
+from fairspan.cli.fit import fit_command
 from fairspan.cli.help import add_help
-from fairspan.cli.training import explore_command, fit_command
+from fairspan.cli.messages import name_options
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairspan._system import atomic_write, inert, is_formula, printable_json
-from fairspan.cli import common, read_options
+from fairspan.cli import common
+from fairspan.cli.messages import collect_warnings, for_command
+from fairspan.cli.read_options import Dictionary, InputOptions, Keep, expand_options
 
 if TYPE_CHECKING:
-    from fairspan.cli import tables
+    from fairspan.cli import column_kinds
     from fairspan.cli.read import Input, Source
     from fairspan.report.training import Favourable
     from fairspan.tables.dictionary import ColumnWords
@@ -32,9 +34,10 @@ Trust = Annotated[
 ]
 
 
+@expand_options
 def predict_command(
     *,
-    data: read_options.Data = None,
+    data: InputOptions,
     model: Annotated[
         Path, typer.Option(help="Model file of `fairspan fit`, `fairspan explore` or save_model.")
     ],
@@ -50,31 +53,15 @@ def predict_command(
         ),
     ] = None,
     trust: Trust = None,
-    sep: read_options.Sep = None,
-    decimal: read_options.Decimal = None,
-    encoding: read_options.Encoding = None,
-    sheet: read_options.Sheet = None,
-    sql: read_options.Sql = None,
-    database: read_options.Database = None,
-    data_home: common.DataHome = None,
 ) -> None:
     """Predict the rows of a table with a saved model; needs no protected attribute."""
     from fairspan.cli import tables
-    from fairspan.cli.read import Input, read_data, text_columns
+    from fairspan.cli.read import Input, read_data, text_for
     from fairspan.estimators import FairRepresentation
     from fairspan.inputs.columns import require_columns
     from fairspan.tables.columns import date_parts_of
 
-    given = Input(
-        data,
-        data_home,
-        sep=sep,
-        decimal=decimal,
-        encoding=encoding,
-        sheet=sheet,
-        sql=sql,
-        database=database,
-    )
+    given = Input.of(data)
     if out not in (None, common.STDOUT):
         common.check_output_file(out, "--out")
     common.check_json(json_file)
@@ -84,13 +71,13 @@ def predict_command(
     if out in (None, common.STDOUT) and json_file == common.STDOUT:
         out = None
     fitted, names = _load_model(model, trust)
-    frame = date_parts_of(read_data(given, text_columns(fitted)).frame, names)
+    frame = date_parts_of(read_data(given, text_for(fitted)).frame, names)
     require_columns(names, frame.columns, f"{model} was fitted with")
     tables.check_features(frame, names)
     if isinstance(fitted, FairRepresentation):
         msg = f"{model} holds a FairRepresentation, which makes features and predicts nothing."
         raise ValueError(msg)
-    with common.collect_warnings() as warnings_seen:
+    with collect_warnings() as warnings_seen:
         if fairness is not None:
             fitted = fitted.at(fairness)
         columns = _predictions(fitted, frame[names])
@@ -219,8 +206,10 @@ def _cell(value: Any) -> Any:
 # ------------------------------------------------------------------ audit
 
 
+@expand_options
 def audit_command(
-    data: read_options.Data = None,
+    *,
+    data: InputOptions,
     protected: common.Protected = None,
     target: Annotated[
         str | None,
@@ -259,34 +248,18 @@ def audit_command(
     json_file: common.Json = None,
     markdown: common.Markdown = None,
     plot: common.Plot = None,
-    keep: read_options.Keep = None,
-    dictionary: read_options.Dictionary = None,
-    sep: read_options.Sep = None,
-    decimal: read_options.Decimal = None,
-    encoding: read_options.Encoding = None,
-    sheet: read_options.Sheet = None,
-    sql: read_options.Sql = None,
-    database: read_options.Database = None,
+    keep: Keep = None,
+    dictionary: Dictionary = None,
     drop_missing: common.DropMissing = False,
-    data_home: common.DataHome = None,
     seed: common.Seed = 0,
 ) -> None:
     """Audit a saved model, or scores and decisions in a table, on rows it was not fitted on."""
-    from fairspan.cli import checks, tables
+    from fairspan.cli import checks, column_kinds, tables
     from fairspan.cli.read import Input
     from fairspan.inputs.columns import require_columns
     from fairspan.tables.columns import date_parts_of, unlearnable
 
-    given = Input(
-        data,
-        data_home,
-        sep=sep,
-        decimal=decimal,
-        encoding=encoding,
-        sheet=sheet,
-        sql=sql,
-        database=database,
-    )
+    given = Input.of(data)
     if model is not None and (scores or decisions):
         msg = "--model brings its own scores and decisions; leave --scores and --decisions out."
         raise ValueError(msg)
@@ -314,7 +287,7 @@ def audit_command(
     others = tables.columns_without_role(source.frame, roles, drop)
     words = tables.read_words(dictionary, source.frame)
     frame = date_parts_of(source.frame, names)
-    frame, kinds = tables.set_kinds(frame, tables.read_kinds(frame, kind, words), roles)
+    frame, kinds = column_kinds.set_kinds(frame, column_kinds.read_kinds(frame, kind, words), roles)
     frame = tables.drop_incomplete_rows(frame, roles, drop=drop_missing)
     if model is not None:
         require_columns(names, frame.columns, f"{model} was fitted with")
@@ -328,7 +301,7 @@ def audit_command(
     arguments = tables.audit_arguments(frame, names, roles)
     audited: Any = fitted if model is not None else frame[scores or decisions].to_numpy()
     if decisions:
-        tables.check_decisions(frame, decisions, target)
+        column_kinds.check_decisions(frame, decisions, target)
     if decisions and scores:
         arguments["decisions"] = frame[decisions]
     elif decisions:
@@ -375,13 +348,15 @@ def _read_for_audit(
     kind: list[str] | None,
 ) -> Source:
     """Read the table; groups are written as in the file, and features as the model was trained."""
-    from fairspan.cli import tables
-    from fairspan.cli.read import read_data, text_columns
+    from fairspan.cli import column_kinds, tables
+    from fairspan.cli.read import read_data, text_for
 
-    text = text_columns(fitted, target)
+    text = text_for(fitted, target)
     source = read_data(given, text)
     named = tables.pick_columns(source.frame, protected, "--protected")
-    more, notes = tables.groups_as_text(source, tables.read_kinds(source.frame, kind), named)
+    more, notes = column_kinds.groups_as_text(
+        source, column_kinds.read_kinds(source.frame, kind), named
+    )
     for note in notes:
         common.print_status(note)
     if not more:
@@ -398,10 +373,10 @@ def _is_regressor(model: Any) -> bool:
 
 
 def _favourable_class(
-    fitted: Any, frame: Any, roles: tables.Named, positive: str | None, model: str
+    fitted: Any, frame: Any, roles: column_kinds.Named, positive: str | None, model: str
 ) -> Favourable | None:
     """Return the favourable class: of the option, of the saved model, or guessed from the labels."""
-    from fairspan.cli import tables
+    from fairspan.cli import column_kinds
     from fairspan.report.training import Favourable, choose_favourable
 
     columns = [] if _is_regressor(fitted) else [*roles["target"], *roles["decisions"]]
@@ -414,7 +389,7 @@ def _favourable_class(
         if not labels:
             msg = "--positive needs labels to be one of: pass --target or --decisions too."
             raise ValueError(msg)
-        label = tables.match_label(positive, model_labels or labels, repr(column or model))
+        label = column_kinds.match_label(positive, model_labels or labels, repr(column or model))
         return choose_favourable(labels, column, label)
     if model_labels and fitted.pos_label is not None:
         return Favourable(fitted.pos_label, False, "as the model was fitted")
@@ -433,19 +408,21 @@ def _warn_of_direction(frame: Any, scores: str, target: str, favourable: Favoura
         )
 
 
-def _print_roles(frame: Any, roles: tables.Named, kinds: tables.Kinds, fitted: Any) -> None:
+def _print_roles(
+    frame: Any, roles: column_kinds.Named, kinds: column_kinds.Kinds, fitted: Any
+) -> None:
     """Print how the target and the protected attributes are read."""
-    from fairspan.cli import tables
+    from fairspan.cli import column_kinds
 
     lines = []
     for name in roles["target"]:
         given = "continuous" if _is_regressor(fitted) else kinds.target
-        kind = given or tables.kind_of(frame, name)
-        lines.append(f"target {name} ({tables.describe_kind(frame, name, kind)})")
+        kind = given or column_kinds.kind_of(frame, name)
+        lines.append(f"target {name} ({column_kinds.describe_kind(frame, name, kind)})")
     for name in roles["protected"]:
-        kind = kinds.protected.get(name) or tables.kind_of(frame, name)
-        lines.append(f"protected {name} ({tables.describe_kind(frame, name, kind)})")
-    common.print_status(f"Columns read as: {', '.join(lines)}. {tables.KIND_HINT}")
+        kind = kinds.protected.get(name) or column_kinds.kind_of(frame, name)
+        lines.append(f"protected {name} ({column_kinds.describe_kind(frame, name, kind)})")
+    common.print_status(f"Columns read as: {', '.join(lines)}. {column_kinds.KIND_HINT}")
 
 
 def write_audit(
@@ -470,13 +447,14 @@ def write_audit(
     from fairspan.report.labels import label_audit
 
     label = None if favourable is None else favourable.label
-    with common.collect_warnings() as warnings_seen:
+    with collect_warnings() as warnings_seen:
         result = audit(audited, verbose=int(sys.stderr.isatty()), pos_label=label, **arguments)
     if favourable is not None:
         result = replace(result, settings=result.settings | {"favourable": asdict(favourable)})
     result = label_audit(result, words or {})
     # The audit's own warnings are part of everything that is printed and written below.
-    common.print_warnings(text for text in warnings_seen if text not in result.warnings)
+    inside = set(map(for_command, result.warnings))
+    common.print_warnings(text for text in warnings_seen if text not in inside)
     if not files.to_stdout:
         common.print_result(repr(result))
     for path, to_text in ((files.json, result.to_json), (files.markdown, result.to_markdown)):

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from fairspan import datasets
-from fairspan.cli.common import print_status
-from fairspan.encoding import is_number_label, number_columns
+from fairspan.cli.common import print_status, split_commas
+from fairspan.cli.read_options import InputOptions
+from fairspan.encoding import is_number_label
 from fairspan.report.recipe import query_lines, source_lines
-from fairspan.tables.databases import read_database
-from fairspan.tables.files import STDIN, ReadOptions, ReadTable, TableFile, open_table
+from fairspan.tables.databases import database_table
+from fairspan.tables.files import STDIN, ReadOptions, TableFile, open_table
+from fairspan.tables.result import ReadTable, text_columns
 
 # Data sets by their name on the command line.
 SETS: dict[str, Callable[..., Any]] = {
@@ -30,29 +32,19 @@ SETS: dict[str, Callable[..., Any]] = {
 }
 # Data sets that are part of an installed package; no file is searched for.
 OFFLINE = ("loans", "diabetes")
-_READ_OPTIONS = re.compile(r"\b(sep|decimal|encoding|sheet|database)=(?:'((?:[^'\\]|\\.)*)')?")
+_READ_OPTIONS = re.compile(
+    r"\b(sep|decimal|encoding|sheet|database|units)=(?:'((?:[^'\\]|\\.)*)')?"
+)
 
 
-@dataclass
-class Input:
-    """DATA, and the options that say how to read it.
+@dataclass(kw_only=True)
+class Input(InputOptions):
+    """The options of DATA, checked, and the table that they describe."""
 
-    Attributes
-    ----------
-    data : path of a file, "-" for standard input, or name of a data set.
-    data_home : folder of the data sets' files.
-    sep, decimal, encoding, sheet : how to read a file.
-    sql, database : a query, and the file that it is for, instead of a file.
-    """
-
-    data: str | None
-    data_home: Path | None = None
-    sep: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    sheet: str | None = None
-    sql: str | None = None
-    database: str | None = None
+    @classmethod
+    def of(cls, options: InputOptions) -> Input:
+        """Check the options."""
+        return cls(**vars(options))
 
     def __post_init__(self) -> None:
         if (self.sql is None) != (self.database is None):
@@ -66,6 +58,8 @@ class Input:
                 "DATA is missing: give a file (CSV, Excel, Parquet, Feather), - for standard input, the name "
                 "of a data set, or --sql with --database."
             )
+        if self.unit and self._is_set:
+            raise ValueError(f"--unit is for files and queries, not for the data set {self.data}.")
         if self.given and (self.sql is not None or self._is_set):
             what = "a query" if self.sql is not None else f"the data set {self.data}"
             raise ValueError(f"--{next(iter(self.given))} is for files, not for {what}.")
@@ -75,6 +69,19 @@ class Input:
         """Options about a file that were given."""
         values = {name: getattr(self, name) for name in ("sep", "decimal", "encoding", "sheet")}
         return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def units(self) -> dict[str, str] | None:
+        """Signs by column, of ``--unit``."""
+        out = {}
+        for text in split_commas(self.unit) or ():
+            name, sign, unit = text.rpartition("=")
+            if not sign or not name or not unit:
+                raise ValueError(
+                    f"--unit {text!r} is not allowed; write NAME=%, NAME=€ or NAME=none."
+                )
+            out[name] = unit
+        return out or None
 
     @property
     def name(self) -> str:
@@ -103,14 +110,13 @@ class Input:
             similar = difflib.get_close_matches(data, SETS, n=1)
             hint = f"Did you mean {similar[0]!r}?" if similar else f"Data sets: {', '.join(SETS)}."
             raise ValueError(f"{data} is neither a file nor the name of a data set. {hint}")
-        return open_table(data, ReadOptions(**self.given))
+        return open_table(data, ReadOptions(**self.given, units=self.units))
 
     def read(self, text: Collection[str]) -> ReadTable:
         """Read the table; messages name options, not parameters."""
         try:
             if self.sql is not None:
-                frame = read_database(self.database or "", self.sql, text=text)
-                return ReadTable(frame=frame)
+                return database_table(self.database or "", self.sql, text, self.units)
             return self._file.read(text)
         except ValueError as error:
             raise ValueError(as_options(str(error))) from error
@@ -118,9 +124,9 @@ class Input:
     def code(self, table: ReadTable | None, text: Collection[str]) -> str:
         """Python lines that read the same table."""
         if self.sql is not None:
-            return query_lines(self.database or "", self.sql, text)
+            return query_lines(self.database or "", self.sql, text, self.units)
         options = {} if table is None else dict(table.options) | self.given
-        return source_lines(self.data or "", text, options)
+        return source_lines(self.data or "", text, options, self.units)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,10 +202,10 @@ def as_options(text: str) -> str:
     """Replace parameters of `read_table` in a message by options, as ``--decimal ,``."""
 
     def option(match: re.Match[str]) -> str:
-        value = match[2]
+        value, name = match[2], match[1].removesuffix("s")
         if value is None:
-            return f"--{match[1]}"
-        return f"--{match[1]} {'tab' if value == chr(92) + 't' else shlex.quote(value)}"
+            return f"--{name}"
+        return f"--{name} {'tab' if value == chr(92) + 't' else shlex.quote(value)}"
 
     return _READ_OPTIONS.sub(option, text)
 
@@ -211,15 +217,9 @@ def load_set(name: str, data_home: Path | None) -> Any:
     return SETS[name]() if name in OFFLINE else SETS[name](data_home=data_home)
 
 
-def text_columns(model: Any, target: str | None = None) -> list[str]:
-    """Return the columns to read as text for a fitted model: features, and a target of text labels.
-
-    Read as text, a value does not depend on the other rows of its file: "01" is 1 only in a file
-    without "1A".
-    """
-    # A reader of files turns texts into dates, as in training.
-    numbers = number_columns(getattr(model, "encoder_", None))
-    out = [name for name in getattr(model, "text_features_", ()) if name not in numbers]
+def text_for(model: Any, target: str | None = None) -> list[str]:
+    """Return the columns to read as text for a fitted model: features, and a target of text labels."""
+    out = text_columns(model)
     labels = getattr(model, "classes_", None)
     # Labels "1" and "2" may be numbers that `--kind` turned into text.
     texts = [] if labels is None else [v for v in labels.tolist() if isinstance(v, str)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,28 +12,33 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from fairspan._system import MISSING_WORDS
+from fairspan.cli.column_kinds import (
+    Kinds,
+    Named,
+    columns_as_text,
+    match_label,
+    no_numbers,
+    read_kinds,
+    set_kinds,
+)
 from fairspan.cli.common import first_few, print_status, quoted, split_commas
-from fairspan.cli.read import Input, Source, read_data
-from fairspan.encoding import days_since_1970, table_encoder
+from fairspan.cli.read import Input, read_data
+from fairspan.cli.read_options import ColumnOptions
+from fairspan.encoding import table_encoder
 from fairspan.exceptions import FairspanWarning
 from fairspan.inputs.columns import require_columns
 from fairspan.method.problem import canonical_criterion
 from fairspan.report import complete_rows, join_small_groups
-from fairspan.report.table import Roles, is_continuous
+from fairspan.report.table import Roles
 from fairspan.report.training import Favourable, choose_favourable
 from fairspan.streaming.sources import check_one_role
 from fairspan.tables.columns import is_dates, unlearnable, with_date_parts
-from fairspan.tables.delimited import LEADING_ZEROS
 from fairspan.tables.dictionary import ColumnWords, check_labels, read_dictionary
 
-KIND_HINT = "--kind NAME=categorical or NAME=continuous changes how a column is read."
 _MISSING_WORDS = ", ".join(["Empty fields", *(word for word in MISSING_WORDS if word)])
 
 _NO_WORDS = ColumnWords()
 _ANY = ("", "identifier")  # kinds that do not make a column a feature
-
-# Columns by the option that names them: target, protected, control, weight, scores, decisions.
-Named = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,54 +88,48 @@ class TrainingTable:
 
 
 def read_training_table(
-    given: Input,
-    *,
-    target: str | None,
-    protected: list[str] | None,
-    control: list[str] | None,
-    weight: str | None,
-    features: list[str] | None,
-    drop: list[str] | None,
-    kind: list[str] | None,
-    drop_missing: bool,
-    positive: str | None,
-    keep: list[str] | None = None,
-    dictionary: Path | None = None,
-    date_parts: list[str] | None = None,
-    numeric_target: bool = False,
+    given: Input, options: ColumnOptions, *, numeric_target: bool = False
 ) -> TrainingTable:
     """Read DATA and check all options about its columns before a model is fitted.
 
     Parameters
     ----------
     given : DATA and how to read it.
+    options : roles and kinds of its columns.
     numeric_target : the model predicts numbers, so that labels are no text.
     """
     source = read_data(given)
-    words = read_words(dictionary, source.frame)
-    target = target or source.target
+    words = read_words(options.dictionary, source.frame)
+    target = options.target or source.target
     if target is None:
         raise ValueError("--target is missing: name the column to predict, as --target repaid.")
-    protected = protected or list(source.protected)
+    protected = options.protected or list(source.protected)
     named = find_roles(
-        source.frame, target=target, protected=protected, control=control, weight=weight
+        source.frame,
+        target=target,
+        protected=protected,
+        control=options.control,
+        weight=options.weight,
     )
-    chosen = read_kinds(source.frame, kind, words)
-    text, notes = _columns_as_text(source, chosen, named, numeric_target)
+    chosen = read_kinds(source.frame, options.kind, words)
+    text, notes = columns_as_text(source, chosen, named, numeric_target)
     if text:
         # Read again now that the columns are known: as a number, "01" would be the category "1".
         source = read_data(given, text, quiet=True)
-    all_rows, lines = _with_parts(source.frame, date_parts, named)
-    learned, left_out = _find_features(all_rows, named, features, drop, keep, words)
+    all_rows, lines = _with_parts(source.frame, options.date_parts, named)
+    learned, left_out = _find_features(all_rows, named, options, words)
     all_rows, kinds = set_kinds(all_rows, chosen, named)
-    frame = drop_incomplete_rows(all_rows, named, drop=drop_missing)
+    frame = drop_incomplete_rows(all_rows, named, drop=options.drop_missing)
     frame, joined = join_small_groups(frame, named["protected"], kinds.protected)
     check_features(frame, learned)
+    positive = options.positive
+    if positive is not None:
+        positive = match_label(positive, frame[target], repr(target))
     roles = Roles(
         target=target,
         sensitive=tuple(named["protected"]),
         control=tuple(named["control"]),
-        weight=weight,
+        weight=options.weight,
         features=tuple(learned),
     )
     return TrainingTable(
@@ -141,7 +139,7 @@ def read_training_table(
         named=named,
         roles=roles,
         kinds=kinds,
-        positive=None if positive is None else match_label(positive, frame[target], repr(target)),
+        positive=positive,
         code="\n".join([source.code, *lines, *kinds.lines]),
         left_out=left_out,
         notes=(*notes, *joined),
@@ -233,9 +231,7 @@ def columns_without_role(frame: Any, roles: Named, drop: Sequence[str] | None) -
 def _find_features(
     frame: Any,
     roles: Named,
-    features: Sequence[str] | None,
-    drop: Sequence[str] | None,
-    keep: Sequence[str] | None,
+    options: ColumnOptions,
     words: Mapping[str, ColumnWords],
 ) -> tuple[list[str], dict[str, str]]:
     """Return the columns to learn from, and those that are left out as no features, with the reason.
@@ -243,9 +239,9 @@ def _find_features(
     These are the columns of ``--features``, or all without a role; identifiers and free text only with
     ``--keep``.
     """
-    names = pick_columns(frame, features, "--features")
-    dropped = pick_columns(frame, drop, "--drop")
-    kept = pick_columns(frame, keep, "--keep")
+    names = pick_columns(frame, options.features, "--features")
+    dropped = pick_columns(frame, options.drop, "--drop")
+    kept = pick_columns(frame, options.keep, "--keep")
     used = {"target": "the target", "protected": "a protected attribute", "weight": "the weight"}
     for option, chosen in (("--features", names), ("--keep", kept)):
         for role, word in used.items():
@@ -255,7 +251,7 @@ def _find_features(
         check_one_role({option: chosen, "--drop": dropped})
     if names:
         return [*names, *(name for name in kept if name not in names)], {}
-    names = columns_without_role(frame, roles, drop)
+    names = columns_without_role(frame, roles, options.drop)
     # A kind that was given says that the column is a feature.
     doubtful = [
         name for name in names if name not in kept and words.get(name, _NO_WORDS).kind in _ANY
@@ -321,209 +317,6 @@ def audit_arguments(frame: Any, names: Sequence[str], roles: Named) -> dict[str,
     }
 
 
-# ------------------------------------------------------------------ kinds of columns
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """Values of ``--kind``: for protected attributes, for the target, and as lines of Python."""
-
-    protected: dict[str, str]
-    target: str | None
-    lines: tuple[str, ...]
-
-
-def read_kinds(
-    frame: Any, given: Sequence[str] | None, words: Mapping[str, ColumnWords] | None = None
-) -> dict[str, str]:
-    """Return kinds by column, from ``--kind NAME=KIND``, then from the dictionary."""
-    kinds: dict[str, str] = {}
-    for value in given or ():
-        is_single = value.rpartition("=")[0] in frame.columns  # a name may contain a comma
-        for text in [value] if is_single else split_commas([value]) or []:
-            name, sign, kind = text.rpartition("=")
-            if not sign or kind not in ("categorical", "continuous"):
-                msg = f"--kind {text!r} is not allowed; write NAME=categorical or NAME=continuous."
-                raise ValueError(msg)
-            require_columns([name], frame.columns, f"--kind {text!r} names")
-            if kinds.get(name, kind) != kind:
-                both = f"{kinds[name]} and {kind}"
-                msg = f"--kind gives the column {name!r} two kinds, {both}; give one of them."
-                raise ValueError(msg)
-            kinds[name] = kind
-    of_words = {name: entry.kind for name, entry in (words or {}).items()}
-    usable = {
-        name: kind for name, kind in of_words.items() if kind in ("categorical", "continuous")
-    }
-    return usable | kinds
-
-
-def _columns_as_text(
-    source: Source, kinds: Mapping[str, str], roles: Named, numeric_target: bool
-) -> tuple[list[str], list[str]]:
-    """Return the columns to read as text, and sentences about those that no option names.
-
-    These are features that ``--kind`` makes categorical, protected attributes whose values begin with 0,
-    and labels or groups that numbers would not write as the file does: "01", "1.0" beside a gap.
-    """
-    used = {*roles["target"], *roles["protected"]}
-    out = [n for n, kind in kinds.items() if kind == "categorical" and n not in used]
-    for name in roles["target"]:
-        categorical = kinds.get(name) == "categorical"
-        if not numeric_target and kinds.get(name) != "continuous":
-            out += [name] * written_otherwise(source, name, categorical=categorical)
-    groups, notes = groups_as_text(source, kinds, roles["protected"])
-    return [*out, *groups], notes
-
-
-def groups_as_text(
-    source: Source, kinds: Mapping[str, str], protected: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """Return the protected attributes to read as text, and sentences about those without a kind."""
-    zeros = source.frame.attrs.get(LEADING_ZEROS, {})
-    out, notes = [], []
-    for name in protected:
-        kind = kinds.get(name)
-        if kind is None and name in zeros:
-            out.append(name)
-            notes.append(
-                f"The protected attribute {name!r} is read as text, because values begin with 0, as "
-                f"{zeros[name]!r}. --kind {shlex.quote(f'{name}=continuous')} reads it as a number."
-            )
-        elif kind != "continuous":
-            categorical = kind == "categorical"
-            out += [name] * written_otherwise(source, name, categorical=categorical, points=False)
-    return out, notes
-
-
-def written_otherwise(
-    source: Source, name: str, *, categorical: bool = False, points: bool = True
-) -> bool:
-    """Whether a file writes the classes or groups of a column in another way than numbers are printed.
-
-    Without ``points``, "1.0" is the number 1, which a gap elsewhere in the column turns into 1.0.
-    """
-    column = source.frame[name]
-    if source.written is None or column.dtype.kind not in "biuf":
-        return False
-    known = complete_rows(source.frame[[name]], [name])
-    if known.empty or not (categorical or not is_continuous(known, name)):
-        return False
-    texts = {text.strip() for text in source.written([name])[name].dropna().unique().tolist()}
-    labels = {str(label) for label in known[name].unique().tolist()}
-    if not points:
-        texts, labels = ({text.removesuffix(".0") for text in some} for some in (texts, labels))
-    return texts != labels and len(texts) == len(labels)
-
-
-def set_kinds(frame: Any, given: Mapping[str, str], roles: Named) -> tuple[Any, Kinds]:
-    """Return the table with columns converted to their given kinds, and these kinds.
-
-    Dates with a role are days since 1970-01-01, as dates among the features are.
-    """
-    targets = roles.get("target", ())
-    changed, lines = {}, []
-    for name, kind in given.items():
-        if is_dates(frame[name]) and name in roles["protected"]:
-            continue
-        if kind == "continuous":
-            changed[name], code = _as_numbers(frame[name]), "pd.to_numeric(table[{0}])"
-        elif name in targets:
-            # Labels are text. 1 is the label "1", also where a gap turned the column into floats.
-            changed[name] = frame[name].convert_dtypes().astype(object).map(str, na_action="ignore")
-            code = 'table[{0}].convert_dtypes().astype(object).map(str, na_action="ignore")'
-        elif name not in roles["protected"]:  # the model gets their kinds as a parameter
-            changed[name], code = frame[name].astype("category"), 'table[{0}].astype("category")'
-        else:
-            continue
-        lines.append(f"table[{name!a}] = {code.format(ascii(name))}")
-    for name in dict.fromkeys(n for option in roles.values() for n in option):
-        if is_dates(frame[name]) and name not in changed:
-            changed[name] = days_since_1970(frame[name])
-            lines.append("from fairspan.tables import days_since_1970\n")
-            lines.append(f"table[{name!a}] = days_since_1970(table[{name!a}])")
-    protected = {name: kind for name, kind in given.items() if name in roles["protected"]}
-    target = next((given[name] for name in targets if name in given), None)
-    return frame.assign(**changed), Kinds(protected, target, tuple(lines))
-
-
-def _as_numbers(column: Any) -> Any:
-    import pandas as pd
-
-    try:
-        return pd.to_numeric(column)
-    except (ValueError, TypeError) as error:
-        known = column.dropna()
-        example = known[pd.to_numeric(known, errors="coerce").isna()].iloc[0]
-        option = f"--kind '{column.name}=continuous'"
-        raise _no_numbers(option, column.name, example) from error
-
-
-def _no_numbers(option: str, name: str, example: Any) -> ValueError:
-    return ValueError(
-        f"{option} names the column {name!r}, which holds no numbers: {str(example)!r}."
-    )
-
-
-def kind_of(frame: Any, name: str) -> str:
-    """Return "continuous" or "categorical", by the rule for protected attributes."""
-    return "continuous" if is_continuous(frame, name) else "categorical"
-
-
-def describe_kind(frame: Any, name: str, kind: str) -> str:
-    """Return the kind in words, with the first few groups or classes of a categorical column."""
-    if kind != "categorical":
-        return kind
-    labels = sorted(frame[name].unique().tolist(), key=str)
-    return f"categorical: {quoted(labels)}"
-
-
-# ------------------------------------------------------------------ labels
-
-
-def match_label(text: str, labels: Any, owner: str) -> Any:
-    """Return the label that a text on the command line means: 1 for "1" if labels are numbers."""
-    known = list(dict.fromkeys(np.asarray(labels).tolist()))
-    for label in known:
-        if str(label) == text or (isinstance(label, bool) and str(label).lower() == text.lower()):
-            return label
-    for label in known:
-        try:
-            if not isinstance(label, str) and float(label) == float(text):
-                return label
-        except ValueError:
-            break
-    # "true" for the label "TRUE", "1" for the label "01"; only if one label alone may be meant.
-    alike = [label for label in known if isinstance(label, str) and _same_label(label, text)]
-    if len(alike) == 1:
-        return alike[0]
-    shown = quoted(known)
-    raise ValueError(f"--positive {text!r} is no label of {owner}: {shown}.")
-
-
-def _same_label(label: str, text: str) -> bool:
-    if label.strip().casefold() == text.strip().casefold():
-        return True
-    try:
-        return float(label) == float(text)
-    except ValueError:
-        return False
-
-
-def check_decisions(frame: Any, decisions: str, target: str | None) -> None:
-    """Raise unless decisions are classes that the target has, too."""
-    if is_continuous(frame, decisions):
-        msg = f"--decisions names {decisions!r}, which holds measurements; try --scores."
-        raise ValueError(msg)
-    decided, true = (frame[name].unique().tolist() for name in (decisions, target or decisions))
-    if not set(decided) & set(true):
-        shown, known = (quoted(labels) for labels in (decided, true))
-        raise ValueError(
-            f"Decisions need the labels of the target: {decisions!r} holds {shown}, and {target!r} "
-            f"holds {known}."
-        )
-
-
 # ------------------------------------------------------------------ rows
 
 
@@ -532,7 +325,7 @@ def drop_incomplete_rows(frame: Any, roles: Named, *, drop: bool) -> Any:
     for role in ("weight", "scores"):
         for name in roles.get(role, ()):
             if frame[name].dtype.kind not in "biuf":
-                raise _no_numbers(f"--{role}", name, frame[name].iloc[0])
+                raise no_numbers(f"--{role}", name, frame[name].iloc[0])
     used = [name for names in roles.values() for name in names]
     _check_finite(frame, used)
     missing = frame[used].isna()

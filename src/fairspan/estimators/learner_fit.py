@@ -127,7 +127,7 @@ def fit_learners(
     if smallest < MIN_FOLD_ROWS:
         warn_user(
             f"The smallest of {K} folds has {smallest} rows; out-of-fold estimates from fewer than "
-            f"{MIN_FOLD_ROWS} are noise. Add rows, or use fewer folds (cv).",
+            f"{MIN_FOLD_ROWS} are noise. Add rows. Fewer folds (`cv`) have more rows each.",
             DataWarning,
         )
     weight = np.ones(data.n) if data.weights is None else np.asarray(data.weights, np.float64)

@@ -433,7 +433,7 @@ def _warn_unmet(found: DecisionCertificate | None, name: str, confidence: float 
         warn_user(
             f"{name}={limit} is reached only up to the noise of small groups: the {found.kind} is {reached} "
             f"out of fold (smallest group: {found.smallest}, {found.smallest_rows} rows). "
-            f"certificate_.decisions has the intervals.",
+            f"The certificate has the intervals (in Python, certificate_.decisions).",
             DataWarning,
         )
     elif confidence is not None and not found.kept:

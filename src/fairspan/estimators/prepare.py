@@ -142,7 +142,7 @@ def learn_target(config: FitConfig, data: Data) -> Coder | None:
     if wanted is None and kind == "continuous" and few and (distinct == np.floor(distinct)).all():
         warn_user(
             f"y holds {len(distinct)} distinct whole numbers as floats, and {config.estimator} reads "
-            f"floats as amounts. If they are classes, give integers or text, e.g. y.astype(int).",
+            f"floats as amounts. If they are classes, give integers or text (in Python, y.astype(int)).",
             DataWarning,
         )
     if len(distinct) < 2 and kind == "categorical":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from fairspan.encoding import date_columns, number_columns
 from fairspan.estimators.state import snapshot
 from fairspan.inputs.rows import ColumnSchema, read_features
 from fairspan.method.folds import move_to
@@ -141,6 +142,8 @@ class StreamFit:
         features: Any = None,
         keep: Any = None,
         device: Any = None,
+        column_types: Any = None,
+        units: Any = None,
     ) -> Path:
         """Predict block by block and write the predictions to a Parquet file.
 
@@ -161,6 +164,11 @@ class StreamFit:
             copied as they are written, as text, unless the model uses them.
         device : str, optional
             torch device to predict on.
+        column_types : dict of str to str, optional
+            Types of columns of CSV files, as in :meth:`fit_stream`; those of the fit if not given.
+        units : dict of str to str, optional
+            Signs of columns of files, such as ``{"share": "%"}``, if the model was trained on numbers
+            with a sign, which :func:`fairspan.tables.read_table` takes off. Files have plain numbers.
 
         Returns
         -------
@@ -174,7 +182,15 @@ class StreamFit:
         self._check_fitted()  # type: ignore[attr-defined]
         adapter = _PredictAdapter(self)  # type: ignore[arg-type]
         return write_predictions(
-            adapter, source, destination, method, features=features, keep=keep, device=device
+            adapter,
+            source,
+            destination,
+            method,
+            features=features,
+            keep=keep,
+            device=device,
+            column_types=column_types,
+            units=units,
         )
 
 
@@ -219,7 +235,8 @@ class _FitAdapter:
             est._set_cluster_share(sample.cluster_share, data)
         if sample.role_columns is not None:
             est._schema = replace(est._schema, sensitive_columns=sample.role_columns)
-        est._schema = replace(est._schema, column_types=sample.column_types)
+        units = () if sample.from_files else est._schema.units
+        est._schema = replace(est._schema, column_types=sample.column_types, units=units)
         self.n_features = int(est.n_features_in_)
         return est._pilot
 
@@ -257,7 +274,11 @@ class _PredictAdapter:
         self.methods = [name for name in METHODS if hasattr(est, name)]
         names, labels = getattr(est, "feature_names_in_", None), est._fit_state.classes
         self.feature_names = None if names is None else names.tolist()
-        self.text_features = list(est._schema.text_features or ())
+        encoder, units = est._schema.encoder, est._schema.units
+        numbers = number_columns(encoder)
+        self.text_features = [n for n in est._schema.text_features or () if n not in numbers]
+        self.dates = date_columns(encoder)
+        self.units = None if units is None else dict(units)
         self.column_types = dict(est._schema.column_types)
         self.classes = [] if labels is None else labels.tolist()
 

@@ -105,8 +105,9 @@ def warn_of_few_values(
         if n_slices < n_distinct < min(_FEW_VALUES, len(known)):
             warn_user(
                 f"{role} {name!r} is read as a number and cut into {n_slices} slices, which merges some of "
-                f"its {n_distinct} distinct values. If the values name groups or classes, give them as text, "
-                f"e.g. with .astype(str); if they are amounts, cut them into intervals yourself.",
+                f"its {n_distinct} distinct values. If the values name groups or classes, give them as text "
+                f"(--kind NAME=categorical; in Python, .astype(str)). If they are amounts, cut them into "
+                f"intervals yourself.",
                 DataWarning,
                 key=f"values of {role} {name!r}",
             )
@@ -123,8 +124,8 @@ def warn_of_doubtful_labels(attributes: Mapping[str, Attribute], role: str) -> N
         if missing:
             warn_user(
                 f"{role} {name!r} has the label {missing[0]!r}, which looks like a missing value written as "
-                f"text, and counts it as a label like any other. If the value is missing, give None; "
-                f"otherwise give it another name, e.g. 'unknown'.",
+                f"text, and counts it as a label like any other. If the value is missing, leave it "
+                f"empty (in Python, give None); otherwise give it another name, e.g. 'unknown'.",
                 DataWarning,
                 key=f"missing values of {role} {name!r}",
             )
@@ -141,7 +142,7 @@ def _warn_of_similar_labels(labels: list[str], column: str) -> None:
         warn_user(
             f"{column} has labels that differ only in case, blanks or the encoding of characters, and "
             f"counts them as different: {'; '.join(groups[:_SHOWN])}{more}. If they mean the same, "
-            f'make them equal first, e.g. with .str.normalize("NFKC").str.strip().str.lower().',
+            f'make them equal first (in Python, .str.normalize("NFKC").str.strip().str.lower()).',
             DataWarning,
             key=f"labels of {column}",
         )

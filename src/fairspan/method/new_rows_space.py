@@ -201,7 +201,7 @@ def _warn_beyond(expected: NewRowsCertificate, limits: Mapping[str, float]) -> N
         )
         warn_user(
             f"Limits on correlations are not expected to be kept on new rows: {each}. X predicts some "
-            f"groups too weakly to remove the dependence on them; `certificate_` names them.",
+            f"groups too weakly to remove the dependence on them; the certificate names them.",
             NumericalWarning,
         )
 

@@ -127,8 +127,8 @@ def _check_blocks(blocks: list[Block], pilot: Pilot, config: FitConfig) -> None:
         if untested:
             warn_user(
                 f"The number of directions of {coder.name!r} cannot be tested in {_listed(untested)}: the "
-                f"ridge leaves more free directions than (effective) rows. All are removed; pass a larger "
-                f"`eta`, or n_sensitive_directions.",
+                f"ridge leaves more free directions than (effective) rows. All are removed. A "
+                f"larger `eta`, or a given `n_sensitive_directions`, changes it.",
                 NumericalWarning,
             )
         # With all directions removed the model does not depend on eta.
@@ -157,7 +157,7 @@ def _warn_left_out(name: str, blocks: list[Block], pilot: Pilot) -> None:
     if light:
         warn_user(
             f"Attribute {name!r}: groups with at most {MIN_SHARE:g} of the weight are left out of "
-            f"its constraint: {_listed(light)}. Drop these rows, or raise their sample_weight.",
+            f"its constraint: {_listed(light)}. Drop these rows, or raise their weight.",
             DataWarning,
         )
     reports = [block.report for block in blocks]
@@ -179,7 +179,7 @@ def _warn_left_out(name: str, blocks: list[Block], pilot: Pilot) -> None:
         warn_user(
             f"Attribute {name!r}: slices with fewer than {MIN_ROWS} rows in a cell are merged with "
             f"a neighbour there: {_listed(merged)}. Differences between merged slices are not "
-            f"removed. Use fewer slices (n_slices), or more rows.",
+            f"removed. More rows, or a smaller `n_slices`, avoid this.",
             DataWarning,
         )
 

@@ -220,8 +220,8 @@ def solve(
     if removed.shape[1] >= len(cov) and nothing_left:
         warn_user(
             f"The protected attributes take up all {len(cov)} feature directions: nothing is left of "
-            f"the fair subspace, and a fair model predicts the mean of y. Use more components or a "
-            f"richer kernel, or fewer sensitive directions.",
+            f"the fair subspace, and a fair model predicts the mean of y. A larger "
+            f"`n_components`, a richer `kernel` or fewer `n_sensitive_directions` leave some.",
             NumericalWarning,
         )
     codes = [block.delta for block in blocks if block.report.constrained]

@@ -165,7 +165,10 @@ def _same(value: Any, default: Any) -> bool:
 
 
 def source_lines(
-    name: str, text: Collection[str] = (), options: Mapping[str, str] | None = None
+    name: str,
+    text: Collection[str] = (),
+    options: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
 ) -> str:
     """Python code that reads a table of this name.
 
@@ -174,6 +177,7 @@ def source_lines(
     name : path of a file, or name of a data set.
     text : columns to read as text.
     options : arguments of `read_table`.
+    units : signs of columns.
     """
     for loader in (f"load_{name}", f"fetch_{name}"):
         if loader in datasets.__all__:
@@ -185,17 +189,26 @@ def source_lines(
     if not name.lower().removesuffix(_ending(name, COMPRESSED)).endswith(ENDINGS):
         return "table = ...  # the data frame that was studied"
     given = [_code(name), *(f"{key}={_code(value)}" for key, value in (options or {}).items())]
-    return _read("read_table", given, text)
+    return _read("read_table", given, text, units)
 
 
-def query_lines(database: str, query: str, text: Collection[str] = ()) -> str:
+def query_lines(
+    database: str,
+    query: str,
+    text: Collection[str] = (),
+    units: Mapping[str, str] | None = None,
+) -> str:
     """Python code that reads the result of a query."""
-    return _read("read_database", [_code(database), _code(query)], text)
+    return _read("read_database", [_code(database), _code(query)], text, units)
 
 
-def _read(function: str, given: list[str], text: Collection[str]) -> str:
+def _read(
+    function: str, given: list[str], text: Collection[str], units: Mapping[str, str] | None
+) -> str:
     if text:
         given.append(f"text={_code(list(text))}")
+    if units:
+        given.append(f"units={_code(dict(units))}")
     call = _call(f"table = {function}", given)
     return f"import pandas as pd\nfrom fairspan.tables import {function}\n\n{call}"
 

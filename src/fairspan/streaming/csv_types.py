@@ -14,7 +14,7 @@ from typing import Any
 
 from fairspan.exceptions import DataWarning, warn_user
 
-__all__ = ["arrow_types", "conversion_error", "kept_types", "widened_schema"]
+__all__ = ["arrow_types", "as_mapping", "conversion_error", "kept_types", "widened_schema"]
 
 # Words of `column_types`, and the types of Arrow that they mean.
 WORDS = {
@@ -37,11 +37,7 @@ def arrow_types(given: Mapping[str, str] | None, columns: Collection[str]) -> di
     """Types of Arrow for ``column_types``; raise for unknown words and, with `columns`, unknown columns."""
     pyarrow = importlib.import_module("pyarrow")
     out = {}
-    if given is not None and not isinstance(given, Mapping):
-        raise ValueError(
-            f"column_types={given!r:.80} is not allowed; give a dict from columns to types."
-        )
-    for name, word in (given or {}).items():
+    for name, word in as_mapping(given).items():
         if name not in columns:
             raise ValueError(f"column_types names {name!r}, which is no column of the source.")
         try:
@@ -54,8 +50,20 @@ def arrow_types(given: Mapping[str, str] | None, columns: Collection[str]) -> di
     return out
 
 
+def as_mapping(given: Any) -> dict[str, str]:
+    """Return ``column_types`` as a dict; raise if it is none."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ValueError(
+            f"column_types={given!r:.80} is not allowed; give a dict from columns to types."
+        )
+    return dict(given or {})
+
+
 def kept_types(types: Mapping[str, Any], features: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """What a model remembers of the types of its features, to read new files alike."""
+    """What a model remembers of the types of its features, to read new files alike.
+
+    Dates are found again in every file, which may have days where another has seconds.
+    """
     kinds = importlib.import_module("pyarrow").types
     out = []
     for name in features:
@@ -64,8 +72,8 @@ def kept_types(types: Mapping[str, Any], features: Collection[str]) -> tuple[tup
             out.append((name, "number"))  # a new file may have decimals, or only empty fields
         elif kinds.is_string(kind) or kinds.is_large_string(kind):
             out.append((name, "text"))
-        elif kinds.is_temporal(kind) or kinds.is_boolean(kind):
-            out.append((name, str(kind)))
+        elif kinds.is_boolean(kind):
+            out.append((name, "boolean"))
     return tuple(out)
 
 

@@ -322,11 +322,13 @@ def _prepare(
             msg = f"encoder={plan.encoder!r} needs data frames, and the blocks are arrays."
             raise ValueError(msg)
         is_table = isinstance(plan.encoder, str)
-        from fairspan.encoding import table_encoder  # late: it imports much of scikit-learn
+        from fairspan.encoding import is_date, table_encoder  # late: much of scikit-learn
 
         encoder = table_encoder(rows.X) if is_table else clone(plan.encoder)
         encoder.fit(rows.X, rows.y)
-        text_features = [name for name in frame.columns if not is_number(frame[name])]
+        text_features = [
+            name for name in frame.columns if not (is_number(frame[name]) or is_date(frame[name]))
+        ]
     role_columns = None
     if (roles := source.roles) is not None:
         names = (*roles.sensitive, *roles.control, roles.target, roles.weight, roles.groups)
@@ -342,6 +344,7 @@ def _prepare(
             column_types=kept_types(source.types(), source.roles.features)
             if source.inferred and source.roles is not None
             else (),
+            from_files=bool(source.files()),
         )
     )
     if source.inferred:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,14 @@ import numpy as np
 
 from fairspan._system import atomic_write, first_line
 from fairspan.exceptions import RowError
+from fairspan.inputs.columns import require_columns
+from fairspan.inputs.units import NO_UNIT, check_units
 from fairspan.streaming.arrow import is_csv, require_pyarrow
+from fairspan.streaming.csv_types import as_mapping
 from fairspan.streaming.fit import open_source
 from fairspan.streaming.rows import Rows, StreamedPredictor, naming_rows
 from fairspan.streaming.sources import Source, read_blocks
+from fairspan.tables.numbers import dates_of, texts_of
 from fairspan.unseen import collect_unseen
 
 METHODS = ("predict", "predict_proba", "decision_function", "transform")
@@ -34,6 +39,8 @@ def write_predictions(
     features: Any,
     keep: Any,
     device: Any,
+    column_types: Any = None,
+    units: Any = None,
 ) -> Path:
     """Write the predictions of a fitted estimator; see ``predict_stream`` for the arguments."""
     if method not in est.methods:
@@ -45,7 +52,11 @@ def write_predictions(
         absent = f": the folder {str(target.parent)!r} does not exist"
         problem = " is a folder; give the name of a file" if target.is_dir() else absent
         raise ValueError(f"destination={str(destination)!r}{problem}.")
-    rows = _open(est, source, features, keep)
+    rows = _open(est, source, features, keep, column_types)
+    if rows.files():  # tables in memory have their own signs
+        _check_units(est, units or {}, rows)
+    elif units:
+        raise ValueError("units is for files; give other sources numbers in the units of training.")
     if any(os.path.realpath(file) == os.path.realpath(target) for file in rows.files()):
         msg = f"destination={str(destination)!r} is one of the files to predict from; give another."
         raise ValueError(msg)
@@ -54,6 +65,8 @@ def write_predictions(
         try:
             with closing(_read(rows, method, est.verbose)) as row_blocks:
                 for offset, block in row_blocks:
+                    if rows.inferred:
+                        block = _with_dates(block, est.dates)
                     columns = _columns(est, block, offset, method, device)
                     if writer is None:
                         schema = pyarrow.schema(_fields(columns, block, rows))
@@ -73,24 +86,55 @@ def write_predictions(
     return target
 
 
-def _open(est: StreamedPredictor, source: Any, features: Any, keep: Any) -> Source:
+def _check_units(est: StreamedPredictor, units: Mapping[str, str], rows: Source) -> None:
+    """Compare the signs of the numbers of files, which have none, with those of training."""
+    names = () if rows.roles is None else rows.roles.features
+    require_columns(units, list(names), "units names")
+    if est.units is not None:
+        given = {name: unit for name, unit in units.items() if unit != NO_UNIT}
+        check_units(est.units, given, names)
+
+
+def _open(
+    est: StreamedPredictor, source: Any, features: Any, keep: Any, column_types: Any
+) -> Source:
     """Open the source with the features of the fit, and the columns to keep as control features."""
     if features is None and not isinstance(source, np.ndarray):
         features = est.feature_names
     used = set((est.feature_names or ()) if features is None else features)
     kept_names = [keep] if isinstance(keep, str) else keep if isinstance(keep, list | tuple) else ()
-    # Copy kept columns as they are written: as a number, "0123" would be 123.
-    text = [*est.text_features, *(name for name in kept_names if name not in used)]
-    types = {name: kind for name, kind in est.column_types.items() if name in used}
+    given = as_mapping(column_types)
+    types: dict[str, str] = {}
+    if is_csv(source):
+        kept = est.column_types | dict.fromkeys(est.text_features, "text")
+        # Models of earlier versions have types of dates, which need not be those of another file.
+        dates = [
+            n for n, kind in kept.items() if kind.startswith(("date", "time")) or n in est.dates
+        ]
+        types = {n: kind for n, kind in kept.items() if n in used and n not in dates}
     with _naming_keep():
         return open_source(
             source,
             control=keep,
             features=features,
             soft=True,
-            text=[name for name in text if name not in types],
-            types=types if types and is_csv(source) else None,
+            text=[name for name in kept_names if name not in used and name not in given],
+            types=types | given or None,
         )
+
+
+def _with_dates(rows: Rows, names: Collection[str]) -> Rows:
+    """Turn text into dates where the model was trained with dates and Arrow has found none."""
+    table = nw.from_native(rows.X, eager_only=True)
+    if not table.implementation.is_pandas():
+        return rows
+    new: dict[str, Any] = {}
+    for name in names:
+        if name in table.columns and table.schema[name] in (nw.String, nw.Object):
+            texts = texts_of(rows.X[name])  # None where the values are dates already
+            dates = None if texts is None else dates_of(rows.X[name], texts)
+            new |= {} if dates is None else {name: dates}
+    return replace(rows, X=rows.X.assign(**new)) if new else rows
 
 
 @contextmanager

@@ -287,6 +287,7 @@ class PilotSample:
     role_columns: tuple[str, ...] | None  # not features; None if blocks have no names
     cluster_share: float | None = None  # number of groups of rows, per row of the stream
     column_types: tuple[tuple[str, str], ...] = ()  # of features of CSV files
+    from_files: bool = False  # whose numbers have no signs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,6 +336,8 @@ class StreamedPredictor(Protocol):
     feature_names: list[str] | None  # None if the fit had none
     text_features: list[str]  # features that held text in the fit
     column_types: dict[str, str]  # types that CSV files had in the fit
+    dates: list[str]  # features that held dates in the fit
+    units: dict[str, str] | None  # signs of features in the fit; None if they are unknown
     classes: list[Any]  # of the columns of `predict_proba`; empty if it is no classifier
 
     def read(self, X: Any) -> NDArray[Any]:

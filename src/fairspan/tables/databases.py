@@ -7,19 +7,27 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from fairspan._system import first_line
+from fairspan.exceptions import DataWarning, warn_user
+from fairspan.tables.result import ReadTable, keep_units
 from fairspan.tables.typed import column_of, from_arrow, tidy
 
 _SCHEMES = ("sqlite:///", "duckdb:///")
 _KNOWN = "sqlite:///FILE or duckdb:///FILE"
 
 
-def read_sql(query: str, connection: Any, *, text: Collection[str] = ()) -> Any:
+def read_sql(
+    query: str,
+    connection: Any,
+    *,
+    text: Collection[str] = (),
+    units: Mapping[str, str] | None = None,
+) -> Any:
     """Read the result of a query through any DB-API or ADBC connection.
 
     Parameters
@@ -30,11 +38,14 @@ def read_sql(query: str, connection: Any, *, text: Collection[str] = ()) -> Any:
         For example of `sqlite3`, `duckdb`, `psycopg` or `adbc_driver_sqlite.dbapi`. It stays open.
     text : collection of str, optional
         Columns of text that stay text, whatever their values look like.
+    units : dict of str to str, optional
+        Signs of columns, as of :func:`read_table`.
 
     Returns
     -------
     pandas.DataFrame
-        Decimals are floats. ISO dates as text are dates, because SQLite has no type for them.
+        Decimals are floats. ISO dates as text are dates, because SQLite has no type for them. Texts such
+        as "12 %" are numbers; a warning names their columns.
 
     Raises
     ------
@@ -49,6 +60,20 @@ def read_sql(query: str, connection: Any, *, text: Collection[str] = ()) -> Any:
     >>> read_sql("SELECT 1 AS age, '2024-05-01' AS since", connection).dtypes.astype(str).tolist()
     ['int64', 'datetime64[us]']
     """
+    return _told(_query(query, connection, text, units))
+
+
+def _told(table: ReadTable) -> Any:
+    """Return the table; warn of what was assumed."""
+    if table.assumed:
+        msg = f"The query was read with: {table.assumed}. text= keeps columns as text."
+        warn_user(msg, DataWarning)
+    return table.frame
+
+
+def _query(
+    query: str, connection: Any, text: Collection[str], units: Mapping[str, str] | None
+) -> ReadTable:
     cursor_of = getattr(connection, "cursor", None)
     if not callable(cursor_of):
         raise TypeError(
@@ -67,7 +92,7 @@ def read_sql(query: str, connection: Any, *, text: Collection[str] = ()) -> Any:
         raise ValueError(str(error)) from None
     except Exception as error:  # each database has its own classes
         raise ValueError(_refusal(error)) from error
-    return _checked(frame, text)
+    return _checked(frame, text, units)
 
 
 def _refusal(error: Exception) -> str:
@@ -83,7 +108,13 @@ class _OwnError(Exception):
     """An error in our words, which is not about the database."""
 
 
-def read_database(url: str, query: str, *, text: Collection[str] = ()) -> Any:
+def read_database(
+    url: str,
+    query: str,
+    *,
+    text: Collection[str] = (),
+    units: Mapping[str, str] | None = None,
+) -> Any:
     """Read the result of a query of an SQLite or DuckDB file, which is opened read-only.
 
     Parameters
@@ -94,6 +125,8 @@ def read_database(url: str, query: str, *, text: Collection[str] = ()) -> Any:
         A SQL query whose result has one row per person.
     text : collection of str, optional
         Columns of text that stay text, whatever their values look like.
+    units : dict of str to str, optional
+        Signs of columns, as of :func:`read_table`.
 
     Returns
     -------
@@ -105,6 +138,13 @@ def read_database(url: str, query: str, *, text: Collection[str] = ()) -> Any:
     ValueError
         The address, the file or the query cannot be used.
     """
+    return _told(database_table(url, query, text, units))
+
+
+def database_table(
+    url: str, query: str, text: Collection[str], units: Mapping[str, str] | None
+) -> ReadTable:
+    """Read a query as :func:`read_database` does, and return what was assumed."""
     scheme = next((known for known in _SCHEMES if url.startswith(known)), None)
     if scheme is None:
         raise ValueError(
@@ -118,7 +158,7 @@ def read_database(url: str, query: str, *, text: Collection[str] = ()) -> Any:
     _check_query(query)
     opened: Callable[[Path], Any] = {"sqlite:///": _sqlite, "duckdb:///": _duckdb}[scheme]
     with closing(opened(path)) as connection:
-        return read_sql(query, connection, text=text)
+        return _query(query, connection, text, units)
 
 
 def _check_query(query: str) -> None:
@@ -178,11 +218,13 @@ def _has_pyarrow() -> bool:
     return True
 
 
-def _checked(frame: Any, text: Collection[str]) -> Any:
+def _checked(frame: Any, text: Collection[str], units: Mapping[str, str] | None) -> ReadTable:
     if frame.columns.has_duplicates:
         twice = frame.columns[frame.columns.duplicated()][0]
         msg = f"The query has two columns named {twice!r}; give each its own name with AS."
         raise ValueError(msg)
     if frame.empty:
         raise ValueError("The query gives no rows.")
-    return tidy(frame, text=text)[0]
+    frame, converted = tidy(frame, text=text)
+    keep_units(frame, converted.units, units)
+    return ReadTable(frame=frame, assumed=", ".join(converted.words))

@@ -8,9 +8,9 @@ from __future__ import annotations
 import importlib
 import io
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ import numpy as np
 
 from fairspan._system import memory_bytes
 from fairspan.exceptions import DataWarning, warn_user
+from fairspan.tables.columns import date_parts_of
 from fairspan.tables.delimited import as_given, describe, read_delimited
-from fairspan.tables.numbers import Converted, Decimal
+from fairspan.tables.numbers import Decimal
+from fairspan.tables.result import ReadTable, keep_units, text_columns
 from fairspan.tables.typed import from_arrow, tidy
 from fairspan.tables.workbooks import read_workbook
 
@@ -71,12 +73,14 @@ class ReadOptions:
     ----------
     sep, decimal, encoding : of text files.
     sheet : of Excel files.
+    units : signs of numbers that the file has without one, by column.
     """
 
     sep: str | None = None
     decimal: str | None = None
     encoding: str | None = None
     sheet: str | None = None
+    units: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         if self.decimal not in (None, ".", ","):
@@ -96,29 +100,9 @@ class ReadOptions:
 
     @property
     def given(self) -> dict[str, str]:
-        """The options that are not None."""
+        """The options about the format that are not None."""
         values = {name: getattr(self, name) for name in ("sep", "decimal", "encoding", "sheet")}
         return {name: value for name, value in values.items() if value is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadTable:
-    """A table and how it was read.
-
-    Attributes
-    ----------
-    frame : pandas DataFrame; its index counts the rows from 0.
-    assumed : what is unusual and was assumed, in words; "" if nothing is.
-    options : arguments of `read_table` that read the file in the same way without a guess.
-    counted : whether a first column without a name, which counts the rows, was left out.
-    written : function that returns columns as the file has them, as text; None for types of its own.
-    """
-
-    frame: Any
-    assumed: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
-    counted: bool = False
-    written: Callable[[Collection[str]], Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +133,9 @@ class TableFile:
         """
         with _named_errors(self.path):
             table = self._read(text)
-            return replace(table, **_checked(table))
+            table = replace(table, **_checked(table))
+            keep_units(table.frame, {}, self.options.units)
+            return table
 
     def _read(self, text: Collection[str]) -> ReadTable:
         given = self.options.given
@@ -168,9 +154,9 @@ class TableFile:
             )
             frame, converted = source.frame(text)
             expected = [*given, *(["sep"] if source.sep == usual else [])]
-            notes += [*describe(source, converted, expected), *_conversions(converted)]
+            notes += [*describe(source, converted, expected), *converted.words]
             return ReadTable(
-                frame=frame,
+                frame=keep_units(frame, converted.units),
                 assumed=", ".join(notes),
                 options=as_given(source, converted),
                 written=source.written,
@@ -184,16 +170,16 @@ class TableFile:
                 self.data, self.options.sheet, text, _memory() // _TEXT_FRACTION
             )
             frame, converted = tidy(frame, text=text, decimal_mark=self.options.mark)
-            notes += [*assumed, *_conversions(converted)]
+            notes += [*assumed, *converted.words]
             options = {"sheet": sheet} if any(a.startswith("sheet") for a in assumed) else {}
             return ReadTable(
-                frame=frame,
+                frame=keep_units(frame, converted.units),
                 assumed=", ".join(notes),
                 options={**options, **given},
             )
         frame, converted = tidy(self._arrow(), text=text)
-        notes += _conversions(converted)
-        return ReadTable(frame=frame, assumed=", ".join(notes))
+        notes += converted.words
+        return ReadTable(frame=keep_units(frame, converted.units), assumed=", ".join(notes))
 
     def _arrow(self) -> Any:
         reader = importlib.import_module(f"pyarrow.{self.kind}")
@@ -288,6 +274,8 @@ def read_table(
     encoding: str | None = None,
     sheet: str | None = None,
     text: Collection[str] = (),
+    units: Mapping[str, str] | None = None,
+    like: Any = None,
 ) -> Any:
     r"""Read a file as a pandas data frame: CSV in any dialect, Excel, Parquet or Feather.
 
@@ -310,6 +298,12 @@ def read_table(
         Name of the sheet of an Excel file.
     text : collection of str, optional
         Columns to read as text, whatever their values look like: codes such as "01".
+    units : dict of str to str, optional
+        Signs of columns whose numbers have none in the file, such as ``{"share": "%"}``; "none" takes
+        the sign of a column away. Models compare signs with those of their training.
+    like : fitted estimator, optional
+        Model to predict with: its features are read as those it was trained with, as text where they
+        were text, and with the parts of dates.
 
     Returns
     -------
@@ -335,14 +329,14 @@ def read_table(
     >>> table["income"].tolist()
     [1234.5]
     """
-    options = ReadOptions(sep=sep, decimal=decimal, encoding=encoding, sheet=sheet)
-    found = open_table(path, options).read(text)
+    options = ReadOptions(sep=sep, decimal=decimal, encoding=encoding, sheet=sheet, units=units)
+    found = open_table(path, options).read([*text, *text_columns(like)])
     new = {name: value for name, value in found.options.items() if name not in options.given}
     if found.assumed:
         arguments = ", ".join(f"{name}={value!r}" for name, value in new.items())
         more = f" Pass {arguments} to say so." if arguments else " text= keeps columns as text."
         warn_user(f"{fspath(path)} was read with: {found.assumed}.{more}", DataWarning)
-    return found.frame
+    return date_parts_of(found.frame, getattr(like, "feature_names_in_", ()))
 
 
 # ------------------------------------------------------------------ content
@@ -402,22 +396,6 @@ def _limited(file: Any, most: int) -> bytes:
             raise _OwnError(f"decompressed, it does not fit in memory. {_IN_BLOCKS}")
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-def _conversions(converted: Converted) -> list[str]:
-    """Describe signs that were taken off, and words that became missing values."""
-    out = []
-    if converted.units:
-        shown = [f"{name} ({unit})" for name, unit in converted.units.items()]
-        out.append(f"numbers without their signs in {_some(shown)}")
-    if converted.placeholders:
-        shown = [f"{n} ({', '.join(map(repr, w[:3]))})" for n, w in converted.placeholders.items()]
-        out.append(f"missing values in {_some(shown)}")
-    return out
-
-
-def _some(texts: list[str]) -> str:
-    return ", ".join(texts[:4]) + (f" and {len(texts) - 4} more" if len(texts) > 4 else "")
 
 
 def _checked(table: ReadTable) -> dict[str, Any]:

@@ -221,6 +221,22 @@ class Converted:
     units: dict[str, str]
     placeholders: dict[str, tuple[str, ...]]
 
+    @property
+    def words(self) -> list[str]:
+        """Signs that were taken off, and words that became missing values, in words."""
+        out = []
+        if self.units:
+            shown = [f"{name} ({unit})" for name, unit in self.units.items()]
+            out.append(f"numbers without their signs in {_some(shown)}")
+        if self.placeholders:
+            shown = [f"{n} ({', '.join(map(repr, w[:3]))})" for n, w in self.placeholders.items()]
+            out.append(f"missing values in {_some(shown)}")
+        return out
+
+
+def _some(texts: list[str]) -> str:
+    return ", ".join(texts[:4]) + (f" and {len(texts) - 4} more" if len(texts) > 4 else "")
+
 
 def convert_texts(
     columns: Mapping[str, Any],

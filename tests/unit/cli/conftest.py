@@ -17,3 +17,17 @@ def table(tmp_path):
     frame = people()
     frame.to_csv(tmp_path / "people.csv", index=False)
     return frame
+
+
+@pytest.fixture
+def few_trees(monkeypatch):
+    """Boosted trees that are quick to fit."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    from fairspan.estimators import learner_fit
+
+    def boosting(n, *, classes):
+        kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+        return kind(max_iter=2)
+
+    monkeypatch.setattr(learner_fit, "boosting", boosting)

@@ -1,6 +1,5 @@
-"""Columns of a table: features, kinds and labels."""
+"""Columns of a table: features."""
 
-import numpy as np
 import pytest
 
 pytest.importorskip("typer")
@@ -18,47 +17,3 @@ def test_features_are_columns_that_can_be_learned_from():
     durations = people().assign(stay=pd.Timedelta(1, "D"))
     with pytest.raises(ValueError, match=r"'stay'.*--drop leaves a column out"):
         tables.check_features(durations, ["income", "stay"])
-
-
-def test_kinds_change_the_columns_they_name():
-    frame = people().assign(zip=np.arange(240) % 7, code=np.arange(240) % 2)
-    roles = {"target": ["code"], "protected": ["sex"]}
-    given = ["zip=categorical", "code=categorical,sex=categorical"]
-    found, kinds = tables.set_kinds(frame, tables.read_kinds(frame, given), roles)
-    assert isinstance(found["zip"].dtype, pd.CategoricalDtype)
-    assert set(found["code"]) == {"0", "1"}
-    assert found["sex"].equals(frame["sex"])
-    assert (kinds.protected, kinds.target) == ({"sex": "categorical"}, "categorical")
-    table = frame.copy()
-    exec("\n".join(kinds.lines), {"table": table, "pd": pd})  # as the report shows them
-    pd.testing.assert_frame_equal(table, found)
-
-
-def test_the_first_text_among_numbers_is_shown():
-    frame = people(4).assign(n=["1", "2.5", None, "many"])
-    with pytest.raises(ValueError, match=r"'n', which holds no numbers: 'many'"):
-        tables.set_kinds(frame, {"n": "continuous"}, {"protected": []})
-    frame = frame.assign(n=["1", "2.5", None, "4"])
-    numbers, _ = tables.set_kinds(frame, {"n": "continuous"}, {"protected": []})
-    np.testing.assert_array_equal(numbers["n"], [1.0, 2.5, np.nan, 4.0])
-
-
-@pytest.mark.parametrize(
-    ("text", "labels", "label"),
-    [
-        ("true", [False, True], True),
-        ("1", [0.0, 1.0], 1.0),
-        ("1.0", [0, 1], 1),
-        ("yes", ["no", "yes"], "yes"),
-    ],
-)
-def test_a_label_is_found_as_it_is_in_the_table(text, labels, label):
-    found = tables.match_label(text, labels, "'y'")
-    assert found == label
-    assert type(found) is type(label)
-
-
-@pytest.mark.parametrize("text", ["2", "maybe"])
-def test_a_text_that_is_no_label_is_refused(text):
-    with pytest.raises(ValueError, match=rf"--positive '{text}' is no label of 'y': 0, 1"):
-        tables.match_label(text, [0, 1], "'y'")

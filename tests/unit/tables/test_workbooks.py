@@ -8,6 +8,7 @@ import pytest
 pd = pytest.importorskip("pandas")
 openpyxl = pytest.importorskip("openpyxl")
 
+from fairspan.inputs.units import units_of  # noqa: E402
 from fairspan.tables.files import ReadOptions, open_table  # noqa: E402
 
 
@@ -99,3 +100,47 @@ def test_a_zip_file_is_no_workbook(tmp_path):
     path.write_bytes(b"PK\x03\x04" + bytes(100))
     with pytest.raises(ValueError, match="no Excel file that can be opened"):
         read(path)
+
+
+def formatted(path, formats, rows):
+    """Write rows below a header of the formats' numbers; a format of None is Excel's own."""
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.append([f"x{j}" for j in range(len(formats))])
+    for row in rows:
+        sheet.append(row)
+    for row in sheet.iter_rows(min_row=2):
+        for cell, number_format in zip(row, formats, strict=True):
+            if number_format is not None:
+                cell.number_format = number_format
+    book.save(path)
+    return path
+
+
+def test_percentages_are_read_as_they_are_shown(tmp_path):
+    formats = ["0%", "0.0 %", None, '#,##0.00 "€"', "[$€-407] 0", "[$-409]0.0", "[Red]0.0"]
+    rows = [[0.07, 0.285, 0.12, 5.5, 6, 7.0, 8.0], [None, 0, "n/a", 5, 6, 7.0, 8.0]]
+    found = read(formatted(tmp_path / "t.xlsx", formats, rows))
+    frame = found.frame
+    np.testing.assert_array_equal(frame["x0"], [7.0, np.nan])
+    assert frame["x1"].tolist() == [28.5, 0.0]
+    np.testing.assert_array_equal(frame["x2"], [0.12, np.nan])
+    assert units_of(frame) == {"x0": "%", "x1": "%", "x3": "€", "x4": "€"}
+    assert found.assumed == "percentages as shown, 12 for 12 %, in 'x0', 'x1'"
+
+
+def test_columns_of_text_keep_what_the_cells_hold(tmp_path):
+    path = formatted(tmp_path / "t.xlsx", ["0%"], [[0.07]])
+    found = read(path, text=["x0"])
+    assert found.frame["x0"].tolist() == ["0.07"]
+    assert (found.assumed, units_of(found.frame)) == ("", {})
+
+
+def test_several_signs_in_a_column_are_named(tmp_path):
+    path = formatted(tmp_path / "t.xlsx", [None], [[0.07], [5]])
+    book = openpyxl.load_workbook(path)
+    book.active["A2"].number_format, book.active["A3"].number_format = "0%", '0 "€"'
+    book.save(path)
+    found = read(path)
+    assert found.frame["x0"].tolist() == [0.07, 5]
+    assert found.assumed == "numbers with several signs in 'x0' (%, €)"
