@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from fairspan.estimators.private_fit import refuse_private
 from fairspan.estimators.state import snapshot
 from fairspan.inputs.rows import ColumnSchema, read_features
 from fairspan.method.folds import move_to
@@ -129,6 +130,9 @@ class StreamFit:
         )
         # Rows beyond the sample may have rare values that the encoder was not fitted on.
         with self._new_fit() as work, collect_unseen():  # type: ignore[attr-defined]
+            refuse_private(
+                work._config, "fit_stream", "streams add no noise. Call fit with all rows"
+            )
             run_stream(_FitAdapter(work), plan)
         return self
 

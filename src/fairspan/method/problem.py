@@ -215,6 +215,26 @@ class FitConfig:
     removal: str = "training_rows"
     # Frames with text, dates or missing values are encoded by `fit`; else they are an error.
     encoder: str | None = "auto"
+    # Differential privacy of S: the budget, the names of groups, and a seed of the noise for tests.
+    epsilon_sensitive: float | None = None
+    delta_sensitive: float = 1e-6
+    sensitive_groups: Any = None
+    noise_state: int | None = None
+
+    @property
+    def private(self) -> bool:
+        """Read S only through sums with noise."""
+        return self.epsilon_sensitive is not None
+
+    @property
+    def privacy(self) -> str:
+        """What holds about S, as a sentence; empty if its sums have no noise."""
+        if not self.private:
+            return ""
+        return (
+            f"The model is ({self.epsilon_sensitive:g}, {self.delta_sensitive:g})-differentially private in "
+            f"the protected attributes."
+        )
 
     @property
     def without_new_rows_form(self) -> str | None:
