@@ -1,7 +1,7 @@
 """Fits that are differentially private in S: the codes of S are set apart before anything else is done.
 
-The rows that the fit works on have no S from then on, so landmarks, folds, bandwidths and ridges cannot depend
-on it. Only :class:`fairspan.method.privacy.SensitiveRows` has the codes, and it is dropped after the fit.
+The rows that the fit works on have no S from then on, so landmarks, folds, bandwidths and ridges cannot
+depend on it. Only :class:`fairspan.method.privacy.SensitiveRows` has the codes; it is dropped after the fit.
 """
 
 from __future__ import annotations
@@ -28,8 +28,23 @@ from fairspan.method.problem import Attribute, Codes, Data, FitConfig
 
 __all__ = ["WithheldLevels", "refuse_private", "withhold"]
 
+
+@dataclass(frozen=True)
+class _Spent:
+    """What private fits have spent on the same rows."""
+
+    fits: int = 0
+    epsilon: float = 0.0
+    delta: float = 0.0
+    mu_squared: float = 0.0
+
+    def __add__(self, other: _Spent) -> _Spent:
+        mine, others = vars(self), vars(other)
+        return _Spent(**{name: mine[name] + others[name] for name in mine})
+
+
 # Budgets that fits of this process have spent, by a digest of their rows of X.
-_SPENT: dict[str, list[tuple[float, float]]] = {}
+_SPENT: dict[str, _Spent] = {}
 
 
 @dataclass(frozen=True)
@@ -112,9 +127,9 @@ def _read_groups(given: Any, sensitive: Mapping[str, Attribute]) -> tuple[Coder,
     if set(named) != set(sensitive) or (len(sensitive) > 1 and not isinstance(given, Mapping)):
         example = {name: ["a", "b"] for name in sensitive}
         raise ValueError(
-            f"sensitive_groups={given!r:.80} does not fit the attributes {list(sensitive)}. Give the names of "
-            f"all groups that there can be: a list for one attribute, or a dict such as {example}. The "
-            f"rows cannot tell them, because that would reveal which groups occur."
+            f"sensitive_groups={given!r:.80} does not fit the attributes {list(sensitive)}. Name all groups "
+            f"that there can be: in a list for one attribute, or in a dict such as {example}. They cannot be "
+            f"taken from the rows, because that would reveal which groups occur."
         )
     coders = []
     for name, groups in named.items():
@@ -133,16 +148,17 @@ def _note_budget(data: Data, budget: tuple[float, float]) -> None:
     """Warn if fits of this process have spent budget on the same rows, and record this one."""
     rows = np.sort(hash_rows(data.X, None, 0))
     key = hashlib.blake2b(rows.tobytes(), digest_size=16).hexdigest()
-    spent = _SPENT.setdefault(key, [])
-    spent.append(budget)
-    if len(spent) == 1:
+    epsilon, delta = budget
+    spent = _SPENT.get(key, _Spent()) + _Spent(1, epsilon, delta, gaussian_mu(epsilon, delta) ** 2)
+    _SPENT[key] = spent
+    if spent.fits == 1:
         return
-    delta = max(delta for _, delta in spent)
+    together = composed_epsilon(np.sqrt(spent.mu_squared), delta)
     warn_user(
-        f"This is private fit number {len(spent)} on these rows. Whoever sees all of their models knows more: "
-        f"together they are ({sum(e for e, _ in spent):.3g}, {sum(d for _, d in spent):.2g})-private (sum "
-        f"of the budgets), or ({composed_epsilon(spent, delta):.3g}, {delta:g})-private (composition of "
-        f"Gaussian mechanisms). Use `at` for other dial values, which costs nothing.",
+        f"This is private fit number {spent.fits} on these rows, and several fits reveal more than one: "
+        f"together they are ({spent.epsilon:.3g}, {spent.delta:.2g})-private by the sum of their budgets, or "
+        f"({together:.3g}, {delta:g})-private by the composition of Gaussian mechanisms. For other dial "
+        f"values use `at`, which costs nothing.",
         DataWarning,
     )
 

@@ -88,9 +88,8 @@ def check_private(config: FitConfig) -> None:
             "sensitive_groups=['female', 'male'], or a dict by attribute. The rows cannot tell them, because "
             "that would reveal which groups occur."
         )
-    obstacle = config.without_new_rows_form
     if not config.removes_on_new_rows:
-        obstacle = obstacle or "removal='training_rows'"
+        obstacle = config.without_new_rows_form or "removal='training_rows'"
         raise ValueError(
             f"epsilon_sensitive has a form for removal on new rows only, which {obstacle} excludes."
         )
@@ -102,8 +101,8 @@ def check_private(config: FitConfig) -> None:
         )
     if config.missing_sensitive != "raise":
         raise ValueError(
-            f"missing_sensitive={config.missing_sensitive!r}: with epsilon_sensitive, which rows have S would "
-            f"be revealed. Give rows without S a group of their own, e.g. 'unknown'."
+            f"missing_sensitive={config.missing_sensitive!r} is not possible with epsilon_sensitive: it "
+            f"would reveal which rows have S. Give the others a group of their own, e.g. 'unknown'."
         )
     if config.curvature == "likelihood":
         raise ValueError(

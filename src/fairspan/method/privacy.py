@@ -54,14 +54,16 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return float(found) * (1.0 - 1e-9)
 
 
-def composed_epsilon(budgets: Sequence[tuple[float, float]], delta: float) -> float:
-    """Epsilon, at this delta, of several fits on the same rows with budgets (epsilon, delta)."""
-    mu = float(np.sqrt(sum(gaussian_mu(*budget) ** 2 for budget in budgets)))
+def composed_epsilon(mu: float, delta: float) -> float:
+    """Smallest epsilon at which a Gaussian mechanism is (epsilon, delta)-private.
+
+    Several fits on the same rows together have the root of the sum of their squares as ``mu``.
+    """
+    if gaussian_delta(0.0, mu) <= delta:
+        return 0.0
     high = 1.0
     while gaussian_delta(high, mu) > delta:
         high *= 2.0
-    if gaussian_delta(0.0, mu) <= delta:
-        return 0.0
     return float(scipy.optimize.brentq(lambda eps: gaussian_delta(eps, mu) - delta, 0.0, high))
 
 
@@ -129,9 +131,10 @@ class SensitiveRows:
 
     def _sensitivity(self, size: Array) -> float:
         """L2 distance of sums of neighbours; ``size`` has the length of what each row adds."""
+        most = float(size.max(initial=0.0))
         if self._cluster is not None:  # all rows of a cluster change at once
-            size = np.bincount(self._cluster, weights=size)
-        return float(np.sqrt(2.0) * size.max(initial=0.0)) * (1.0 + _ROUNDING)
+            most = float(np.bincount(self._cluster, weights=size).max(initial=0.0))
+        return float(np.sqrt(2.0)) * most * (1.0 + _ROUNDING)
 
     def weights(self, share: float) -> tuple[tuple[Array, ...], float]:
         """Weight of each level, (cells, levels) for each attribute, and the noise's standard deviation.

@@ -12,7 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.codes import Coder, CrossedCoder
 from fairspan.method.fold_codes import CodeSums, FoldCodes, Outputs, make_codes
 from fairspan.method.laplace import RowCurvature
@@ -28,6 +30,8 @@ from fairspan.method.removal import BlockReport
 WEIGHTS_SHARE, DIRECTION_SHARE = 0.05, 0.5
 # Share of the variance of a code that X is taken to explain, before anything of S is known.
 _EXPLAINED = 0.1
+# Groups are constrained if their weight is above this many standard deviations of its noise.
+_LARGER = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,21 +98,20 @@ class PrivateRemoval:
         share = np.zeros((G, H))
         mean = np.repeat(moments.mean[:, None], H, axis=1)
         start = 0
-        for noisy, sums in zip(weights, self.first.sums, strict=True):
+        hidden = np.zeros((G, H), dtype=np.int64)
+        for coder, noisy, sums in zip(coders, weights, self.first.sums, strict=True):
             levels = slice(start, start + noisy.shape[1])
             start = levels.stop
+            visible = _visible(coder, pilot, noisy, sd)
             for c in range(self.rows.n_cells):
-                groups = slice(c * K, (c + 1) * K)
-                # A level that is no larger than the noise is regarded as empty.
-                large = noisy[c] > 2.0 * sd
-                large[np.argmax(noisy[c])] = True
+                groups, large = slice(c * K, (c + 1) * K), visible[c]
                 weight = np.where(large, noisy[c], 0.0)
-                found = weight / weight.sum()
-                share[groups, levels] = found
-                shift = sums[c] * np.where(large, 1.0, 0.0)[:, None]
-                shift /= np.where(large, noisy[c], 1.0)[:, None]
-                mean[groups, levels] += shift @ back
-        of_rows = share * moments.rows[:, None]
+                share[groups, levels] = weight / max(float(weight.sum()), 1e-300)
+                hidden[groups, levels] = ~large
+                shift = np.where(large[:, None], sums[c], 0.0)
+                mean[groups, levels] += shift / np.where(large, noisy[c], 1.0)[:, None] @ back
+        # One row: too few to constrain, and not none, so that reports name the group.
+        of_rows = np.maximum(np.rint(share * moments.rows[:, None]).astype(np.int64), hidden)
         return replace(
             moments,
             level_sizes=(*sizes, *moments.level_sizes),
@@ -118,9 +121,7 @@ class PrivateRemoval:
             level_weight2=np.concatenate(
                 [share * moments.weight2[:, None], moments.level_weight2], axis=1
             ),
-            level_rows=np.concatenate(
-                [np.rint(of_rows).astype(np.int64), moments.level_rows], axis=1
-            ),
+            level_rows=np.concatenate([of_rows, moments.level_rows], axis=1),
             level_mean=np.concatenate([mean, moments.level_mean], axis=1),
         )
 
@@ -214,6 +215,31 @@ def _level_sums(codes: FoldCodes, noisy: NoisySums, pooled: Pooled) -> Array:
     weight = pooled.levels[codes.level].weight[used]
     sums = noisy.sums[codes.level][codes.cell or 0][used]
     return np.asarray(sums - (weight / weight.sum())[:, None] * sums.sum(axis=0))
+
+
+def _visible(
+    coder: Coder | CrossedCoder, pilot: Pilot, noisy: Array, sd: float
+) -> NDArray[np.bool_]:
+    """Mark the groups that are larger than the noise of their size, (cells, levels); warn of others."""
+    visible = np.asarray(noisy > _LARGER * sd)
+    enough = visible.sum(axis=1) >= 2
+    if not enough.any():
+        raise ValueError(
+            f"The noise of epsilon_sensitive hides the groups of {coder.name!r}: no cell of the criterion "
+            f"has two whose size with noise is above {_LARGER * sd:.0f}. Use more rows, a larger "
+            f"epsilon_sensitive, fewer attributes, or larger groups."
+        )
+    hidden = [
+        f"{coder.labels[h]!r} in {pilot.cells.names[c]}" for c, h in np.argwhere(~visible).tolist()
+    ]
+    if hidden:
+        warn_user(
+            f"Attribute {coder.name!r}: groups that the noise of epsilon_sensitive hides (size with noise "
+            f"at most {_LARGER * sd:.0f}) are left out of the constraint: {', '.join(hidden[:5])}"
+            f"{', ...' if len(hidden) > 5 else ''}.",
+            DataWarning,
+        )
+    return visible
 
 
 def n_coordinates(variance: Array, noise: float) -> int:

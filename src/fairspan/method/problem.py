@@ -219,7 +219,7 @@ class FitConfig:
     epsilon_sensitive: float | None = None
     delta_sensitive: float = 1e-6
     sensitive_groups: Any = None
-    noise_state: int | None = None
+    noise_state: Any = None
 
     @property
     def private(self) -> bool:
