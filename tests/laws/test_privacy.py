@@ -15,6 +15,8 @@ from fairspan.inputs.rows import read_training_data
 from fairspan.method.folds import centre_within
 from fairspan.method.privacy import NoisySums, SensitiveRows
 
+pytestmark = pytest.mark.filterwarnings("ignore:noise_state=:fairspan.exceptions.DataWarning")
+
 GROUPS = {"group": ["a", "b", "c"]}
 KINDS = [FairRidge, FairRidgeClassifier, FairGPRegressor, FairGPClassifier]
 CRITERIA = ["statistical_parity", "equalized_odds", "equal_opportunity"]

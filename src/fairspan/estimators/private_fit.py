@@ -105,6 +105,12 @@ def withhold(config: FitConfig, data: Data) -> tuple[Data, WithheldLevels]:
             f"delta_sensitive={config.delta_sensitive:g} is not below 1/n for {data.n} rows: the protected "
             f"attributes of one of them could be published. Give e.g. {0.01 / data.n:.0e}."
         )
+    if config.noise_state is not None:
+        warn_user(
+            f"noise_state={config.noise_state}: whoever knows the seed can take the noise away, and the "
+            f"model has it among its parameters. Leave noise_state=None outside tests.",
+            DataWarning,
+        )
     parts = _read_groups(config.sensitive_groups, data.sensitive)
     coders: tuple[Coder | CrossedCoder, ...] = parts
     if config.intersectional and len(parts) > 1:

@@ -231,6 +231,8 @@ class FitConfig:
         """What holds about S, as a sentence; empty if its sums have no noise."""
         if not self.private:
             return ""
+        if self.noise_state is not None:
+            return "The noise in sums of S has a known seed (noise_state), so the model is not private."
         return (
             f"The model is ({self.epsilon_sensitive:g}, {self.delta_sensitive:g})-differentially private in "
             f"the protected attributes."
