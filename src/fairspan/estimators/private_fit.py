@@ -107,7 +107,7 @@ def withhold(config: FitConfig, data: Data) -> tuple[Data, WithheldLevels]:
         )
     if config.noise_state is not None:
         warn_user(
-            f"noise_state={config.noise_state}: whoever knows the seed can take the noise away, and the "
+            f"noise_state={config.noise_state}: anyone who knows the seed can take the noise away, and the "
             f"model has it among its parameters. Leave noise_state=None outside tests.",
             DataWarning,
         )

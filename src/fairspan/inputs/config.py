@@ -338,8 +338,8 @@ _TABLE = (
     Parameter(
         "noise_state",
         "int, optional",
-        "For tests: a seed of the noise of ``epsilon_sensitive``. Whoever knows it can take the noise away, "
-        "so a model with a seed is not private. None draws the noise anew in every fit, whatever "
+        "For tests: a seed of the noise of ``epsilon_sensitive``. Anyone who knows it can take the noise "
+        "away, so a model with a seed is not private. None draws the noise anew in every fit, whatever "
         "``random_state`` is.",
     ),
     Parameter(

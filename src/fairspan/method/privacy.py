@@ -28,7 +28,7 @@ _BLOCK_ROWS = 2**14
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Smallest delta at which a Gaussian mechanism is (epsilon, delta)-private (Balle and Wang 2018, eq. 6).
+    """Smallest delta at which a Gaussian mechanism is (epsilon, delta)-private (Balle and Wang 2018).
 
     ``mu`` is its sensitivity over its standard deviation.
     """

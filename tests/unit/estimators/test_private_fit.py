@@ -153,7 +153,7 @@ def test_a_group_that_may_exist_need_not():
 
 def test_a_known_seed_is_not_private():
     X, y, s = make()
-    with pytest.warns(DataWarning, match="noise_state=3: whoever knows the seed"):
+    with pytest.warns(DataWarning, match="noise_state=3: anyone who knows the seed"):
         model = new(noise_state=3).fit(X, y, sensitive_features=s)
     assert "so the model is not private" in str(model.certificate_)
 
