@@ -90,8 +90,7 @@ def estimator_html(diagram: str, estimator: Any) -> str:
         ("criterion", certificate.criterion.replace("_", " ")),
         ("protected attributes", ", ".join(inert(name, 60) for name in attributes) or "none"),
         *_on_new_rows(certificate),
-        ("worst case over the model space, training rows", number(certificate.supremum)),
-        ("fitted score, training rows", number(certificate.score)),
+        *_on_training_rows(certificate),
         ("containment gap, accuracy gap", gaps),
     ]
     if merged := certificate.merged_slices():
@@ -99,8 +98,19 @@ def estimator_html(diagram: str, estimator: Any) -> str:
     moments = getattr(estimator, "moments_", None)
     if moments is not None:
         rows.append(("training rows", f"{moments.n_rows:,}"))
-    caption = f"{type(estimator).__name__}, correlations with protected attributes on training rows"
+    caption = f"{type(estimator).__name__}, correlations with protected attributes"
+    if not certificate.privacy:
+        caption += " on training rows"
     return diagram + _box(table(caption, ("what", "value"), rows))
+
+
+def _on_training_rows(certificate: Any) -> list[tuple[str, str]]:
+    if certificate.privacy:
+        return [("privacy", certificate.privacy)]
+    return [
+        ("worst case over the model space, training rows", number(certificate.supremum)),
+        ("fitted score, training rows", number(certificate.score)),
+    ]
 
 
 def _on_new_rows(certificate: Any) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from fairspan.encoding import is_date, table_encoder
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.conformal import ConformalIntervals
 from fairspan.estimators.gp_regressor import FairGPRegressor
+from fairspan.estimators.private_fit import refuse_private
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import as_frame, is_temporal, read_attributes
 from fairspan.method.linalg import Array, take
@@ -286,7 +287,13 @@ def share_of_fitted_rows(model: Any, X: Any, rows: Any) -> float | None:
             break
     if step is None or step._fitted_rows is None:  # without a sketch the rows need not be read
         return None
-    return step._fitted_share(take(step._read_new(X), rows))
+    share = step._fitted_share(take(step._read_new(X), rows))
+    if share is not None:
+        reason = (
+            "its numbers would count groups of the rows of the fit, without noise. Audit other rows"
+        )
+        refuse_private(step._config, "An audit of training rows", reason)
+    return share
 
 
 # ------------------------------------------------------------------ features

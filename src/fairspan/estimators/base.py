@@ -16,6 +16,7 @@ from fairspan._html import estimator_html
 from fairspan._threads import MOST_COLUMNS, USUAL_COLUMNS, few_threads
 from fairspan.device.passes import for_precision, precision_for, start_pass
 from fairspan.estimators.prepare import build_pilot
+from fairspan.estimators.private_fit import WithheldLevels, refuse_private, withhold
 from fairspan.estimators.state import FittedEstimator, FittedState, check_search, snapshot
 from fairspan.estimators.stream_methods import StreamFit
 from fairspan.exceptions import DataWarning, IncompatibleMomentsError, each_warning_once, warn_user
@@ -27,6 +28,7 @@ from fairspan.method.expected import REFIT_ROWS, OutOfFoldScores, measure_spread
 from fairspan.method.folds import check_block_groups, check_groups, move_to
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, is_tensor
+from fairspan.method.new_rows import cross_fit
 from fairspan.method.new_rows_space import NewRows, model_space
 from fairspan.method.pilot import fingerprint
 from fairspan.method.problem import Data, FitConfig
@@ -34,6 +36,11 @@ from fairspan.method.solution import solve
 from fairspan.method.spaces import FairLine, Head, LineHead, Position, Space, locate
 from fairspan.streaming.sample import pilot_rows
 
+# Why a private fit takes all rows at once.
+_ONE_RELEASE = (
+    "the budget is spent once, on sums over all rows, and later sums depend on the noisy results of earlier "
+    "ones. Call fit with all rows"
+)
 # Attributes of an instance that are not parameters.
 _OF_A_FIT = frozenset(("_state", "_schema", "n_features_in_", "feature_names_in_", "selection_"))
 
@@ -72,6 +79,10 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         removal: Any = "auto",
         missing_sensitive: Any = "raise",
         encoder: Any = "auto",
+        epsilon_sensitive: Any = None,
+        delta_sensitive: Any = 1e-6,
+        sensitive_groups: Any = None,
+        noise_state: Any = None,
         random_state: Any = None,
         verbose: Any = 0,
     ) -> None:
@@ -98,6 +109,10 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         self.removal = removal
         self.missing_sensitive = missing_sensitive
         self.encoder = encoder
+        self.epsilon_sensitive = epsilon_sensitive
+        self.delta_sensitive = delta_sensitive
+        self.sensitive_groups = sensitive_groups
+        self.noise_state = noise_state
         self.random_state = random_state
         self.verbose = verbose
 
@@ -163,13 +178,16 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         given = (X, y, sensitive_features, control_features, sample_weight)
         with self._new_fit() as work:
             data = work._read(*given, reset=True, groups=groups, encode=True)
+            withheld = None
+            if work._config.private:
+                data, withheld = withhold(work._config, data)
             sample = pilot_rows(work._config, data) if is_tensor(data.X) else (data,)
             with few_threads(data.n, _most_columns(work._config, data)):
                 work._prepare(*sample)
                 if data.clusters is not None and sample[0].n < data.n:
                     work._set_cluster_share(len(np.unique(data.clusters)) / data.n, sample[0])
                 work._absorb(data)
-                work._solve(data)
+                work._solve(data, withheld)
         return self
 
     def prepare(
@@ -208,6 +226,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
             raise ValueError(msg)
         given = (X, y, sensitive_features, control_features, sample_weight)
         with self._new_fit() as work:
+            refuse_private(work._config, "prepare", _ONE_RELEASE)
             data = work._read(*given, reset=True, groups=groups)
             if self.kernel == "precomputed":
                 msg = (
@@ -251,6 +270,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
             ``alpha="auto"`` included. The row after the last block if not given.
         """
         first = self._state is None
+        refuse_private(read_config(self), "partial_fit", _ONE_RELEASE)
         if not first:
             self._check_unchanged()
             self._need_moments("partial_fit")
@@ -284,6 +304,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
                 msg = f"merge needs moments on both sides, but {name} has none: call partial_fit on it."
                 raise IncompatibleMomentsError(msg)
             est._check_unchanged()
+            refuse_private(est._config, "merge", _ONE_RELEASE)
         with self._step() as work:
             work._state = replace(
                 work._fit_state, moments=self.moments_ + other.moments_, merged=True
@@ -295,6 +316,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
     def solve(self) -> Self:
         """Solve for the model from the moments gathered so far."""
         self._check_unchanged()
+        refuse_private(self._config, "solve", _ONE_RELEASE)
         if self._state is not None and self._state.solution is not None:
             self._need_moments("solve")
         if self._state is None or self._state.moments is None or self._state.moments.n_rows == 0:
@@ -509,13 +531,21 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
             smallest_eigenvalue=state.smallest_eigenvalue if smallest is None else smallest,
         )
 
-    def _solve(self, data: Data | None = None) -> None:
-        """Solve from the moments; ``data`` are all the rows, if they are in memory."""
+    def _solve(self, data: Data | None = None, withheld: WithheldLevels | None = None) -> None:
+        """Solve from the moments; ``data`` are all the rows, if they are in memory.
+
+        With ``withheld`` levels of S the state has none of S, until their noisy sums join at the end.
+        """
         state = self._fit_state
         assert state.moments is not None
         curvature = self._row_curvature(state, data)
+        removal, pilot, moments = cross_fit, state.pilot, state.moments
         with few_threads(0, state.moments.n_columns):
-            solution = solve(state.moments, state.pilot, state.config, curvature)
+            if withheld is not None:
+                assert data is not None
+                private, pilot, moments = withheld.open(state.config, data, pilot, moments)
+                removal = private.cross_fit
+            solution = solve(moments, pilot, state.config, curvature, removal)
         if solution.refits is not None and data is not None:
             solution = replace(
                 solution, refits=measure_spread(solution.refits, state.pilot, data, REFIT_ROWS)
@@ -523,9 +553,13 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         state = self._with_rows(replace(state, solution=solution), data)
         if solution.new_rows is not None and data is not None:
             known = self._scores_out_of_fold(state)
-            measured = measure_spread(solution.new_rows, state.pilot, data, known=known)
+            # Rows have no codes of withheld levels, so that only spreads of y are measured.
+            blocks = solution.new_rows.blocks if withheld is not None else ()
+            fit = replace(solution.new_rows, blocks=()) if blocks else solution.new_rows
+            measured = measure_spread(fit, state.pilot, data, known=known)
+            measured = replace(measured, blocks=blocks or measured.blocks)
             state = replace(state, solution=replace(solution, new_rows=measured))
-        self._state = state
+        self._state = replace(state, pilot=pilot, moments=moments)
         self._locate()
 
     def _row_curvature(

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from fairspan.estimators.base import FairKernelEstimator
+from fairspan.estimators.private_fit import refuse_private
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import align_rows, read_attributes
 from fairspan.method.linalg import Array
@@ -62,6 +63,12 @@ class _Calibrated(FairKernelEstimator):
             A copy; predictions stay the same. Moving it along the dial drops the calibration.
         """
         self._check_fitted()
+        if sensitive_features is not None:
+            reason = (
+                "it would count the groups of the calibration rows. Leave sensitive_features out; coverage "
+                "then holds for all rows together"
+            )
+            refuse_private(self._config, "conformalize by group", reason)
         X, y, groups = align_rows(X=X, y=y, sensitive_features=sensitive_features).values()
         if self._fitted_share(self._read_new(X)) is not None:
             warn_user(

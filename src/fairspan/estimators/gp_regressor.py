@@ -216,6 +216,10 @@ class FairGPRegressor(RegressorMixin, ConformalIntervals, FairPredictor):
         removal: Any = "auto",
         missing_sensitive: Any = "raise",
         encoder: Any = "auto",
+        epsilon_sensitive: Any = None,
+        delta_sensitive: Any = 1e-6,
+        sensitive_groups: Any = None,
+        noise_state: Any = None,
         random_state: Any = None,
         verbose: Any = 0,
     ) -> None:
@@ -243,6 +247,10 @@ class FairGPRegressor(RegressorMixin, ConformalIntervals, FairPredictor):
             removal=removal,
             missing_sensitive=missing_sensitive,
             encoder=encoder,
+            epsilon_sensitive=epsilon_sensitive,
+            delta_sensitive=delta_sensitive,
+            sensitive_groups=sensitive_groups,
+            noise_state=noise_state,
             random_state=random_state,
             verbose=verbose,
         )

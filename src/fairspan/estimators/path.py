@@ -28,9 +28,11 @@ from fairspan.estimators.path_selection import (
     sampling_noise,
     unmet,
 )
+from fairspan.estimators.private_fit import refuse_private
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.checks import check_confidence, is_number
 from fairspan.inputs.columns import align_rows
+from fairspan.inputs.config import read_config
 from fairspan.method.pilot import N_FOLDS
 from fairspan.method.promises import (
     choose,
@@ -39,6 +41,12 @@ from fairspan.method.promises import (
     rows_needed,
 )
 from fairspan.plotting import TradeoffDisplay
+
+# Why a private fit has no path over its own rows.
+_COUNTS = (
+    "parity would be counted in the groups of the rows of the fit, without noise. Read certificate_ at "
+    "other dial values (`at`), or evaluate on other rows with FairnessPath.from_estimator"
+)
 
 
 class FairnessPath(PathNumbers):
@@ -109,6 +117,8 @@ class FairnessPath(PathNumbers):
         outputs = DialPredictor(fitted, data.X).along(heads, classes=evaluator.classes)
         noise = sampling_noise(fitted, evaluator)
         in_sample = fitted._fitted_share(data.X) is not None
+        if in_sample:
+            refuse_private(fitted._config, "A path over training rows", _COUNTS)
         return cls(fitted, grid, [outputs], evaluator, heads.supremum, noise, in_sample)
 
     def plot(self, ax: Any = None, *, metric: str = "correlation") -> TradeoffDisplay:
@@ -323,6 +333,7 @@ def fairness_path(
     True
     """
     grid = read_grid(estimator, n_points, max_fairness)
+    refuse_private(read_config(estimator), "fairness_path", _COUNTS)
     # Aligned before the folds, which take rows by position.
     given = align_rows(
         X=X,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fairspan.encoding import date_columns, number_columns
+from fairspan.estimators.private_fit import refuse_private
 from fairspan.estimators.state import snapshot
 from fairspan.inputs.rows import ColumnSchema, read_features
 from fairspan.method.folds import move_to
@@ -130,6 +131,9 @@ class StreamFit:
         )
         # Rows beyond the sample may have rare values that the encoder was not fitted on.
         with self._new_fit() as work, collect_unseen():  # type: ignore[attr-defined]
+            refuse_private(
+                work._config, "fit_stream", "streams add no noise. Call fit with all rows"
+            )
             run_stream(_FitAdapter(work), plan)
         return self
 

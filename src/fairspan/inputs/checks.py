@@ -68,6 +68,48 @@ def check_removal(config: FitConfig) -> None:
         )
 
 
+def check_private(config: FitConfig) -> None:
+    """Raise for parameters that a fit which is private in S has no form for."""
+    epsilon, delta, state = config.epsilon_sensitive, config.delta_sensitive, config.noise_state
+    if epsilon is None:
+        for name, value in (("sensitive_groups", config.sensitive_groups), ("noise_state", state)):
+            if value is not None:
+                raise ValueError(f"{name} is for epsilon_sensitive; without it, it has no effect.")
+        return
+    if not is_number(epsilon) or not 0.0 < epsilon < math.inf:
+        refuse("epsilon_sensitive", epsilon, "a positive number, e.g. 1.0, or None")
+    if not is_number(delta) or not 0.0 < delta < 0.1:
+        refuse("delta_sensitive", delta, "a small positive number, far below 1/n, e.g. 1e-6")
+    if state is not None and (isinstance(state, bool) or not isinstance(state, int) or state < 0):
+        refuse("noise_state", state, "None, or for tests a whole number of at least 0")
+    if config.sensitive_groups is None:
+        raise ValueError(
+            "epsilon_sensitive needs sensitive_groups, the names of all groups that there can be, e.g. "
+            "sensitive_groups=['female', 'male'], or a dict by attribute. The rows cannot tell them, because "
+            "that would reveal which groups occur."
+        )
+    if not config.removes_on_new_rows:
+        obstacle = config.without_new_rows_form or "removal='training_rows'"
+        raise ValueError(
+            f"epsilon_sensitive has a form for removal on new rows only, which {obstacle} excludes."
+        )
+    kinds = config.sensitive_kind
+    if not isinstance(kinds, str) or kinds not in ("auto", "categorical"):
+        raise ValueError(
+            f"sensitive_kind={kinds!r}: with epsilon_sensitive, attributes are groups that "
+            f"sensitive_groups names. Cut numbers into intervals first, at edges chosen without the rows."
+        )
+    if config.missing_sensitive != "raise":
+        raise ValueError(
+            f"missing_sensitive={config.missing_sensitive!r} is not possible with epsilon_sensitive: it "
+            f"would reveal which rows have S. Give the others a group of their own, e.g. 'unknown'."
+        )
+    if config.curvature == "likelihood":
+        raise ValueError(
+            "curvature='likelihood' has no form with epsilon_sensitive; use 'constant'."
+        )
+
+
 def check_paper(config: FitConfig) -> None:
     """Raise for parameters that the paper's algorithms do not have."""
     if config.variant.exact:
@@ -191,6 +233,11 @@ def one_minus(max_correlation: Any) -> Any:
 
 def without_decisions_form(config: FitConfig) -> str | None:
     """Why a fit cannot equalize decisions, whatever the dial value; None if it can."""
+    if config.private:
+        return (
+            "equalize='decisions' chooses rules by the rates of groups in the rows, and has no form that "
+            "keeps epsilon_sensitive. Use equalize='scores'."
+        )
     if not config.removes_on_new_rows:
         reason = config.without_new_rows_form or "removal='training_rows'"
         return f"equalize='decisions' needs removal on new rows, which {reason} excludes."

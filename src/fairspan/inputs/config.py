@@ -22,6 +22,7 @@ from fairspan.inputs.checks import (
     check_kernel,
     check_label_process,
     check_paper,
+    check_private,
     check_regression_process,
     check_removal,
     is_number,
@@ -318,6 +319,30 @@ _TABLE = (
         check=_encoder,
     ),
     Parameter(
+        "epsilon_sensitive",
+        "float or None, default=None",
+        "Makes the fitted model, and everything computed from it, differentially private in the protected "
+        "attributes of a row: smaller is more private. X and y are not protected. None adds no noise.",
+    ),
+    Parameter(
+        "delta_sensitive",
+        "float, default=1e-6",
+        "Probability with which the bound of ``epsilon_sensitive`` may fail; far below 1/n.",
+    ),
+    Parameter(
+        "sensitive_groups",
+        "list or dict, optional",
+        "With ``epsilon_sensitive``: the names of all groups that there can be, as a list for one attribute "
+        "or a dict of lists by attribute. They are not taken from the rows.",
+    ),
+    Parameter(
+        "noise_state",
+        "int, optional",
+        "For tests: a seed of the noise of ``epsilon_sensitive``. Anyone who knows it can take the noise "
+        "away, so a model with a seed is not private. None draws the noise anew in every fit, whatever "
+        "``random_state`` is.",
+    ),
+    Parameter(
         "random_state",
         "int, RandomState or None",
         "Seed of the landmarks, the subsample for the bandwidth, and the folds. None is 0: the same "
@@ -405,6 +430,7 @@ def read_config(estimator: Configurable) -> FitConfig:
     check_fairness(config)
     check_removal(config)
     check_paper(config)
+    check_private(config)
     if "prior" in params:
         check_regression_process(config)
     if "class_weight" in params:

@@ -211,6 +211,9 @@ class Certificate:
     decisions : DecisionCertificate or None
         Rates of decisions by group, for ``equalize="decisions"``. The other statements are then about the
         score, which is not made fair.
+    privacy : str
+        For ``epsilon_sensitive``: what holds about the protected attributes. All numbers that use them,
+        numbers of rows of groups included, then come from sums with noise, and none is exact.
     """
 
     criterion: str
@@ -226,6 +229,7 @@ class Certificate:
     new_rows: NewRowsCertificate | None = None
     no_estimate: str = ""
     decisions: DecisionCertificate | None = None
+    privacy: str = ""
 
     @property
     def supremum(self) -> float:
@@ -295,10 +299,15 @@ class Certificate:
         if self.decisions is not None:
             lines += [*str(self.decisions).splitlines(), "The score itself, before the rule:"]
         lines += self._new_rows_sentences()
-        lines.append(
-            f"Training rows: no function of the model space correlates with a constrained attribute by "
-            f"more than {_shown(self.supremum).removeprefix('<')}."
-        )
+        if self.privacy:
+            lines.append(
+                f"{self.privacy} Every number about them, sizes of groups included, has noise; none is exact."
+            )
+        else:
+            lines.append(
+                f"Training rows: no function of the model space correlates with a constrained attribute by "
+                f"more than {_shown(self.supremum).removeprefix('<')}."
+            )
         if self.no_estimate:
             lines.append(f"New rows: no estimate, because {self.no_estimate}.")
         if self.n_functions == 0:

@@ -182,6 +182,7 @@ class _Estimate:
     at_zero: Array  # covariance of the codes with the unconstrained functions, (r, L)
     n_effective: float
     directions: tuple[Direction, ...] = ()
+    noise: float = 0.0  # variance of the noise that was added to each covariance
 
 
 def expect(
@@ -214,6 +215,9 @@ def expect(
                 at_zero=block.cov @ fit.first,
                 n_effective=block.n_effective,
                 directions=block.directions,
+                noise=0.0
+                if block.noise is None
+                else float(np.linalg.eigvalsh(C.T @ block.noise @ C)[-1]),
             )
         )
     averaged, out_of_fold = (float(np.trace(C.T @ cov @ C)) for cov in (path_cov, fit.cov))
@@ -295,6 +299,7 @@ def _certificate(
         if variance > 0.0:
             spread = out_of_fold / L if e.spread is None else float(psd_eigh(e.spread)[0][0])
             error = float(np.sqrt(spread / variance / e.n_effective)) * inflation
+            error = float(np.hypot(error, np.sqrt(e.noise / variance)))
         z = float(np.sqrt(scipy.stats.chi2.ppf(level, r * L)))
         signed = None
         if r == 1 and L == 1 and variance > 0.0:

@@ -33,9 +33,11 @@ from fairspan.method.sdr import ridge_factor, ridge_grid
 __all__ = [
     "CrossFit",
     "FoldMoments",
+    "MeasuredCodes",
     "NewRowsBlock",
     "cross_fit",
     "damped",
+    "fold_regressions",
     "remove_out_of_fold",
 ]
 
@@ -61,6 +63,18 @@ class NewRowsBlock:
     # E[c c' f f'] over the rows with a code, (r, r, m, m); None: not known, so take c and f as
     # independent.
     spread: Array | None = None
+    # Covariance of the noise that was added to each row of ``cov``, (m, m); None: none was.
+    noise: Array | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredCodes:
+    """Covariances of the codes that were measured elsewhere, one entry per block."""
+
+    cross: list[Array]  # with the functions of y and of the codes, over all rows, (r, L + q)
+    code_cov: list[Array]  # (r, r)
+    noise: list[Array]  # covariance of the noise in each row of ``cross``, (L + q, L + q)
+    n_effective: float  # number of rows whose sampling alone would be as uncertain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,7 +288,9 @@ def cross_fit(
     )
     constrained = [i for i, codes in enumerate(blocks) if codes.report.constrained]
     leverages = config.ridge_by_evidence
-    folds = list(_folds(moments, sums, blocks, target, eta_y, grid, reductions, leverages))
+    folds = list(
+        fold_regressions(moments, sums, blocks, target, eta_y, grid, reductions, leverages)
+    )
     # The ridge of least out-of-fold squared error of the codes, for each block.
     best = [_best_ridge(folds, i) for i in range(len(blocks))]
     H = [np.stack([fold.regressions[i][best[i]] for fold in folds]) for i in range(len(blocks))]
@@ -330,6 +346,7 @@ def remove_out_of_fold(
     config: FitConfig,
     *,
     code_functions: Array | None = None,
+    measured: MeasuredCodes | None = None,
 ) -> CrossFit:
     """Remove the dependence of out-of-fold predictions on the codes, whatever learner made them.
 
@@ -343,6 +360,7 @@ def remove_out_of_fold(
     sums, target, total : moments of the codes, of y, and of all rows.
     code_functions : (K, D, q), predictions of the constrained codes for decisions; those of ``functions``
         if not given.
+    measured : covariances of the codes, where the folds do not have them.
     """
     blocks = [codes for codes in every if codes is not None]
     constrained = [i for i, codes in enumerate(blocks) if codes.report.constrained]
@@ -359,12 +377,14 @@ def remove_out_of_fold(
     cov_target = np.einsum(
         "k,kij->ij", share, [b.T @ f.target for b, f in zip(both, folds, strict=True)]
     )
-    cross, code_cov = [], []
-    for i in range(len(blocks)):
+    cross, code_cov = ([], []) if measured is None else (measured.cross, measured.code_cov)
+    for i in range(len(blocks) if measured is None else 0):
         products = [fold.test_codes[i][0].T @ both[k] for k, fold in enumerate(folds)]
         cross.append(np.sum(products, axis=0) / total.weight)
         code_cov.append(np.sum([fold.test_codes[i][1] for fold in folds], axis=0) / total.weight)
     n = kish(total.weight, total.weight2) * pilot.cluster_share
+    if measured is not None:
+        n = measured.n_effective
     lam, directions, removed, active = find_removal(
         [blocks[i] for i in constrained],
         [cross[i] for i in constrained],
@@ -399,6 +419,9 @@ def remove_out_of_fold(
                 n_effective=kish(weight, weight2) * pilot.cluster_share,
                 eta=etas[i],
                 directions=tuple(by_block.get(i, ())),
+                noise=None
+                if measured is None
+                else mix.T @ measured.noise[i] @ mix * (total.weight / weight) ** 2,
             )
         )
     return CrossFit(
@@ -459,7 +482,7 @@ def _leverage(test: Pooled, train: Pooled, eta_y: float) -> float:
     return float(np.trace(solved)) / train.weight
 
 
-def _folds(
+def fold_regressions(
     moments: Moments,
     sums: CodeSums,
     blocks: list[FoldCodes],

@@ -215,6 +215,28 @@ class FitConfig:
     removal: str = "training_rows"
     # Frames with text, dates or missing values are encoded by `fit`; else they are an error.
     encoder: str | None = "auto"
+    # Differential privacy of S: the budget, the names of groups, and a seed of the noise for tests.
+    epsilon_sensitive: float | None = None
+    delta_sensitive: float = 1e-6
+    sensitive_groups: Any = None
+    noise_state: Any = None
+
+    @property
+    def private(self) -> bool:
+        """Read S only through sums with noise."""
+        return self.epsilon_sensitive is not None
+
+    @property
+    def privacy(self) -> str:
+        """What holds about S, as a sentence; empty if its sums have no noise."""
+        if not self.private:
+            return ""
+        if self.noise_state is not None:
+            return "The noise in sums of S has a known seed (noise_state), so the model is not private."
+        return (
+            f"The model is ({self.epsilon_sensitive:g}, {self.delta_sensitive:g})-differentially private in "
+            f"the protected attributes."
+        )
 
     @property
     def without_new_rows_form(self) -> str | None:

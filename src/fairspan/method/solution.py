@@ -142,6 +142,7 @@ class Solution:
     factor: Array | None = None  # L of Sig + eta_y I = LL', for Gaussian processes on new rows
     refits: Refits | None = None  # fits without each fold, for removal on the training rows
     no_estimate: str = ""  # why nothing is estimated about new rows
+    privacy: str = ""  # what holds about S, if its sums have noise
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore from a file; version 0.1.0 called ``uses_likelihood_metric`` ``bent``."""
@@ -175,11 +176,16 @@ class _Target:
 
 
 def solve(
-    moments: Moments, pilot: Pilot, config: FitConfig, curvature: RowCurvature | None = None
+    moments: Moments,
+    pilot: Pilot,
+    config: FitConfig,
+    curvature: RowCurvature | None = None,
+    removal: Callable[..., CrossFit] = cross_fit,
 ) -> Solution:
     """Solve for removed covectors, predictive directions, principal pair and path moments.
 
     ``curvature`` computes the metric of a likelihood from the rows, instead of that of least squares.
+    ``removal`` takes the place of :func:`cross_fit`, for sums of S with noise.
     """
     # Whitening costs O(D^3) per matrix, so pool first: once per fold and once per cell, instead of
     # once per combination.
@@ -215,7 +221,7 @@ def solve(
     new_rows = None
     if on_new_rows:
         reports, bent = [block.report for block in blocks], curvature if likelihood_metric else None
-        new_rows = cross_fit(groups, moments, pilot, config, reports, eta_y, reductions, bent)
+        new_rows = removal(groups, moments, pilot, config, reports, eta_y, reductions, bent)
     nothing_left = new_rows is None or not np.any(new_rows.last)
     if removed.shape[1] >= len(cov) and nothing_left:
         warn_user(
@@ -253,6 +259,12 @@ def solve(
     block_cov = tuple(block.cov for block in blocks)
     block_delta = tuple(block.delta for block in blocks)
     first = moments.first_row - total.mean
+    path = path_moments(basis, cov, target.cross, first, block_cov, block_delta)
+    if new_rows is not None and config.private:
+        # The sums that the removal was solved from have the least noise.
+        known = {block.index: block.cov.T for block in new_rows.blocks}
+        delta = tuple(known.get(i, part) for i, part in enumerate(path.block_delta))
+        path = replace(path, block_delta=delta)
     fair = None
     if config.subspace == "fair":
         N = orthonormal_columns(np.concatenate(covectors, axis=1))
@@ -285,7 +297,7 @@ def solve(
         mean=total.mean,
         centre=basis.T @ total.mean,
         pair=pair,
-        path=path_moments(basis, cov, target.cross, first, block_cov, block_delta),
+        path=path,
         reports=tuple(block.report for block in blocks),
         eta_y=eta_y if config.variant.exact else 0.0,
         target_mean=target.mean,
@@ -302,6 +314,7 @@ def solve(
         factor=ridge.factor if new_rows is not None and config.ridge_by_evidence else None,
         refits=refits,
         no_estimate=no_estimate,
+        privacy=config.privacy,
     )
 
 
@@ -361,6 +374,8 @@ def _has_full_folds(moments: Moments, config: FitConfig) -> bool:
     if not missing:
         return True
     text = f"Removal on new rows needs {missing}."
+    if config.private:
+        raise ValueError(f"{text} A fit with epsilon_sensitive has no other form; pass more rows.")
     if config.removal == "new_rows":
         raise ValueError(f"{text} Pass removal='training_rows', or more rows.")
     warn_user(

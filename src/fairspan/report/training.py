@@ -17,6 +17,7 @@ from sklearn.base import clone, is_classifier
 from fairspan.estimators import FairClassifier, FairGPClassifier, FairGPRegressor, FairRegressor
 from fairspan.estimators.learners import FairLearner
 from fairspan.estimators.predictors import FairPredictor, RuleClassifier
+from fairspan.estimators.private_fit import refuse_private
 from fairspan.exceptions import (
     DataWarning,
     DecisionRuleError,
@@ -93,6 +94,8 @@ def choose_model(
             f"model={name} is not allowed; give 'kernel', 'auto', 'boosting' or an unfitted predictor of "
             f"fairspan, such as FairGPClassifier(), FairRidge() or FairClassifier(LogisticRegression())."
         )
+    reason = "its page shows rates of the groups of single rows, without noise"
+    refuse_private(read_config(out), "explore", reason)
     if kinds:
         out.set_params(sensitive_kind=kinds)
     _check_target(out, table, roles)
