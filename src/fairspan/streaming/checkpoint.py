@@ -195,7 +195,7 @@ class SavedPass:
                 known = RowSketch.checked(pilot.fingerprint, *header.get("sketch", ()), **sketch)
             except (TypeError, ValueError):
                 self._file.refuse("its sketch of the rows is damaged")
-            moments = replace(moments, row_sketch=known)
+            moments = replace(moments, row_sketch=replace(known, rows=header["rows"]))
         self._saved_position = header["place"]
         return StreamedMoments(pilot=pilot, moments=moments, position=header["place"])
 
