@@ -15,6 +15,7 @@ from sklearn.utils import estimator_html_repr
 from fairspan._html import estimator_html
 from fairspan._threads import MOST_COLUMNS, USUAL_COLUMNS, few_threads
 from fairspan.device.passes import for_precision, precision_for, start_pass
+from fairspan.estimators.forgetting import Forgetting
 from fairspan.estimators.prepare import build_pilot
 from fairspan.estimators.state import FittedEstimator, FittedState, check_search, snapshot
 from fairspan.estimators.stream_methods import StreamFit
@@ -38,7 +39,7 @@ from fairspan.streaming.sample import pilot_rows
 _OF_A_FIT = frozenset(("_state", "_schema", "n_features_in_", "feature_names_in_", "selection_"))
 
 
-class FairKernelEstimator(StreamFit, FittedEstimator):
+class FairKernelEstimator(StreamFit, Forgetting, FittedEstimator):
     """Shared parameters, fitting, merging and the dial of every fair kernel estimator."""
 
     # S and control features are requested by default, so Pipeline, GridSearchCV and cross_validate

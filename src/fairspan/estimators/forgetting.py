@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,17 +11,13 @@ from numpy.typing import NDArray
 from sklearn.kernel_approximation import RBFSampler, SkewedChi2Sampler
 from sklearn.preprocessing import PolynomialFeatures
 
-from fairspan.estimators.state import FittedState
-from fairspan.inputs.rows import read_training_data
+from fairspan._threads import few_threads
+from fairspan.estimators.state import FittedEstimator, FittedState
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.folds import HashFolds, PositionFolds, check_block_groups, move_to
-from fairspan.method.linalg import is_tensor
 from fairspan.method.moments import Moments
 from fairspan.method.problem import Data, FitConfig
-
-if TYPE_CHECKING:
-    from fairspan.estimators.base import FairKernelEstimator
 
 __all__ = ["Forgetting", "fitted_on_rows"]
 
@@ -30,11 +27,28 @@ _NAMED = 5
 _REFIT = "Fit the model again on the rows that remain."
 
 
-class Forgetting:
+class Forgetting(FittedEstimator):
     """Adds :meth:`forget` to an estimator."""
 
+    if TYPE_CHECKING:
+
+        def _step(self) -> AbstractContextManager[Self]: ...
+        def _read(
+            self,
+            X: Any,
+            y: Any,
+            sensitive: Any,
+            control: Any,
+            weight: Any,
+            *,
+            reset: bool,
+            groups: Any = None,
+            encode: bool = False,
+        ) -> Data: ...
+        def _solve(self, data: Data | None = None) -> None: ...
+
     def forget(
-        self: Any,
+        self,
         X: Any,
         y: Any = None,
         *,
@@ -83,10 +97,11 @@ class Forgetting:
             state = work._fit_state
             _check_form(state)
             given = (X, y, sensitive_features, control_features, sample_weight)
-            data, rows = _read(work, given, groups)
-            _check_landmarks(state, data, rows)
-            part = _moments_of(state, data, start)
-            moments = state.moments - part
+            data = work._read(*given, reset=False, groups=groups).on_host()
+            _check_landmarks(state, data)
+            _check_folds(state, data)
+            with few_threads(data.n, self._state.moments.n_columns):
+                moments = self._state.moments - _moments_of(state, data, start)
             n_seen = state.n_samples_seen
             work._state = replace(
                 state,
@@ -95,21 +110,10 @@ class Forgetting:
                 n_samples_seen=None if n_seen is None else n_seen - data.n,
             )
             if moments.n_rows == 0:
-                work._state = replace(_without_model(work._fit_state))
+                work._state = _without_model(work._fit_state)
             elif solve:
                 work._solve()
-        return self  # type: ignore[no-any-return]
-
-
-def _read(est: FairKernelEstimator, given: tuple[Any, ...], groups: Any) -> tuple[Data, Any]:
-    """Clean rows, and where each is in the table of the user."""
-    data = read_training_data(est, est._config, *given, reset=False, groups=groups)
-    if is_tensor(data.X):
-        data = data.on_host()
-    pilot = est._pilot
-    if pilot.fold_rule != "keys":
-        check_block_groups(data.clusters, pilot.fold_rule, clustered=pilot.clustered)
-    return data, np.arange(data.n) if data.index is None else data.index
+        return self
 
 
 def _check_form(state: FittedState) -> None:
@@ -130,12 +134,19 @@ def _check_form(state: FittedState) -> None:
     if pilot.pairwise:
         msg = f"kernel='precomputed' has all rows in its columns. {_REFIT}"
         raise ValueError(msg)
+
+
+def _check_folds(state: FittedState, data: Data) -> None:
+    """Raise if the folds of other rows would have been others without these rows."""
+    pilot = state.pilot
     if pilot.n_folds > 1 and pilot.fold_rule not in ("hash", "position"):
         msg = (
             "Folds were dealt among all rows, so without these rows the others would have other folds. "
             f"Prepare with prepare(..., folds='hash') and add rows with partial_fit. Or: {_REFIT.lower()}"
         )
         raise ValueError(msg)
+    if pilot.fold_rule != "keys":
+        check_block_groups(data.clusters, pilot.fold_rule, clustered=pilot.clustered)
 
 
 def fitted_on_rows(features: LandmarkMap | TransformerMap, config: FitConfig) -> str | None:
@@ -147,17 +158,16 @@ def fitted_on_rows(features: LandmarkMap | TransformerMap, config: FitConfig) ->
     return f"feature_map {type(features.transformer).__name__}"
 
 
-def _check_landmarks(state: FittedState, data: Data, rows: NDArray[np.intp]) -> None:
+def _check_landmarks(state: FittedState, data: Data) -> None:
     """Raise if rows to forget are part of the feature map."""
     features = state.pilot.features
     made_of = fitted_on_rows(features, state.config)
     if made_of is None:
         return
     if not isinstance(features, LandmarkMap):
-        msg = (
-            f"{made_of} was fitted on rows, and may have been on these: it cannot be taken back. {_REFIT}"
-        )
+        msg = f"{made_of} was fitted on rows, and may have been on these: it cannot be taken back. {_REFIT}"
         raise ValueError(msg)
+    rows: NDArray[np.intp] = np.arange(data.n) if data.index is None else data.index
     known = {row.tobytes(): i for i, row in enumerate(features.landmarks + 0.0)}
     found = [(int(rows[i]), known.get(row.tobytes())) for i, row in enumerate(data.X + 0.0)]
     hits = [(row, landmark) for row, landmark in found if landmark is not None]
@@ -165,8 +175,8 @@ def _check_landmarks(state: FittedState, data: Data, rows: NDArray[np.intp]) -> 
         shown = ", ".join(f"row {row} is landmark {landmark}" for row, landmark in hits[:_NAMED])
         more = f" and {len(hits) - _NAMED} more" if len(hits) > _NAMED else ""
         msg = (
-            f"{len(hits)} of the rows to forget are landmarks of the kernel, and stay in the model as long as "
-            f"these do: {shown}{more} (of landmarks_). Fit the model again on the rows that remain; with "
+            f"{len(hits)} of the rows to forget are landmarks of the kernel, and stay in the model as long "
+            f"as these do: {shown}{more} (of landmarks_). Fit the model again on the rows that remain; with "
             f"landmarks=array of public rows, or kernel='linear', no row is ever part of the model."
         )
         raise ValueError(msg)

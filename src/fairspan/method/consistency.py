@@ -116,7 +116,9 @@ def _columns(m: Moments, g: int, tol: float) -> str | None:
     size = square + tol * m.column_weight[g] * m.column_mean[g] ** 2
     most = np.sqrt(size[:, None] * (_spread(m, g) * (1.0 + tol))[None, :])
     if (np.abs(cross) > most * (1.0 + 1e-6) + 1e-300).any():
-        return "the products of a numeric variable with the columns are larger than its square allows"
+        return (
+            "the products of a numeric variable with the columns are larger than its square allows"
+        )
     return None
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from fairspan.exceptions import IncompatibleMomentsError, NumericalError
 from fairspan.method.consistency import inconsistency
 from fairspan.method.linalg import Array
-from fairspan.method.moments import Moments
+from fairspan.method.moments import Integers, Moments
 from fairspan.method.row_sketch import RowSketch
 
 __all__ = ["LEAST_DIGITS", "subtract"]
@@ -28,6 +28,9 @@ __all__ = ["LEAST_DIGITS", "subtract"]
 LEAST_DIGITS = 1e-9
 # Rounding of one entry of a scatter that was summed over blocks, in units of the trace.
 _EPS = 8 * np.finfo(np.float64).eps
+
+# What is below zero by more than so many roundings is not rounding.
+_SURELY = 1e3
 
 _REFIT = "Fit the model again on the rows that remain."
 
@@ -52,6 +55,8 @@ def subtract(total: Moments, part: Moments) -> Moments:
     _check_counts(total, part)
     rest = _difference(total, part)
     rounding = _rounding(total, part)
+    if (_sizes(rest) < -_SURELY * rounding).any():
+        raise _never_fitted("a variance is below zero")
     slack = _relative(rounding, rest)
     worst = float(slack.max(initial=0.0))
     if worst > LEAST_DIGITS:
@@ -61,12 +66,15 @@ def subtract(total: Moments, part: Moments) -> Moments:
             f"needed. {_REFIT}"
         )
     if (why := inconsistency(rest, slack=slack)) is not None:
-        raise ValueError(
-            f"These rows, with these labels, groups and weights, were not all part of the fit: without "
-            f"them, {why}. Give the rows as they were fitted. If they are right: {_REFIT[0].lower()}"
-            f"{_REFIT[1:]}"
-        )
+        raise _never_fitted(why)
     return replace(rest, rounding=rounding, row_sketch=_sketch_of_rest(total, part))
+
+
+def _never_fitted(why: str) -> ValueError:
+    return ValueError(
+        f"These rows, with these labels, groups and weights, were not all part of the fit: without them, "
+        f"{why}. Give the rows as they were fitted. If they are right: {_REFIT[0].lower()}{_REFIT[1:]}"
+    )
 
 
 def _sketch_of_rest(total: Moments, part: Moments) -> RowSketch | None:
@@ -90,19 +98,19 @@ def _check_counts(total: Moments, part: Moments) -> None:
 
 
 def _difference(total: Moments, part: Moments) -> Moments:
-    weight, rows = _left(total.weight, part.weight, total.rows - part.rows)
+    rows = total.rows - part.rows
+    weight = _left(total.weight, part.weight, rows)
     mean, gap, factor = _mean_of_rest(total.weight, total.mean, part.weight, part.mean, weight)
     scatter = total.scatter - part.scatter
     for g in np.flatnonzero(part.weight):
         scatter[g] = scatter[g] - factor[g] * np.outer(gap[g], gap[g]) if rows[g] > 1 else 0.0
-    level_weight, level_rows = _left(
-        total.level_weight, part.level_weight, total.level_rows - part.level_rows
-    )
+    level_rows = total.level_rows - part.level_rows
+    level_weight = _left(total.level_weight, part.level_weight, level_rows)
     level_mean, _, _ = _mean_of_rest(
         total.level_weight, total.level_mean, part.level_weight, part.level_mean, level_weight
     )
-    n_left = total.column_rows - part.column_rows
-    v_weight, v_rows = _left(total.column_weight, part.column_weight, n_left)
+    v_rows = total.column_rows - part.column_rows
+    v_weight = _left(total.column_weight, part.column_weight, v_rows)
     centre, centre_gap, factor = _mean_of_rest(
         total.column_weight, total.column_centre, part.column_weight, part.column_centre, v_weight
     )
@@ -115,16 +123,16 @@ def _difference(total: Moments, part: Moments) -> Moments:
     return replace(
         total,
         weight=weight,
-        weight2=_left(total.weight2, part.weight2, rows)[0],
+        weight2=_left(total.weight2, part.weight2, rows),
         rows=rows,
         mean=mean,
         scatter=scatter,
         level_weight=level_weight,
-        level_weight2=_left(total.level_weight2, part.level_weight2, level_rows)[0],
+        level_weight2=_left(total.level_weight2, part.level_weight2, level_rows),
         level_rows=level_rows,
         level_mean=level_mean,
         column_weight=v_weight,
-        column_weight2=_left(total.column_weight2, part.column_weight2, v_rows)[0],
+        column_weight2=_left(total.column_weight2, part.column_weight2, v_rows),
         column_rows=v_rows,
         column_mean=v_mean,
         column_square=np.where(known, square, 0.0),
@@ -137,7 +145,7 @@ def _difference(total: Moments, part: Moments) -> Moments:
     )
 
 
-def _left(total: Array, part: Array, rows: Array) -> tuple[Array, Array]:
+def _left(total: Array, part: Array, rows: Integers) -> Array:
     """Weight that is left, exactly 0 where no row is."""
     left = total - part
     if (np.abs(left)[rows == 0] > 1e-9 * total[rows == 0]).any():
@@ -145,7 +153,7 @@ def _left(total: Array, part: Array, rows: Array) -> tuple[Array, Array]:
             "These rows were fitted with other weights: the same number of rows has another weight. Give "
             "the same sample_weight."
         )
-    return np.where(rows == 0, 0.0, left), rows
+    return np.where(rows == 0, 0.0, left)
 
 
 def _mean_of_rest(

@@ -94,7 +94,11 @@ class RowSketch:
         for block in _hash_blocks(X, self.key):
             hashes, counts = np.unique(_sampled(block, out.level), return_counts=True)
             added = replace(
-                out, known=_HASH_BITS, hashes=hashes, counts=counts.astype(np.int64), rows=len(block)
+                out,
+                known=_HASH_BITS,
+                hashes=hashes,
+                counts=counts.astype(np.int64),
+                rows=len(block),
             )
             out = out + added
         return out
@@ -138,8 +142,8 @@ class RowSketch:
         absent -= int(np.minimum(counts, 0).sum())
         if absent:
             msg = (
-                f"{absent} of the {int(n_theirs.sum())} rows to forget that can be looked up were not part of "
-                f"the fit: their X is not among the fitted rows, or more often than there. Give the rows "
+                f"{absent} of the {int(n_theirs.sum())} rows to forget that can be looked up were not part "
+                f"of the fit: their X is not among the fitted rows, or more often than there. Give the rows "
                 f"as they were fitted."
             )
             raise ValueError(msg)

@@ -4,13 +4,13 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from tests.support.strategies import gap
+from tests.unit.method.test_moments import FOLDS, Rows, no_rows
 
 from fairspan import IncompatibleMomentsError, NumericalError
 from fairspan.method.accumulate import Accumulator
 from fairspan.method.consistency import inconsistency
 from fairspan.method.row_sketch import RowSketch
-from tests.support.strategies import gap
-from tests.unit.method.test_moments import FOLDS, Rows, no_rows
 
 
 def of(rows, index, weights=True):
