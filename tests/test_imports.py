@@ -27,7 +27,17 @@ ORDER = [
         "encoding",
         "tables",
     ),
-    *("metrics", "device", "streaming", "federated", "plotting", "estimators", "auditing", "datasets", "report"),
+    *(
+        "metrics",
+        "device",
+        "streaming",
+        "federated",
+        "plotting",
+        "estimators",
+        "auditing",
+        "datasets",
+        "report",
+    ),
     *("persistence", "cli", "__main__"),
 ]
 # They judge or replace any model, so they may not know ours.

@@ -115,6 +115,7 @@ TRUSTED = (
     "fairspan.method.subspaces.PathMoments",
     "fairspan.method.laplace.Laplace",
     "fairspan.method.moments.Moments",
+    "fairspan.method.site_dependence.SiteSums",
     "fairspan.method.subspaces.PrincipalPair",
     "numpy.dtype",
     # A list of names inside the encoder, up to scikit-learn 1.8.

@@ -111,8 +111,8 @@ def to_words(moments: Moments, pilot: Pilot) -> dict[str, Words]:
 def _words(name: str, values: Array) -> Words:
     if values.size and not np.abs(values).max() < _LARGEST:
         msg = (
-            f"A sum ({name}) is {np.abs(values).max():.3g}, and fixed-point sums hold less than {_LARGEST:.2g}. "
-            f"Divide large features by agreed numbers first, or leave fixed_point out."
+            f"A sum ({name}) is {np.abs(values).max():.3g}, and fixed-point sums hold less than "
+            f"{_LARGEST:.2g}. Divide large features by agreed numbers first, or leave fixed_point out."
         )
         raise ValueError(msg)
     high = np.floor(values * 2.0 ** (FRACTION_BITS - _LOW_BITS))

@@ -5,10 +5,10 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+from tests.support.strategies import gap
 
 from fairspan import FairRidge
 from fairspan.federated.fixed_point import add, from_words, masked, shapes, to_words
-from tests.support.strategies import gap
 
 
 def parts(n_sites, seed=0, n=300, **options):
@@ -24,7 +24,9 @@ def parts(n_sites, seed=0, n=300, **options):
     def moments(rows):
         given = {name: values[rows] for name, values in s.items()}
         one = copy.deepcopy(est)
-        one.partial_fit(X[rows], y[rows], sensitive_features=given, sample_weight=w[rows], solve=False)
+        one.partial_fit(
+            X[rows], y[rows], sensitive_features=given, sample_weight=w[rows], solve=False
+        )
         return one.moments_
 
     site = rng.integers(0, n_sites, n)
@@ -88,5 +90,5 @@ def test_sums_that_do_not_fit_are_refused():
     s = rng.integers(0, 2, 60).astype(str)
     est = FairRidge(kernel="linear").prepare(X, X[:, 0], sensitive_features=s, folds="hash")
     est.partial_fit(X, X[:, 0], sensitive_features=s, solve=False)
-    with pytest.raises(ValueError, match="fixed-point sums hold less than 6.9e"):
+    with pytest.raises(ValueError, match="fixed-point sums hold less than"):
         to_words(est.moments_, est.pilot_)
