@@ -53,6 +53,7 @@ TRUSTED = (
     "fairspan.encoding._as_text",
     "fairspan.encoding._category_name",
     "fairspan.encoding._feature_name",
+    "fairspan.federated.agreement.AgreedColumns",
     "fairspan.method.fold_codes.FoldCodes",
     "fairspan.method.new_rows.CrossFit",
     "fairspan.method.new_rows.NewRowsBlock",

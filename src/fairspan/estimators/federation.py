@@ -24,6 +24,7 @@ from fairspan.estimators.state import (
     snapshot,
 )
 from fairspan.exceptions import MomentsFileError
+from fairspan.federated.agreement import AgreedColumns
 from fairspan.federated.fixed_point import MOST_SITES, from_words
 from fairspan.federated.moments_file import check_sizes, merge_sites, read_site, write_site
 from fairspan.federated.pilot_file import agreed_pilot, decode_pilot, encode_pilot
@@ -107,6 +108,7 @@ class Federation(FittedEstimator):
             "features": _names(self),
             "n_features": int(self.n_features_in_),
             "sensitive_columns": list(self._schema.sensitive_columns),
+            "columns": None if self._schema.encoder is None else self._schema.encoder.to_dict(),
             "fingerprint": decode_pilot(pilot, arrays).fingerprint,
         }
         target = Path(path)
@@ -228,7 +230,7 @@ class Federation(FittedEstimator):
             msg = f"{method} is not for {type(self).__name__}; it is for {', '.join(_ESTIMATORS)}."
             raise ValueError(msg)
         self._check_unchanged()
-        if self._schema.encoder is not None:
+        if not isinstance(self._schema.encoder, AgreedColumns | None):
             msg = f"{method} needs features that are numbers: the encoder of a table was fitted on its rows."
             raise ValueError(msg)
         return self._fit_state
@@ -419,6 +421,12 @@ def _set_columns(est: FairKernelEstimator, header: Mapping[str, Any], pilot: Pil
         width = features.landmarks.shape[1]
     elif features.transformer is not None:
         width = len(features.transformer.random_weights_)
+    encoder, columns = None, header.get("columns")
+    if columns is not None:
+        encoder = AgreedColumns.checked(columns)
+        if len(encoder.get_feature_names_out()) != width:
+            raise ValueError("its columns are not those of its feature map")
+        width = len(encoder.features)
     if type(n) is not int or n != width:
         raise ValueError("its number of features is not that of its feature map")
     if names is not None:
@@ -426,10 +434,13 @@ def _set_columns(est: FairKernelEstimator, header: Mapping[str, Any], pilot: Pil
         if not texts or len(names) != n:
             raise ValueError("its names of features do not fit")
         est.feature_names_in_ = np.array(names, dtype=object)
+    if encoder is not None and names != list(encoder.features):
+        raise ValueError("its names of features do not fit")
     if not isinstance(extra, list) or not all(isinstance(name, str) for name in extra):
         raise ValueError("its names of columns do not fit")
+    text = None if encoder is None else tuple(n for n in encoder.features if n in encoder.text)
     est.n_features_in_ = n
-    est._schema = ColumnSchema(sensitive_columns=tuple(extra))
+    est._schema = ColumnSchema(sensitive_columns=tuple(extra), encoder=encoder, text_features=text)
 
 
 def _classes(header: Mapping[str, Any], pilot: Pilot) -> Any:
