@@ -17,6 +17,7 @@ from sklearn.kernel_approximation import RBFSampler
 from fairspan._archives import read_archive, write_archive
 from fairspan._system import first_line, inert
 from fairspan.estimators.forgetting import fitted_on_rows
+from fairspan.estimators.prepare import codes_target, number_of_folds
 from fairspan.estimators.state import (
     FittedAttribute,
     FittedEstimator,
@@ -47,6 +48,7 @@ _FORMAT = 1
 # A pilot of 10,000 landmarks in 10,000 coordinates has 800 MB.
 _MOST_BYTES = 2 << 30
 _SHORTEST_KEY = 16
+_LARGEST = 1e100  # of parameters that are numbers: squares of larger ones overflow
 _ESTIMATORS = (
     "FairRepresentation",
     "FairRidge",
@@ -331,6 +333,9 @@ def _decode_parameters(given: Any, pilot: Pilot) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise ValueError("it has no parameters")
     out = dict(given)
+    for name, value in out.items():
+        if isinstance(value, int | float) and not abs(value) <= _LARGEST:
+            raise ValueError(f"its parameter {inert(name)} is {inert(repr(value))}")
     features = pilot.features
     if isinstance(features, LandmarkMap):
         out["landmarks"] = features.landmarks
@@ -400,6 +405,7 @@ def _estimator_of(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> FairK
     )
     config = read_config(est)
     _check_form(config)
+    _check_agreement(config, pilot)
     _set_columns(est, header, pilot)
     est._state = FittedState(
         config=config,
@@ -410,6 +416,27 @@ def _estimator_of(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> FairK
         classes=_classes(header, pilot),
     )
     return est
+
+
+_CELLS = {
+    "statistical_parity": "all",
+    "conditional_statistical_parity": "strata",
+    "equalized_odds": "target",
+    "equal_opportunity": "class",
+}
+
+
+def _check_agreement(config: FitConfig, pilot: Pilot) -> None:
+    """Raise if parameters would have made another pilot."""
+    kind = None if pilot.target is None else pilot.target.kind
+    agrees = (
+        pilot.code_target == codes_target(config, pilot.target)
+        and pilot.n_folds == number_of_folds(config, pilot.target)
+        and pilot.cells.rule == _CELLS[config.criterion_name]
+        and config.target_kind in (None, kind)
+    )
+    if not agrees:
+        raise ValueError("its parameters do not agree with its target, folds or cells")
 
 
 def _set_columns(est: FairKernelEstimator, header: Mapping[str, Any], pilot: Pilot) -> None:

@@ -26,6 +26,7 @@ __all__ = ["agreed_pilot", "decode_pilot", "encode_pilot"]
 
 _FOLD_RULES = ("hash", "position")
 _MOST_LEVELS = 100_000
+_LARGEST = 1e100  # squares of larger numbers overflow
 
 Header = dict[str, Any]
 Arrays = dict[str, Array]
@@ -186,7 +187,7 @@ def _need(valid: bool, what: str) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
 def _integer(header: Mapping[str, Any], name: str) -> int:
@@ -198,7 +199,7 @@ def _integer(header: Mapping[str, Any], name: str) -> int:
 def _matrix(arrays: Mapping[str, Any], name: str, ndim: int = 2) -> Array:
     array: Any = arrays.get(name)
     valid = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.ndim == ndim
-    _need(valid and array.size > 0 and bool(np.isfinite(array).all()), name)
+    _need(valid and array.size > 0 and bool((np.abs(array) <= _LARGEST).all()), name)
     return np.ascontiguousarray(array)
 
 

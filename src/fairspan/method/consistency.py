@@ -19,6 +19,8 @@ __all__ = ["inconsistency"]
 
 # Sums of up to a million numbers lose about 1e-13 of their size, and Chan's terms no more.
 _TOL = 1e-9
+# Squares of larger numbers overflow.
+_LARGEST = 1e140
 
 
 def inconsistency(moments: Moments, *, slack: Array | None = None) -> str | None:
@@ -54,6 +56,8 @@ def _numbers(m: Moments) -> str | None:
     for name, value in vars(m).items():
         if isinstance(value, np.ndarray | float) and not np.isfinite(value).all():
             return f"{name} holds a number that is not finite"
+        if isinstance(value, np.ndarray | float) and np.abs(value).max(initial=0.0) > _LARGEST:
+            return f"{name} holds a number above {_LARGEST:g}"
     signed = ("mean", "scatter", "level_mean", "column_mean", "column_centre", "column_cross")
     for name, value in vars(m).items():
         if isinstance(value, np.ndarray) and name not in (*signed, "first_row"):
