@@ -191,7 +191,7 @@ def test_labels_and_groups_are_in_no_sketch():
     other = copy.copy(one).partial_fit(OLD.X, 1 - OLD.y, sensitive_features=1 - OLD.s)
     one.partial_fit(OLD.X, OLD.y, sensitive_features=OLD.s)
     assert one._fitted_rows == other._fitted_rows
-    assert set(vars(one._fitted_rows)) == {"key", "level", "known", "hashes", "counts"}
+    assert set(vars(one._fitted_rows)) == {"key", "level", "known", "hashes", "counts", "rows"}
 
 
 def test_frames_and_float32_are_recognised():

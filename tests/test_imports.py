@@ -15,6 +15,7 @@ ORDER = [
     *(
         "_lazy",
         "_system",
+        "_archives",
         "_threads",
         "_moved",
         "baselines",
@@ -26,7 +27,17 @@ ORDER = [
         "encoding",
         "tables",
     ),
-    *("metrics", "device", "streaming", "plotting", "estimators", "auditing", "datasets", "report"),
+    *(
+        "metrics",
+        "device",
+        "streaming",
+        "federated",
+        "plotting",
+        "estimators",
+        "auditing",
+        "datasets",
+        "report",
+    ),
     *("persistence", "cli", "__main__"),
 ]
 # They judge or replace any model, so they may not know ours.

@@ -1,4 +1,4 @@
-"""Byte-level fuzzing of everything that reads bytes: checkpoints, model files, CSV tables.
+"""Byte-level fuzzing of everything that reads bytes: checkpoints, models, pilots, moments, CSV tables.
 
 ``python -m tools.fuzz_bytes --cases 2000 --seed 0`` prints one line per reader: cases, how many were
 refused with an error of ours, how many were read, and failures (any other outcome). A damaged file that is
@@ -12,6 +12,7 @@ import argparse
 import functools
 import importlib
 import importlib.util
+import io
 import json
 import sys
 import tempfile
@@ -28,12 +29,23 @@ from tests.robust.hostile_files import (
     archive_of,
     checkpoint_bytes,
     model_bytes,
+    moments_bytes,
     parts_of,
+    pilot_bytes,
 )
 from tests.support.small import FIXED, table
 
 import fairspan
-from fairspan import CheckpointError, FairRidge, FairspanWarning, NumericalError, load_model
+from fairspan import (
+    CheckpointError,
+    FairRidge,
+    FairspanWarning,
+    MomentsFileError,
+    NumericalError,
+    load_model,
+    load_pilot,
+)
+from fairspan._archives import digest_of
 from fairspan.streaming import Checkpoint
 
 __all__ = ["READERS", "Reader", "Tally", "fuzz", "main", "mutate"]
@@ -142,6 +154,55 @@ def _read_checkpoint(path: Path) -> None:
 
 
 @functools.cache
+def _pilot_path() -> Path:
+    path = Path(tempfile.mkdtemp()) / "pilot.npz"
+    path.write_bytes(pilot_bytes())
+    return path
+
+
+def _read_moments(path: Path) -> None:
+    """Moments that are taken give a model with finite predictions, and no other file gives one."""
+    model = FairRidge.from_moments([path], pilot=_pilot_path())
+    assert np.isfinite(model.predict(table().X)).all()
+
+
+def _read_pilot(path: Path) -> None:
+    X, y, s = table()
+    model = load_pilot(path)
+    model.partial_fit(X, y.astype(float), sensitive_features=s)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def _signed_again(content: bytes, rng: np.random.Generator) -> bytes:
+    """A file of an honest digest and other contents, as a site that lies would send it."""
+    with np.load(io.BytesIO(content)) as archive:
+        arrays = {name: archive[name].copy() for name in archive.files}
+    header = json.loads(arrays.pop("header.json").tobytes())
+    del header["digest"]
+    if rng.random() < 0.5:
+        text = _other_value(json.dumps(header).encode(), rng)
+        header = json.loads(text)
+    for name in list(arrays):
+        if arrays[name].size and rng.random() < 0.2:
+            values = arrays[name].reshape(-1)
+            place = int(rng.integers(values.size))
+            odd = (np.nan, np.inf, -1.0, 0.0, 1e300, -1e300, 0.5, 2.0**40)
+            with np.errstate(invalid="ignore"):
+                new = odd[int(rng.integers(len(odd)))]
+                values[place] = np.asarray(new).astype(values.dtype)
+            if rng.random() < 0.1:
+                arrays[name] = values[: rng.integers(values.size + 1)]
+    header["digest"] = digest_of({k: v for k, v in header.items() if k not in _UNSIGNED}, arrays)
+    text = np.frombuffer(json.dumps(header, sort_keys=True).encode(), dtype=np.uint8)
+    out = io.BytesIO()
+    np.savez(out, **arrays, **{"header.json": text})
+    return out.getvalue()
+
+
+_UNSIGNED = ("kind", "format")
+
+
+@functools.cache
 def _csv() -> bytes:
     X, y, s = table(40)
     rows = [f"{a:.4g},{b:.4g},{t},{v}" for (a, b, _), t, v in zip(X, "uv" * 20, y, strict=True)]
@@ -202,6 +263,14 @@ READERS = {
         mutate=lambda content, rng: archive_of(
             {name: mutate(part, rng, 1) for name, part in parts_of(content).items()}
         ),
+    ),
+    "moments": Reader(moments_bytes, _read_moments, (MomentsFileError,)),
+    "moments, signed again": Reader(
+        moments_bytes, _read_moments, (MomentsFileError, NumericalError), mutate=_signed_again
+    ),
+    "pilot": Reader(pilot_bytes, _read_pilot, (MomentsFileError,)),
+    "pilot, signed again": Reader(
+        pilot_bytes, _read_pilot, (MomentsFileError, NumericalError), mutate=_signed_again
     ),
     "CSV, fit_stream": Reader(_csv, _read_csv, _TABLE_ERRORS, ".csv"),
     "CSV, command line": Reader(_csv, _read_command_line, (ValueError,), ".csv"),
@@ -272,6 +341,9 @@ def line(name: str, tally: Tally) -> str:
 # Whose branches guide atheris: all that is installed would take minutes to prepare.
 _GUIDED = (
     "fairspan._system",
+    "fairspan._archives",
+    "fairspan.federated.moments_file",
+    "fairspan.federated.pilot_file",
     "fairspan.persistence",
     "fairspan.streaming.checkpoint",
     "fairspan.streaming.arrow",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         FairRidge,
         FairRidgeClassifier,
         fairness_path,
+        load_pilot,
     )
     from fairspan.exceptions import (
         CheckpointError,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         DecisionRuleError,
         FairspanWarning,
         IncompatibleMomentsError,
+        MomentsFileError,
         NumericalError,
         NumericalWarning,
         RowError,
@@ -62,6 +64,7 @@ __all__ = [
     "FairnessPath",
     "FairspanWarning",
     "IncompatibleMomentsError",
+    "MomentsFileError",
     "NumericalError",
     "NumericalWarning",
     "RowError",
@@ -70,6 +73,7 @@ __all__ = [
     "datasets",
     "fairness_path",
     "load_model",
+    "load_pilot",
     "metrics",
     "plotting",
     "save_model",
@@ -82,11 +86,12 @@ _MODULES = {
     "fairspan.estimators": (
         *("BoostedLeaves", "FairClassifier", "FairGPClassifier", "FairGPRegressor", "FairnessPath"),
         *("FairPostprocessor", "FairPostprocessorRegressor", "FairRegressor", "FairRepresentation"),
-        *("FairRidge", "FairRidgeClassifier", "fairness_path"),
+        *("FairRidge", "FairRidgeClassifier", "fairness_path", "load_pilot"),
     ),
     "fairspan.exceptions": (
         *("CheckpointError", "DatasetError", "DataWarning", "DecisionRuleError", "FairspanWarning"),
-        *("IncompatibleMomentsError", "NumericalError", "NumericalWarning", "RowError"),
+        *("IncompatibleMomentsError", "MomentsFileError", "NumericalError", "NumericalWarning"),
+        "RowError",
     ),
     "fairspan.method.certificates": ("Certificate",),
     "fairspan.persistence": ("load_model", "save_model"),

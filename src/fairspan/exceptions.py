@@ -15,6 +15,7 @@ __all__ = [
     "DecisionRuleError",
     "FairspanWarning",
     "IncompatibleMomentsError",
+    "MomentsFileError",
     "NumericalError",
     "NumericalWarning",
     "RowError",
@@ -49,6 +50,10 @@ class DecisionRuleError(ValueError):
 
 class CheckpointError(ValueError):
     """A checkpoint is damaged or belongs to another fit; the message names the file and the difference."""
+
+
+class MomentsFileError(ValueError):
+    """A file of a pilot or of a site's moments is damaged, or cannot be what it says; it is named."""
 
 
 class RowError(ValueError):

@@ -53,6 +53,7 @@ TRUSTED = (
     "fairspan.encoding._as_text",
     "fairspan.encoding._category_name",
     "fairspan.encoding._feature_name",
+    "fairspan.federated.agreement.AgreedColumns",
     "fairspan.method.fold_codes.FoldCodes",
     "fairspan.method.new_rows.CrossFit",
     "fairspan.method.new_rows.NewRowsBlock",
@@ -115,6 +116,7 @@ TRUSTED = (
     "fairspan.method.subspaces.PathMoments",
     "fairspan.method.laplace.Laplace",
     "fairspan.method.moments.Moments",
+    "fairspan.method.site_dependence.SiteSums",
     "fairspan.method.subspaces.PrincipalPair",
     "numpy.dtype",
     # A list of names inside the encoder, up to scikit-learn 1.8.

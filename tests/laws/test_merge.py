@@ -22,7 +22,7 @@ def worst_field(a, b, *, skip=()):
     """Largest relative difference over the fields of two sets of moments."""
     assert a.fingerprint == b.fingerprint
     assert a.row_sketch == b.row_sketch
-    other = str | tuple | RowSketch
+    other = str | tuple | RowSketch | None
     numbers = [f.name for f in fields(a) if not isinstance(getattr(a, f.name), other)]
     return max(gap(getattr(a, name), getattr(b, name)) for name in numbers if name not in skip)
 

@@ -108,6 +108,27 @@ def checkpoint_bytes() -> bytes:
         return one.path.read_bytes()
 
 
+@functools.cache
+def _federated_bytes() -> tuple[bytes, bytes]:
+    """A pilot, and the moments of a site."""
+    X, y, s = table()
+    est = FairRidge(gamma=0.5, landmarks=X[:6], random_state=0)
+    est.prepare(X, y.astype(float), sensitive_features=s, folds="hash")
+    with tempfile.TemporaryDirectory() as folder:
+        pilot = est.export_pilot(Path(folder) / "pilot.npz", public=True)
+        est.partial_fit(X, y.astype(float), sensitive_features=s, solve=False)
+        moments = est.export_moments(Path(folder) / "site.npz", site="north", min_rows=1)
+        return pilot.read_bytes(), moments.read_bytes()
+
+
+def pilot_bytes() -> bytes:
+    return _federated_bytes()[0]
+
+
+def moments_bytes() -> bytes:
+    return _federated_bytes()[1]
+
+
 def frame(n=400):
     import pandas as pd
 

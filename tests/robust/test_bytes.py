@@ -14,6 +14,10 @@ CASES = {
     "model, repacked": 120,
     "checkpoint": 150,
     "checkpoint, repacked": 60,
+    "moments": 80,
+    "moments, signed again": 120,
+    "pilot": 60,
+    "pilot, signed again": 80,
     "CSV, fit_stream": 80,
     "CSV, command line": 150,
 }

@@ -1,4 +1,4 @@
-"""The command line: `fairspan explore`, `fit`, `predict`, `audit`, `data`.
+"""The command line: `fairspan explore`, `fit`, `predict`, `audit`, `prepare`, `moments`, `merge`, `data`.
 
 Other packages add commands through the entry point group ``fairspan.commands``: a function that
 takes the application. fairspan-lab adds `reproduce` and `bench` that way.
@@ -33,6 +33,7 @@ from fairspan.cli.common import (
 )
 from fairspan.cli.evaluation import audit_command, predict_command
 from fairspan.cli.explore import explore_command
+from fairspan.cli.federated import merge_command, moments_command, prepare_command
 from fairspan.cli.fit import fit_command
 from fairspan.cli.help import add_help
 from fairspan.cli.messages import name_options
@@ -46,6 +47,9 @@ app.command("explore")(explore_command)
 app.command("fit")(fit_command)
 app.command("predict")(predict_command)
 app.command("audit")(audit_command)
+app.command("prepare")(prepare_command)
+app.command("moments")(moments_command)
+app.command("merge")(merge_command)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: list them, or fetch one.")
 app.add_typer(data_app, name="data")
 LAB_COMMANDS = ("reproduce", "bench")

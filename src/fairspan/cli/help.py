@@ -26,6 +26,18 @@ EXAMPLES = {
         "fairspan audit people.csv --model fair.skops --target repaid --protected sex",
         "fairspan audit people.csv --scores score --target repaid --protected sex --markdown card.md",
     ),
+    "prepare": (
+        "fairspan prepare agreement.json --out pilot.npz",
+        "fairspan prepare agreement.json",
+    ),
+    "moments": (
+        "fairspan moments people.csv --pilot pilot.npz --site north --out north.npz",
+        "fairspan moments people.csv --pilot pilot.npz --site north --out north.npz --fixed-point",
+    ),
+    "merge": (
+        "fairspan merge north.npz south.npz --pilot pilot.npz --out fair.skops",
+        "fairspan merge north.npz south.npz --pilot pilot.npz --fairness 0.5 --json merged.json",
+    ),
     "data list": ("fairspan data list", "fairspan data list --json sets.json"),
     "data fetch": ("fairspan data fetch loans", "fairspan data fetch adult --data-home data"),
     "reproduce": ("fairspan reproduce --quick", "fairspan reproduce figure1 --splits 5"),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fairspan._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from fairspan.estimators.federation import load_pilot
     from fairspan.estimators.gp_classifier import FairGPClassifier
     from fairspan.estimators.gp_regressor import FairGPRegressor
     from fairspan.estimators.learners import FairClassifier, FairRegressor
@@ -27,6 +28,7 @@ __all__ = [
     "FairRidgeClassifier",
     "FairnessPath",
     "fairness_path",
+    "load_pilot",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -44,5 +46,6 @@ __getattr__, __dir__ = lazy_names(
         "FairRidgeClassifier": "fairspan.estimators.ridge",
         "FairnessPath": "fairspan.estimators.path",
         "fairness_path": "fairspan.estimators.path",
+        "load_pilot": "fairspan.estimators.federation",
     },
 )

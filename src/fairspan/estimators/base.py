@@ -15,6 +15,8 @@ from sklearn.utils import estimator_html_repr
 from fairspan._html import estimator_html
 from fairspan._threads import MOST_COLUMNS, USUAL_COLUMNS, few_threads
 from fairspan.device.passes import for_precision, precision_for, start_pass
+from fairspan.estimators.federation import Federation
+from fairspan.estimators.forgetting import Forgetting
 from fairspan.estimators.prepare import build_pilot
 from fairspan.estimators.private_fit import WithheldLevels, refuse_private, withhold
 from fairspan.estimators.state import FittedEstimator, FittedState, check_search, snapshot
@@ -45,7 +47,7 @@ _ONE_RELEASE = (
 _OF_A_FIT = frozenset(("_state", "_schema", "n_features_in_", "feature_names_in_", "selection_"))
 
 
-class FairKernelEstimator(StreamFit, FittedEstimator):
+class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
     """Shared parameters, fitting, merging and the dial of every fair kernel estimator."""
 
     # S and control features are requested by default, so Pipeline, GridSearchCV and cross_validate
@@ -550,7 +552,7 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
             solution = replace(
                 solution, refits=measure_spread(solution.refits, state.pilot, data, REFIT_ROWS)
             )
-        state = self._with_rows(replace(state, solution=solution), data)
+        state = self._with_rows(replace(state, solution=solution, sites=()), data)
         if solution.new_rows is not None and data is not None:
             known = self._scores_out_of_fold(state)
             # Rows have no codes of withheld levels, so that only spreads of y are measured.

@@ -91,6 +91,12 @@ class FairLearner(FairKernelEstimator):
     merge = _ONE_FIT
     solve = _ONE_FIT
     fit_stream = _ONE_FIT
+    export_pilot = _ONE_FIT
+    export_moments = _ONE_FIT
+    from_moments = _ONE_FIT
+    forget = _NotForLearners(
+        "cannot forget rows: its learners were trained on them. Fit again on the rows that remain."
+    )
 
     stack_weights_ = FittedAttribute(lambda s: s.head, after="head")
 

@@ -471,25 +471,33 @@ def _target_moments(
     return row_pass.moments().project(features.whitening), small
 
 
+def codes_target(config: FitConfig, target: Coder | None) -> bool:
+    """Whether y is coded: classes are, and a numeric y needs its slices only for SIR directions."""
+    return target is not None and (
+        target.kind == "categorical"
+        or not config.variant.exact
+        or (config.n_predictive_directions != "auto" and config.subspace == "model")
+    )
+
+
+def number_of_folds(config: FitConfig, target: Coder | None) -> int:
+    """Folds that the moments are kept by."""
+    return N_FOLDS if target is not None and config.needs_folds else 1
+
+
 def build_pilot(config: FitConfig, data: Data, fold_rule: str = "keys") -> Pilot:
     """Freeze everything that is chosen before the moments are taken, on these rows."""
     seed = draw_seed(config.random_state)
     coders = learn_coders(config, data)
     target = learn_target(config, data)
-    # Classes are codes; a numeric y needs its slices only for SIR directions.
-    code_target = target is not None and (
-        target.kind == "categorical"
-        or not config.variant.exact
-        or (config.n_predictive_directions != "auto" and config.subspace == "model")
-    )
     pilot = Pilot(
         features=TransformerMap(None, data.X.shape[1]),
         gamma=None,
         coders=tuple(coders),
         target=target,
-        code_target=code_target,
+        code_target=codes_target(config, target),
         cells=learn_cells(config, data, target),
-        n_folds=N_FOLDS if target is not None and config.needs_folds else 1,
+        n_folds=number_of_folds(config, target),
         fold_offset=seed % N_FOLDS,
         residual={},
         fold_rule=fold_rule,

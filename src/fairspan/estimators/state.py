@@ -31,6 +31,7 @@ from fairspan.method.new_rows_space import NewRowsEnds
 from fairspan.method.pilot import Pilot
 from fairspan.method.problem import Codes, FitConfig, Kind
 from fairspan.method.row_sketch import RowSketch
+from fairspan.method.site_dependence import SiteSums
 from fairspan.method.solution import Solution
 from fairspan.method.spaces import Position, native_dial
 
@@ -63,6 +64,7 @@ class FittedState:
     n_samples_seen: int | None = None  # only after `fit_stream`
     smallest_eigenvalue: float | None = None  # only after a pass on a device
     merged: bool = False  # moments of workers without a common order of rows were added
+    sites: tuple[SiteSums, ...] = ()  # of a model that was merged from files
     solution: Solution | None = None
     folds: Codes | None = None  # of the training rows, for learners; not saved
     rows: TrainingRows | None = None  # scores of the training rows, for likelihoods of labels

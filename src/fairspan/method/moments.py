@@ -115,6 +115,8 @@ class Moments:
     first_index: int  # index of the first row in all the data, -1 without rows
     first_row: Array  # (D,): columns of that row, for the paper's rule on signs
     row_sketch: RowSketch | None = None  # with which an audit recognises these rows
+    # After rows were subtracted, (G, 1 + V): rounding of the scatter's trace, and of column_square.
+    rounding: Array | None = None
 
     @classmethod
     def empty(
@@ -227,7 +229,16 @@ class Moments:
             first_index=first.first_index,
             first_row=first.first_row,
             row_sketch=_merged_sketches(self.row_sketch, other.row_sketch),
+            rounding=_sum_of_known(self.rounding, other.rounding),
         )
+
+    def __sub__(self, other: Moments) -> Moments:
+        """Compute the moments without the rows of ``other``; raise if they were not among these rows."""
+        if not isinstance(other, Moments):
+            return NotImplemented
+        from fairspan.method.forgetting import subtract  # it needs this class
+
+        return subtract(self, other)
 
     def over_cells(self) -> Moments:
         """Merge all cells: moments per fold."""
@@ -341,6 +352,10 @@ class Moments:
 
 
 def _merged_sketches(a: RowSketch | None, b: RowSketch | None) -> RowSketch | None:
+    return b if a is None else a if b is None else a + b
+
+
+def _sum_of_known(a: Array | None, b: Array | None) -> Array | None:
     return b if a is None else a if b is None else a + b
 
 

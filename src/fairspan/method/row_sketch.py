@@ -62,12 +62,13 @@ class RowSketch:
     known: int  # number of leading bits that are stored; the others are set to zero
     hashes: Hashes  # distinct hashes, sorted
     counts: Counts  # number of rows that have each hash
+    rows: int = -1  # number of rows that were added; -1 in files of earlier versions
 
     @classmethod
     def empty(cls, key: str) -> RowSketch:
         """Return the sketch of no rows."""
         hashes, counts = np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.int64)
-        return cls(key=key, level=0, known=_HASH_BITS, hashes=hashes, counts=counts)
+        return cls(key=key, level=0, known=_HASH_BITS, hashes=hashes, counts=counts, rows=0)
 
     @classmethod
     def checked(cls, key: str, level: Any, known: Any, hashes: Any, counts: Any) -> RowSketch:
@@ -92,7 +93,13 @@ class RowSketch:
         out = self
         for block in _hash_blocks(X, self.key):
             hashes, counts = np.unique(_sampled(block, out.level), return_counts=True)
-            added = replace(out, known=_HASH_BITS, hashes=hashes, counts=counts.astype(np.int64))
+            added = replace(
+                out,
+                known=_HASH_BITS,
+                hashes=hashes,
+                counts=counts.astype(np.int64),
+                rows=len(block),
+            )
             out = out + added
         return out
 
@@ -108,8 +115,55 @@ class RowSketch:
             level += 1
             passing = _passes(hashes, level)
         return replace(
-            self, level=level, known=known, hashes=hashes[passing], counts=counts[passing]
+            self,
+            level=level,
+            known=known,
+            hashes=hashes[passing],
+            counts=counts[passing],
+            rows=-1 if min(self.rows, other.rows) < 0 else self.rows + other.rows,
         )
+
+    def __sub__(self, other: RowSketch) -> RowSketch:
+        """Return the sketch without the rows of ``other``, which has the same key.
+
+        Raises
+        ------
+        ValueError
+            If rows of ``other`` are not in this sketch. Of large data a sample of the rows is known.
+        """
+        level, known = max(self.level, other.level), min(self.known, other.known)
+        hashes, counts = self._shared(level, known)
+        theirs, n_theirs = other._shared(level, known)
+        place = np.searchsorted(hashes, theirs)
+        inside = place < len(hashes)
+        inside[inside] = hashes[place[inside]] == theirs[inside]
+        absent = int(n_theirs[~inside].sum())
+        counts[place[inside]] -= n_theirs[inside]
+        absent -= int(np.minimum(counts, 0).sum())
+        if absent:
+            msg = (
+                f"{absent} of the {int(n_theirs.sum())} rows to forget that can be looked up were not part "
+                f"of the fit: their X is not among the fitted rows, or more often than there. Give the rows "
+                f"as they were fitted."
+            )
+            raise ValueError(msg)
+        left = counts > 0
+        return replace(
+            self,
+            level=level,
+            known=known,
+            hashes=hashes[left],
+            counts=counts[left],
+            rows=self.rows - other.rows,
+        )
+
+    def _shared(self, level: int, known: int) -> tuple[Hashes, Counts]:
+        """Distinct hashes that pass a level, with ``known`` leading bits, and their counts."""
+        hashes, inverse = np.unique(_leading(self.hashes, known), return_inverse=True)
+        counts = np.zeros(len(hashes), dtype=np.int64)
+        np.add.at(counts, inverse.ravel(), self.counts)
+        passing = _passes(hashes, level)
+        return hashes[passing], counts[passing]
 
     def shortened(self) -> RowSketch:
         """Return the sketch with only ``BITS`` bits of each hash after the level, as stored in files."""
