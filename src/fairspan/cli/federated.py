@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fairspan.cli import common, read_options
+from fairspan.cli import common
+from fairspan.cli.messages import collect_warnings
+from fairspan.cli.read_options import InputOptions, expand_options
 
 _MODEL_KINDS = (".npz",)
 Pilot = Annotated[
@@ -54,9 +56,10 @@ def prepare_command(
     )
 
 
+@expand_options
 def moments_command(
-    data: read_options.Data = None,
     *,
+    data: InputOptions,
     pilot: Pilot,
     site: Annotated[str, typer.Option(help="Name of this site.")],
     out: Annotated[Path, typer.Option(help="File for the moments.")] = Path("moments.npz"),
@@ -71,13 +74,6 @@ def moments_command(
         int, typer.Option(help="Smallest group in a cell and fold whose mean is sent.")
     ] = 5,
     weight: common.Weight = None,
-    sep: read_options.Sep = None,
-    decimal: read_options.Decimal = None,
-    encoding: read_options.Encoding = None,
-    sheet: read_options.Sheet = None,
-    sql: read_options.Sql = None,
-    database: read_options.Database = None,
-    data_home: common.DataHome = None,
 ) -> None:
     """Compute the moments of this site's table: sums over rows, to send to the coordinator."""
     from fairspan.cli.read import Input, read_data
@@ -85,16 +81,7 @@ def moments_command(
     from fairspan.federated.agreement import AgreedColumns
     from fairspan.inputs.columns import require_columns
 
-    given = Input(
-        data,
-        data_home,
-        sep=sep,
-        decimal=decimal,
-        encoding=encoding,
-        sheet=sheet,
-        sql=sql,
-        database=database,
-    )
+    given = Input.of(data)
     common.check_output_file(out, "--out")
     common.check_kind(out, "--out", _MODEL_KINDS)
     common.check_distinct({**given.files, "--pilot": pilot}, {"--out": out})
@@ -108,7 +95,7 @@ def moments_command(
     frame = read_data(given, columns.text).frame
     wanted = [*columns.features, columns.target, *columns.protected, *([weight] if weight else [])]
     require_columns(wanted, list(frame.columns), f"--pilot {pilot} names")
-    with common.collect_warnings() as warnings_seen:
+    with collect_warnings() as warnings_seen:
         est.partial_fit(
             frame[list(columns.features)],
             frame[columns.target],
@@ -147,7 +134,7 @@ def merge_command(
     common.check_fairness(fairness)
     inputs = {f"FILE {i}": path for i, path in enumerate(files, 1)}
     common.check_distinct({**inputs, "--pilot": pilot}, {"--out": out, "--json": json_file})
-    with common.collect_warnings() as warnings_seen:
+    with collect_warnings() as warnings_seen:
         est = type(load_pilot(pilot)).from_moments(files, pilot=pilot)
         if fairness is not None:
             est = est.at(fairness)
