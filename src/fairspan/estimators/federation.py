@@ -18,6 +18,7 @@ from fairspan._archives import read_archive, write_archive
 from fairspan._system import first_line, inert
 from fairspan.estimators.forgetting import fitted_on_rows
 from fairspan.estimators.prepare import codes_target, number_of_folds
+from fairspan.estimators.private_fit import refuse_private
 from fairspan.estimators.state import (
     FittedAttribute,
     FittedEstimator,
@@ -240,6 +241,7 @@ class Federation(FittedEstimator):
 
 def _check_form(config: FitConfig) -> None:
     """Raise for models that moments alone do not determine."""
+    refuse_private(config, "A file of moments", "the sums of S were not kept")
     if config.likelihood == "logistic":
         what = "likelihood='logistic' (use 'gaussian')"
     elif config.equalize == "decisions":

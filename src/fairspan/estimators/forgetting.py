@@ -12,6 +12,7 @@ from sklearn.kernel_approximation import RBFSampler, SkewedChi2Sampler
 from sklearn.preprocessing import PolynomialFeatures
 
 from fairspan._threads import few_threads
+from fairspan.estimators.private_fit import refuse_private
 from fairspan.estimators.state import FittedEstimator, FittedState
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.features import LandmarkMap, TransformerMap
@@ -119,6 +120,7 @@ class Forgetting(FittedEstimator):
 def _check_form(state: FittedState) -> None:
     """Raise for fits whose moments are not sums over rows that could be taken apart."""
     pilot, config = state.pilot, state.config
+    refuse_private(config, "forget", f"the sums of S were not kept. {_REFIT.removesuffix('.')}")
     if not config.variant.exact:
         msg = (
             f"method={config.method!r} takes the sign of its scores from the first row, which may be one "

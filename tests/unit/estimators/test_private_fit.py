@@ -91,6 +91,10 @@ def test_one_release_only():
         model.solve()
     with pytest.raises(ValueError, match="partial_fit is not possible"):
         model.partial_fit(X, y, **given)
+    with pytest.raises(ValueError, match="forget is not possible"):
+        model.forget(X[:1], y[:1], sensitive_features=s[:1])
+    with pytest.raises(ValueError, match="A file of moments is not possible"):
+        model.export_moments("moments.npz", site="north")
 
 
 def test_the_rows_of_the_fit_are_not_counted_by_group():
