@@ -472,7 +472,7 @@ def _delta(pooled: Pooled, codes: FoldCodes | None, config: FitConfig) -> Array:
             ordered=codes.report.coding == "slices",
             min_rows=config.variant.min_rows,
         )
-    return np.zeros((len(pooled.mean), 0)) if block is None else block.delta
+    return np.zeros((len(pooled.mean), 0)) if block is None else block.delta_known
 
 
 def _by_fold(centred: Array, folds: Codes, functions: Array) -> Array:

@@ -251,7 +251,7 @@ def solve(
     if new_rows is not None:
         basis, u = new_rows.basis, metric.functions(new_rows.basis)
     block_cov = tuple(block.cov for block in blocks)
-    block_delta = tuple(block.delta for block in blocks)
+    block_delta = tuple(block.delta_known for block in blocks)
     first = moments.first_row - total.mean
     fair = None
     if config.subspace == "fair":
