@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 
@@ -25,8 +24,8 @@ from fairspan.inputs.rows import ColumnSchema, check_rows, read_training_data
 from fairspan.method.accumulate import MomentsPass, accumulate
 from fairspan.method.expected import REFIT_ROWS, OutOfFoldScores, measure_spread
 from fairspan.method.folds import check_block_groups, check_groups, move_to
-from fairspan.method.laplace import RowCurvature
 from fairspan.method.known_rows import cluster_shares
+from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, is_tensor
 from fairspan.method.new_rows_space import NewRows, model_space
 from fairspan.method.pilot import fingerprint

@@ -57,9 +57,7 @@ def find_removal(
     left, right, weights, directions = np.zeros((q, q)), np.zeros((q, q)), np.zeros(q), []
     removed = {}
     root_n = np.sqrt(np.repeat(sizes, [codes.rank for codes in blocks]))
-    for codes, cov_cb, cov_c, n, start in zip(
-        blocks, cross, code_cov, sizes, starts, strict=False
-    ):
+    for codes, cov_cb, cov_c, n, start in zip(blocks, cross, code_cov, sizes, starts, strict=False):
         part = slice(start, start + codes.rank)
         P = cov_cb[:, L + start : L + start + codes.rank]
         of_b = slice(L + start, L + start + codes.rank)

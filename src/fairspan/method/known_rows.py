@@ -62,9 +62,7 @@ class ClusterCounts:
             known={n: self.known.get(n, none) + other.known.get(n, none) for n in names},
         )
 
-    def shares(
-        self, coders: Sequence[Coder | CrossedCoder]
-    ) -> tuple[float, tuple[float, ...]]:
+    def shares(self, coders: Sequence[Coder | CrossedCoder]) -> tuple[float, tuple[float, ...]]:
         """As :func:`cluster_shares`."""
         counts = [
             self.known[None if isinstance(coder, CrossedCoder) else coder.name] for coder in coders

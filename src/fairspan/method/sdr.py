@@ -62,7 +62,7 @@ class CodeBlock:
         """Covariance of psi with the codes among the rows used, (D, r)."""
         if abs(self.share - 1.0) < _WHOLE:  # all rows are used: the same bits
             return self.delta
-        return self.delta / np.sqrt(self.share)
+        return np.asarray(self.delta / np.sqrt(self.share))
 
 
 def usable_levels(

@@ -143,6 +143,7 @@ def locate(space: Space, config: FitConfig) -> Position:
         limits=model.limits,
         new_rows=model.new_rows,
         no_estimate=space.solution.no_estimate,
+        missing=space.solution.missing,
     )
     return Position(
         fairness=model.fairness,
