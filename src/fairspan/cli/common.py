@@ -118,6 +118,14 @@ WithMoments = Annotated[
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out rows without a target, group or weight.")
 ]
+MissingProtected = Annotated[
+    str,
+    typer.Option(
+        "--missing-protected",
+        help="What to do with rows without a protected attribute: raise (an error), or omit: learn from "
+        "them, but compare groups on the other rows.",
+    ),
+]
 DataHome = Annotated[
     Path | None,
     typer.Option(help="Folder of the data sets' files; $FAIRSPAN_DATA or the cache if absent."),
@@ -404,8 +412,15 @@ def _without_parameters(text: str) -> str:
     return " ".join(kept or sentences)
 
 
+def check_missing(value: str) -> None:
+    """Check ``--missing-protected``."""
+    if value not in ("raise", "omit"):
+        raise ValueError(f"--missing-protected {value} is not allowed; give raise or omit.")
+
+
 def _with_options(text: str) -> str:
-    """Replace the parameter ``sensitive_kind`` in a message by the option ``--kind``."""
+    """Replace parameters in a message by options: ``sensitive_kind`` by ``--kind``, for example."""
+    text = text.replace("missing_sensitive='omit'", "--missing-protected omit")
 
     def option(match: re.Match[str]) -> str:
         try:

@@ -268,6 +268,7 @@ def audit_command(
     sql: read_options.Sql = None,
     database: read_options.Database = None,
     drop_missing: common.DropMissing = False,
+    missing_protected: common.MissingProtected = "raise",
     data_home: common.DataHome = None,
     seed: common.Seed = 0,
 ) -> None:
@@ -297,6 +298,7 @@ def audit_command(
     files.check()
     audit_parts = common.read_parts(parts)
     common.check_audit(level, min_rows, attackers)
+    common.check_missing(missing_protected)
     inputs: dict[str, Path | None] = {**given.files, "--model": model}
     common.check_distinct(inputs, files.by_option)
     fitted, names = (None, []) if model is None else _load_model(model, trust)
@@ -315,7 +317,7 @@ def audit_command(
     words = tables.read_words(dictionary, source.frame)
     frame = date_parts_of(source.frame, names)
     frame, kinds = tables.set_kinds(frame, tables.read_kinds(frame, kind, words), roles)
-    frame = tables.drop_incomplete_rows(frame, roles, drop=drop_missing)
+    frame = tables.drop_incomplete_rows(frame, roles, drop=drop_missing, missing=missing_protected)
     if model is not None:
         require_columns(names, frame.columns, f"{model} was fitted with")
     left_out: dict[str, str] = {}
@@ -363,6 +365,7 @@ def audit_command(
         parts=audit_parts,
         level=level,
         min_rows=min_rows,
+        missing_sensitive=missing_protected,
         random_state=seed,
     )
 

@@ -82,6 +82,7 @@ def explore_command(
     sql: read_options.Sql = None,
     database: read_options.Database = None,
     drop_missing: common.DropMissing = False,
+    missing_protected: common.MissingProtected = "raise",
     data_home: common.DataHome = None,
     seed: common.Seed = 0,
 ) -> None:
@@ -111,6 +112,7 @@ def explore_command(
     common.check_kind(out, "--out", common.PAGE_KINDS)
     common.check_kind(save_model, "--save-model", common.MODEL_KINDS)
     common.check_fairness(fairness)
+    common.check_missing(missing_protected)
     audit_parts = common.read_parts(parts)
     table = tables.read_training_table(
         given,
@@ -122,6 +124,7 @@ def explore_command(
         drop=drop,
         kind=kind,
         drop_missing=drop_missing,
+        missing=missing_protected,
         positive=positive,
         keep=keep,
         dictionary=dictionary,
@@ -173,6 +176,7 @@ def explore_command(
             command=" ".join(["fairspan", *map(shlex.quote, sys.argv[1:])]),
             source=table.code,
             dictionary=table.words,
+            missing_sensitive=missing_protected,
         )
     # Files come first: the reader of the printed lines may close the pipe after the first one.
     report.to_html(out)
@@ -268,6 +272,7 @@ def fit_command(
     sql: read_options.Sql = None,
     database: read_options.Database = None,
     drop_missing: common.DropMissing = False,
+    missing_protected: common.MissingProtected = "raise",
     data_home: common.DataHome = None,
     seed: common.Seed = 0,
 ) -> None:
@@ -298,6 +303,7 @@ def fit_command(
     common.check_distinct(given.files, {"--out": out, **files.by_option})
     common.check_kind(out, "--out", common.MODEL_KINDS)
     common.check_fairness(fairness)
+    common.check_missing(missing_protected)
     limit = {
         "max_gap": common.read_limit(max_gap, "--max-gap"),
         "min_ratio": common.read_limit(min_ratio, "--min-ratio"),
@@ -317,6 +323,7 @@ def fit_command(
         drop=drop,
         kind=kind,
         drop_missing=drop_missing,
+        missing=missing_protected,
         positive=positive,
         keep=keep,
         dictionary=dictionary,
@@ -334,6 +341,7 @@ def fit_command(
         criterion=criterion,
         sensitive_kind=sensitive_kind,
         pos_label=table.positive,
+        missing_sensitive=missing_protected,
         random_state=seed,
         verbose=int(sys.stderr.isatty()),
         **dial,
@@ -383,6 +391,7 @@ def fit_command(
             **tables.audit_arguments(test, roles.features, table.named),
             sensitive_kind=sensitive_kind,
             parts=audit_parts,
+            missing_sensitive=missing_protected,
             random_state=seed,
         )
     elif json_file is not None:
