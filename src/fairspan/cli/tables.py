@@ -560,8 +560,8 @@ def drop_incomplete_rows(frame: Any, roles: Named, *, drop: bool, missing: str =
             also = ", or --missing-protected omit to learn from them without comparing their groups"
         raise ValueError(
             f"{n_incomplete:,} of {len(frame):,} rows miss a value of {columns}. Fill them in, or pass "
-            f"--drop-missing to leave those rows out{also}. ({_MISSING_WORDS} of a CSV file count as missing; "
-            f"a group of such a name needs another name.)"
+            f"--drop-missing to leave those rows out{also}. ({_MISSING_WORDS} of a CSV file count as "
+            f"missing; a group of such a name needs another name.)"
         )
     frame = complete_rows(frame, used, optional)
     if frame.empty:
