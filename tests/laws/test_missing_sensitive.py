@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from fairspan import FairClassifier, FairRidge, FairRidgeClassifier
+from fairspan import FairClassifier, FairnessPath, FairRidge, FairRidgeClassifier
 from fairspan.exceptions import DataWarning
+from fairspan.metrics import demographic_parity_difference
 from tests.support.out_of_fold import out_of_fold
 
 # Relative to the scale of y and of the codes, which is 1.
@@ -275,4 +276,38 @@ def test_too_few_rows_with_s_are_refused_by_name():
     with pytest.raises(ValueError, match="'group' is known for"):
         FairClassifier(LogisticRegression(), missing_sensitive="omit", random_state=0).fit(
             X, (y > 0).astype(int), sensitive_features=S
+        )
+
+
+def test_paths_compare_the_rows_with_s_and_know_their_noise():
+    X, y, S, _ = make(6, n=600, share=0.2)
+    est = fit(X, y, S[["group"]], fairness=0.0)
+    known = S["group"].notna().to_numpy()
+    path = FairnessPath.from_estimator(est, X, y, sensitive_features=S[["group"]], n_points=3)
+    f, code = est.predict(X)[known], (S["group"] == "b").to_numpy()[known]
+    assert path.curve("correlation", "group")[0] == pytest.approx(
+        abs(np.corrcoef(f, code)[0, 1]), rel=1e-6
+    )
+    full = S[["group"]].assign(group=np.where(X[:, 0] > 0, "a", "b"))
+    other = FairnessPath.from_estimator(fit(X, y, full), X, y, sensitive_features=full, n_points=3)
+    # On training rows: 1 / sqrt(n) twice, with n the rows that have S.
+    assert path.noise / other.noise == pytest.approx(np.sqrt(600 / known.sum()), rel=0.01)
+
+
+def test_metrics_take_rows_without_s_at_weight_zero():
+    X, y, S, w = make(7, classes=2)
+    known = S["group"].notna().to_numpy()
+    given = {"sensitive_features": S[["group"]], "sample_weight": np.where(known, w, 0.0)}
+    gap = demographic_parity_difference(y, (X[:, 0] > 0).astype(int), **given)
+    assert gap == pytest.approx(
+        demographic_parity_difference(
+            y[known],
+            (X[known, 0] > 0).astype(int),
+            sensitive_features=S.loc[known, ["group"]],
+            sample_weight=w[known],
+        )
+    )
+    with pytest.raises(ValueError, match="give them the sample_weight 0"):
+        demographic_parity_difference(
+            y, (X[:, 0] > 0).astype(int), sensitive_features=S[["group"]], sample_weight=w
         )
