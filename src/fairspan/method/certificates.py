@@ -255,11 +255,11 @@ class Certificate:
         What is expected on new rows; None if it cannot be estimated.
     no_estimate : str
         Why ``new_rows`` is None.
-    missing : tuple of MissingSensitive
-        Protected attributes that some rows do not have; statements about them are about the rows that do.
     decisions : DecisionCertificate or None
         Rates of decisions by group, for ``equalize="decisions"``. The other statements are then about the
         score, which is not made fair.
+    missing : tuple of MissingSensitive
+        Protected attributes that some rows do not have; statements about them are about the rows that do.
     """
 
     criterion: str
