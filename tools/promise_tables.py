@@ -132,6 +132,7 @@ def main(
     draws_of: dict[str, int] = DRAWS,
     prefix: str = "promise",
     text: str | None = __doc__,
+    module: str | None = None,
 ) -> None:
     """Write a table."""
     parser = argparse.ArgumentParser(description=text)
@@ -143,7 +144,8 @@ def main(
     options = parser.parse_args()
     out = options.out or RESULTS / f"{prefix}_{options.table}.csv"
     draws = options.draws or draws_of[options.table]
-    command = f"python -m tools.{prefix}_tables {options.table} --draws {draws}"
+    module = module or f"tools.{prefix}_tables"
+    command = f"python -m {module} {options.table} --draws {draws}"
     commit = commit_name()
     rows: dict[str, dict[str, Any]] = {}
     if out.exists():

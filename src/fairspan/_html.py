@@ -187,6 +187,8 @@ def audit_html(audit: Any, words: Sequence[str]) -> str:
     name = inert(audit.model, 80)
     clusters = "" if audit.n_clusters is None else f" in {audit.n_clusters:,} clusters"
     rows_read = f"{audit.n_rows:,} rows{clusters}"
+    if audit.n_without_sensitive:
+        rows_read += f" (without {audit.n_without_sensitive:,} that lack a protected attribute)"
     caption = f"Audit of {name} on {rows_read}, {audit.level:.0%} intervals"
     more = len(audit.findings) - len(rows)
     rest = [f"{more:,} further findings are in table()."] if more else []

@@ -42,6 +42,7 @@ TRUSTED = (
     "fairspan.method.certificates.Certificate",
     "fairspan.method.certificates.Direction",
     "fairspan.method.certificates.ExpectedDependence",
+    "fairspan.method.certificates.MissingSensitive",
     "fairspan.method.certificates.NewRowsCertificate",
     "fairspan.method.codes.Cells",
     "fairspan.method.codes.Coder",

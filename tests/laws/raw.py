@@ -36,7 +36,7 @@ class Block:
         return np.isfinite(self.column)
 
     def explained(self, f: np.ndarray) -> float:
-        """Length of Cov_c(f, whitened codes), codes zero on rows of the cell not used."""
+        """Length of the covariance of f with the whitened codes, among the rows used."""
         w, g = self.w[self.used], f[self.used]
         mean = w @ g / w.sum()
         if self.groups is not None:
@@ -48,7 +48,7 @@ class Block:
             v = self.column[self.used]
             v = v - w @ v / w.sum()
             between = (w @ (v * (g - mean))) ** 2 / (w.sum() * (w @ v**2))
-        return float(np.sqrt(between * w.sum() / self.w[self.cell].sum()))
+        return float(np.sqrt(between))
 
     def deviation(self, f: np.ndarray) -> float:
         """Standard deviation of f in the cell."""
@@ -56,8 +56,8 @@ class Block:
         return float(np.sqrt(w @ (g - w @ g / w.sum()) ** 2 / w.sum()))
 
     def correlation(self, f: np.ndarray) -> float:
-        """Multiple correlation of f with the codes in the cell."""
-        return self.explained(f) / self.deviation(f)
+        """Multiple correlation of f with the codes, at most 1: f may vary less in the whole cell."""
+        return min(self.explained(f) / self.deviation(f), 1.0)
 
     def codes(self) -> np.ndarray:
         """Code matrix, NaN on rows not used (what the dense oracle reads)."""

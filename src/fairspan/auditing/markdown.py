@@ -193,7 +193,10 @@ def _is_gap(f: Finding) -> bool:
 def n_rows(audit: Audit) -> str:
     """Number of rows, and of clusters if there are any."""
     clusters = "" if audit.n_clusters is None else f" in {audit.n_clusters:,} clusters"
-    return f"{audit.n_rows:,} rows{clusters}"
+    missing = ""
+    if audit.n_without_sensitive:
+        missing = f" (without {audit.n_without_sensitive:,} that lack a protected attribute)"
+    return f"{audit.n_rows:,} rows{clusters}{missing}"
 
 
 def summary(audit: Audit) -> str:

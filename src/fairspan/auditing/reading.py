@@ -119,6 +119,7 @@ class Audited:
     clusters: Codes | None = None
     # (n,) 1 where the model's 90 % interval contains y, 0 elsewhere; None without intervals.
     covered: Array | None = None
+    n_without_sensitive: int = 0  # rows left out because they lack a protected attribute
 
     @property
     def n(self) -> int:
@@ -160,11 +161,13 @@ def read_audit(
     with_features: bool = False,
     groups: Any = None,
     with_intervals: bool = False,
+    omit_missing: bool = False,
 ) -> Audited:
     """Read and check the arguments of :func:`fairspan.audit`; rows of weight zero are dropped.
 
     ``with_features``: read X as numbers, for attackers and the kernel check. ``with_intervals``: predict
-    the model's intervals, for their coverage.
+    the model's intervals, for their coverage. ``omit_missing``: leave out rows that lack a protected
+    attribute.
     """
     _check_arguments(given, X, sensitive_features)
     check_bins(n_bins)
@@ -203,7 +206,9 @@ def read_audit(
         aligned["sample_weight"],
         sizes,
         getattr(last_step(model), "sensitive_kinds_", {}),
+        omit_missing=omit_missing,
     )
+    lacks = np.any([attribute.missing for attribute in rows.attributes.values()], axis=0)
     keep = rows.weight > 0.0
     rows = _without_constant(rows.take(keep))
     labels = None if labels is None else labels[keep]
@@ -244,6 +249,7 @@ def read_audit(
         covered=_covered(model, model_X, target, aligned["sensitive_features"], keep)
         if with_intervals and model is not None
         else None,
+        n_without_sensitive=int(lacks.sum()),
     )
 
 

@@ -26,6 +26,7 @@ from fairspan.auditing.plot import AuditDisplay
 from fairspan.auditing.proxy import Proxy
 from fairspan.auditing.reading import Audited, read_audit
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
+from fairspan.inputs.checks import refuse
 from fairspan.inputs.config import read_seed
 from fairspan.method.problem import Codes
 from fairspan.metrics.groups import count_clusters
@@ -67,6 +68,8 @@ class Audit:
         Number of clusters of rows that belong together (``groups``); None if rows are independent.
     group_clusters : dict
         Attribute -> group -> its number of clusters; empty if rows are independent.
+    n_without_sensitive : int
+        Rows left out because they lack a protected attribute.
     """
 
     model: str
@@ -82,6 +85,7 @@ class Audit:
     fitted_share: float | None = None
     n_clusters: int | None = None
     group_clusters: dict[str, dict[str, int]] = field(default_factory=dict)
+    n_without_sensitive: int = 0
 
     # ------------------------------------------------------------------ numbers
 
@@ -164,6 +168,8 @@ class Audit:
 
         names = "model", "n_rows", "n_clusters", "fitted_share", "level", "settings"
         out: dict[str, Any] = {"fairspan": __version__, **{n: getattr(self, n) for n in names}}
+        if self.n_without_sensitive:
+            out["n_without_sensitive"] = self.n_without_sensitive
         out |= {"groups": self.group_sizes, "group_clusters": self.group_clusters}
         out["findings"] = [asdict(finding) for finding in self.findings]
         out["proxies"] = [asdict(proxy) for proxy in self.proxies]
@@ -272,6 +278,7 @@ def audit(
     random_state: Any = 0,
     verbose: int = 0,
     groups: Any = None,
+    missing_sensitive: str = "raise",
 ) -> Audit:
     """Audit a model, or plain scores and decisions, on rows it was not fitted on.
 
@@ -331,6 +338,8 @@ def audit(
         (scikit-learn's word; protected groups are ``sensitive_features``). Resamples, standard errors
         and folds then have whole clusters, tests use one row of each, and ``min_rows`` counts
         clusters. Default: rows are independent.
+    missing_sensitive : {"raise", "omit"}, default="raise"
+        "omit" leaves out rows that lack a protected attribute; the report says how many rows there are.
 
     Returns
     -------
@@ -361,6 +370,8 @@ def audit(
         attackers=attackers,
         parts=PARTS if parts is None else parts,
     )
+    if missing_sensitive not in ("raise", "omit"):
+        refuse("missing_sensitive", missing_sensitive, "'raise' or 'omit'")
     with each_warning_once():  # the model reads the same rows several times
         data = read_audit(
             model_or_scores,
@@ -378,6 +389,7 @@ def audit(
             with_features=bool({"attacks", "kernel"} & set(settings.parts)),
             groups=groups,
             with_intervals="decisions" in settings.parts,
+            omit_missing=missing_sensitive == "omit",
         )
     unavailable = {k: why for k, why in unavailable_parts(data).items() if k in settings.parts}
     if len(unavailable) == len(settings.parts):
@@ -400,6 +412,7 @@ def audit(
         settings=_settings_dict(settings, data, unavailable),
         rows=data,
         fitted_share=data.fitted_share,
+        n_without_sensitive=data.n_without_sensitive,
         n_clusters=None if data.clusters is None else int(data.clusters.max()) + 1,
         group_clusters={} if data.clusters is None else _group_sizes(data, data.clusters),
     )

@@ -175,7 +175,7 @@ def describe_kind(frame: Any, name: str, kind: str) -> str:
     """Return the kind in words, with the first few groups or classes of a categorical column."""
     if kind != "categorical":
         return kind
-    labels = sorted(frame[name].unique().tolist(), key=str)
+    labels = sorted(frame[name].dropna().unique().tolist(), key=str)
     return f"categorical: {quoted(labels)}"
 
 

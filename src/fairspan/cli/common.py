@@ -109,6 +109,14 @@ WithMoments = Annotated[
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out rows without a target, group or weight.")
 ]
+MissingProtected = Annotated[
+    str,
+    typer.Option(
+        "--missing-protected",
+        help="What to do with rows without a protected attribute: raise (an error), or omit: learn from "
+        "them, but compare groups on the other rows.",
+    ),
+]
 DataHome = Annotated[
     Path | None,
     typer.Option(help="Folder of the data sets' files; $FAIRSPAN_DATA or the cache if absent."),
@@ -334,3 +342,9 @@ def quoted(values: Sequence[Any]) -> str:
 def shortened(name: str, longest: int = 24) -> str:
     """Cut a long name, so that a line has room for others."""
     return name if len(name) <= longest else f"{name[: longest - 3]}..."
+
+
+def check_missing(value: str) -> None:
+    """Check ``--missing-protected``."""
+    if value not in ("raise", "omit"):
+        raise ValueError(f"--missing-protected {value} is not allowed; give raise or omit.")

@@ -251,6 +251,7 @@ def audit_command(
     keep: Keep = None,
     dictionary: Dictionary = None,
     drop_missing: common.DropMissing = False,
+    missing_protected: common.MissingProtected = "raise",
     seed: common.Seed = 0,
 ) -> None:
     """Audit a saved model, or scores and decisions in a table, on rows it was not fitted on."""
@@ -270,6 +271,7 @@ def audit_command(
     files.check()
     audit_parts = common.read_parts(parts)
     common.check_audit(level, min_rows, attackers)
+    common.check_missing(missing_protected)
     inputs: dict[str, Path | None] = {**given.files, "--model": model}
     common.check_distinct(inputs, files.by_option)
     fitted, names = (None, []) if model is None else _load_model(model, trust)
@@ -288,7 +290,7 @@ def audit_command(
     words = tables.read_words(dictionary, source.frame)
     frame = date_parts_of(source.frame, names)
     frame, kinds = column_kinds.set_kinds(frame, column_kinds.read_kinds(frame, kind, words), roles)
-    frame = tables.drop_incomplete_rows(frame, roles, drop=drop_missing)
+    frame = tables.drop_incomplete_rows(frame, roles, drop=drop_missing, missing=missing_protected)
     if model is not None:
         require_columns(names, frame.columns, f"{model} was fitted with")
     left_out: dict[str, str] = {}
@@ -336,6 +338,7 @@ def audit_command(
         parts=audit_parts,
         level=level,
         min_rows=min_rows,
+        missing_sensitive=missing_protected,
         random_state=seed,
     )
 

@@ -118,6 +118,7 @@ def explore_command(
             command=" ".join(["fairspan", *map(shlex.quote, sys.argv[1:])]),
             source=table.code,
             dictionary=table.words,
+            missing_sensitive=columns.missing_protected,
         )
     # Files come first: the reader of the printed lines may close the pipe after the first one.
     report.to_html(out)

@@ -126,6 +126,7 @@ def fit_command(
         criterion=criterion,
         sensitive_kind=sensitive_kind,
         pos_label=table.positive,
+        missing_sensitive=columns.missing_protected,
         random_state=seed,
         verbose=int(sys.stderr.isatty()),
         **dial,
@@ -175,6 +176,7 @@ def fit_command(
             **tables.audit_arguments(test, roles.features, table.named),
             sensitive_kind=sensitive_kind,
             parts=audit_parts,
+            missing_sensitive=columns.missing_protected,
             random_state=seed,
         )
     elif json_file is not None:

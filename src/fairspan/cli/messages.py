@@ -89,7 +89,8 @@ def _without_parameters(text: str) -> str:
 
 
 def _with_options(text: str) -> str:
-    """Replace the parameter ``sensitive_kind`` in a message by the option ``--kind``."""
+    """Replace parameters in a message by options: ``sensitive_kind`` by ``--kind``, for example."""
+    text = text.replace("missing_sensitive='omit'", "--missing-protected omit")
 
     def option(match: re.Match[str]) -> str:
         try:

@@ -106,6 +106,7 @@ class ColumnOptions:
     ] = None
     positive: common.Positive = None
     drop_missing: common.DropMissing = False
+    missing_protected: common.MissingProtected = "raise"
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -21,7 +21,7 @@ from fairspan.cli.column_kinds import (
     read_kinds,
     set_kinds,
 )
-from fairspan.cli.common import first_few, print_status, quoted, split_commas
+from fairspan.cli.common import check_missing, first_few, print_status, quoted, split_commas
 from fairspan.cli.read import Input, read_data
 from fairspan.cli.read_options import ColumnOptions
 from fairspan.encoding import table_encoder
@@ -98,6 +98,7 @@ def read_training_table(
     options : roles and kinds of its columns.
     numeric_target : the model predicts numbers, so that labels are no text.
     """
+    check_missing(options.missing_protected)
     source = read_data(given)
     words = read_words(options.dictionary, source.frame)
     target = options.target or source.target
@@ -119,7 +120,9 @@ def read_training_table(
     all_rows, lines = _with_parts(source.frame, options.date_parts, named)
     learned, left_out = _find_features(all_rows, named, options, words)
     all_rows, kinds = set_kinds(all_rows, chosen, named)
-    frame = drop_incomplete_rows(all_rows, named, drop=options.drop_missing)
+    frame = drop_incomplete_rows(
+        all_rows, named, drop=options.drop_missing, missing=options.missing_protected
+    )
     frame, joined = join_small_groups(frame, named["protected"], kinds.protected)
     check_features(frame, learned)
     positive = options.positive
@@ -320,27 +323,41 @@ def audit_arguments(frame: Any, names: Sequence[str], roles: Named) -> dict[str,
 # ------------------------------------------------------------------ rows
 
 
-def drop_incomplete_rows(frame: Any, roles: Named, *, drop: bool) -> Any:
-    """Return the rows in which no column with a role is missing; raise if some are, unless ``drop``."""
+def drop_incomplete_rows(frame: Any, roles: Named, *, drop: bool, missing: str = "raise") -> Any:
+    """Return the rows in which no column with a role is missing; raise if some are, unless ``drop``.
+
+    ``missing`` is ``--missing-protected``: with "omit", protected attributes may be missing.
+    """
     for role in ("weight", "scores"):
         for name in roles.get(role, ()):
             if frame[name].dtype.kind not in "biuf":
                 raise no_numbers(f"--{role}", name, frame[name].iloc[0])
     used = [name for names in roles.values() for name in names]
     _check_finite(frame, used)
-    missing = frame[used].isna()
-    counts = {name: int(n) for name, n in missing.sum().items() if n}
+    optional = [] if missing == "raise" else list(roles["protected"])
+    for name in optional:
+        if n := int(frame[name].isna().sum()):
+            print_status(
+                f"{name} is known for {len(frame) - n:,} of {len(frame):,} rows; groups are compared on "
+                f"these."
+            )
+    used = [name for name in used if name not in optional]
+    gaps = frame[used].isna()
+    counts = {name: int(n) for name, n in gaps.sum().items() if n}
     if not counts:
-        return frame
-    n_incomplete = int(missing.any(axis=1).sum())
+        return complete_rows(frame, [], optional)
+    n_incomplete = int(gaps.any(axis=1).sum())
     columns = ", ".join(f"{name!r} ({n:,})" for name, n in counts.items())
     if not drop:
+        also = ""
+        if missing == "raise" and set(counts) <= set(roles["protected"]):
+            also = ", or --missing-protected omit to learn from them without comparing their groups"
         raise ValueError(
             f"{n_incomplete:,} of {len(frame):,} rows miss a value of {columns}. Fill them in, or pass "
-            f"--drop-missing to leave those rows out. ({_MISSING_WORDS} of a CSV file count as missing; a "
-            f"group of such a name needs another name.)"
+            f"--drop-missing to leave those rows out{also}. ({_MISSING_WORDS} of a CSV file count as "
+            f"missing; a group of such a name needs another name.)"
         )
-    frame = complete_rows(frame, used)
+    frame = complete_rows(frame, used, optional)
     if frame.empty:
         raise ValueError(f"Every row misses a value of {columns}; no rows are left.")
     print_status(f"Left out {n_incomplete:,} rows that miss a value of {columns}.")

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 
@@ -28,6 +27,7 @@ from fairspan.inputs.rows import ColumnSchema, check_rows, read_training_data
 from fairspan.method.accumulate import MomentsPass, accumulate
 from fairspan.method.expected import REFIT_ROWS, OutOfFoldScores, measure_spread
 from fairspan.method.folds import check_block_groups, check_groups, move_to
+from fairspan.method.known_rows import cluster_shares
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, is_tensor
 from fairspan.method.new_rows import cross_fit
@@ -187,7 +187,7 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
             with few_threads(data.n, _most_columns(work._config, data)):
                 work._prepare(*sample)
                 if data.clusters is not None and sample[0].n < data.n:
-                    work._set_cluster_share(len(np.unique(data.clusters)) / data.n, sample[0])
+                    work._set_cluster_shares(cluster_shares(data, work._pilot.coders), sample[0])
                 work._absorb(data)
                 work._solve(data, withheld)
         return self
@@ -504,10 +504,10 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
             classes=classes,
         )
 
-    def _set_cluster_share(self, share: float, data: Data) -> None:
+    def _set_cluster_shares(self, shares: tuple[float, tuple[float, ...]], data: Data) -> None:
         """Count groups over all rows: ``data``, on which the pilot was frozen, has few rows of each."""
         state = self._fit_state
-        pilot = replace(state.pilot, cluster_share=share)
+        pilot = replace(state.pilot, cluster_share=shares[0], known_cluster_shares=shares[1])
         pilot = replace(pilot, fingerprint=fingerprint(pilot, data.on_host().X[:16]))
         self._state = replace(state, pilot=pilot, moments=pilot.empty_moments())
 

@@ -10,7 +10,7 @@ import numpy as np
 from fairspan.exceptions import DataWarning, DecisionRuleError, warn_user
 from fairspan.method.calibration import one_slope
 from fairspan.method.decision_certificate import DecisionCertificate, JudgedGroups, certify_rule
-from fairspan.method.decision_codes import CodeBlock, predict_rate_codes
+from fairspan.method.decision_codes import CodeBlock, code_size, predict_rate_codes
 from fairspan.method.decision_histogram import PairHistogram
 from fairspan.method.decision_rule import (
     DecisionProblem,
@@ -24,7 +24,6 @@ from fairspan.method.decision_rule import (
 from fairspan.method.folds import Counter, centre_within
 from fairspan.method.laplace import softmax
 from fairspan.method.linalg import Array, to_numpy
-from fairspan.method.moments import kish
 from fairspan.method.pilot import Encoded, Pilot
 from fairspan.method.problem import Codes, Data, FitConfig
 from fairspan.method.rate_codes import Limit, RateBlock, RateCriterion, rate_blocks
@@ -331,11 +330,10 @@ def choose_rules(state: FittedState, rows: RuleRows) -> DecisionFit:
         names = names if favourable == 1 else names[::-1]
         labels, p = (y == favourable).astype(np.intp), p[:, favourable]
     blocks = _blocks(pilot, config, encoded, labels, y, weight, favourable)
-    n = kish(float(weight.sum()), float(weight @ weight)) * pilot.cluster_share
     predicted = predict_rate_codes(
-        scores, folds, weight, _code_blocks(state, blocks, encoded, folds, weight, favourable), n
+        scores, folds, weight, _code_blocks(state, blocks, encoded, folds, weight, favourable)
     )
-    judged = tuple(JudgedGroups.of(b, weight, pilot.cluster_share) for b in blocks)
+    judged = tuple(JudgedGroups.of(b, weight, pilot.clusters_per_row(b.attribute)) for b in blocks)
     problem = DecisionProblem(
         probability=p,
         codes=predicted.codes,
@@ -452,11 +450,15 @@ def _code_blocks(
         C[known] = centre_within(
             codes.of_rows(levels, values, inside)[known], folds[known], weight[known]
         )
+        size = code_size(
+            known, inside, weight, state.pilot.clusters_per_row(codes.report.attribute)
+        )
         to_rates = np.zeros((codes.rank, int(starts[-1])))
         label = _class_of(codes.cell, state.pilot, favourable, len(classes))
         if (key := (codes.report.attribute, label)) in judged:
             rates, start = judged[key]
             rows = [codes.names.index(name) for name in rates.groups]
-            to_rates[:, start : start + len(rows)] = codes.whitening[rows].T / rates.cell_share
-        out.append(CodeBlock(codes=C, to_rates=to_rates))
+            # Codes are 0 on rows without S, so their predictions are smaller by the share that has it.
+            to_rates[:, start : start + len(rows)] = codes.whitening[rows].T / size.share
+        out.append(CodeBlock(codes=C, to_rates=to_rates, size=size))
     return out

@@ -19,17 +19,19 @@ from fairspan.estimators.learner_columns import (
     fit_kernel,
     fit_models,
 )
+from fairspan.estimators.missing_s import describe_missing_s
 from fairspan.estimators.prepare import build_pilot
 from fairspan.estimators.sparse_linear import LinearModels, fit_linear
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.calibration import one_slope
+from fairspan.method.decision_codes import code_size
 from fairspan.method.expected import SPREAD_ROWS, with_spread
 from fairspan.method.features import TransformerMap
 from fairspan.method.fold_codes import CodeSums, FoldCodes, Outputs, make_codes
 from fairspan.method.folds import GivenFolds, centre_within
 from fairspan.method.linalg import Array
-from fairspan.method.moments import Moments, Pooled, kish
+from fairspan.method.moments import Moments, Pooled
 from fairspan.method.new_rows import MIN_FOLD_ROWS, CrossFit, FoldMoments, remove_out_of_fold
 from fairspan.method.new_rows_space import NewRowsEnds
 from fairspan.method.pilot import Encoded, Pilot
@@ -144,6 +146,7 @@ def fit_learners(
         assert isinstance(model, FrozenScores)
         frozen = model.to_contrasts(n_scores, _labels(pilot, data), outputs.contrasts)
         learners = ()
+    missing = describe_missing_s(pilot, features, folds)
     columns = _fit_all(
         config,
         features,
@@ -162,10 +165,11 @@ def fit_learners(
         columns = columns.after_frozen(frozen)
     oof, averaged = columns.of_training_rows(data.X, folds)
     codes = np.concatenate([_centred(c, encoded, folds, weight) for c in wanted], axis=1)
-    n = kish(float(weight.sum()), float(weight @ weight)) * pilot.cluster_share
     L = y.shape[1]
     n_y = len(learners) if frozen is None else 1
-    blocks = np.repeat(np.arange(len(wanted)), [c.rank for c in wanted])
+    ranks = [c.rank for c in wanted]
+    blocks = np.repeat(np.arange(len(wanted)), ranks)
+    n = np.repeat([_regression_rows(c, pilot, encoded, weight) for c in wanted], ranks)
     joined = stack(y, codes, oof[:, : n_y * L], oof[:, n_y * L :], folds, weight, n, blocks)
     of_columns = replace(pilot, features=TransformerMap(None, oof.shape[1]))
     moments = _moments(of_columns, data, oof, folds)
@@ -199,7 +203,7 @@ def fit_learners(
     functions = np.einsum("k,kmf->mf", fit.share, joined.functions)
     return LearnerFit(
         pilot=pilot,
-        solution=replace(solution, new_rows=fit),
+        solution=replace(solution, new_rows=fit, missing=missing),
         weights=joined.weights,
         encoded=encoded,
         folds=folds,
@@ -238,6 +242,15 @@ def _of_rows(codes: FoldCodes, encoded: Encoded) -> tuple[Array, Any]:
         inside = encoded.cells == codes.cell
     known = codes.has_code(encoded.levels, encoded.values, inside)
     return codes.of_rows(encoded.levels, encoded.values, inside), known
+
+
+def _regression_rows(codes: FoldCodes, pilot: Pilot, encoded: Encoded, weight: Array) -> float:
+    """Effective number of rows for a regression of codes."""
+    inside = np.ones(len(weight), dtype=bool)
+    if codes.cell is not None:
+        inside = encoded.cells == codes.cell
+    per_row = pilot.clusters_per_row(codes.report.attribute)
+    return code_size(_of_rows(codes, encoded)[1], inside, weight, per_row).n_regression
 
 
 def _centred(codes: FoldCodes, encoded: Encoded, folds: Codes, weight: Array) -> Array:
@@ -472,7 +485,7 @@ def _delta(pooled: Pooled, codes: FoldCodes | None, config: FitConfig) -> Array:
             ordered=codes.report.coding == "slices",
             min_rows=config.variant.min_rows,
         )
-    return np.zeros((len(pooled.mean), 0)) if block is None else block.delta
+    return np.zeros((len(pooled.mean), 0)) if block is None else block.delta_known
 
 
 def _by_fold(centred: Array, folds: Codes, functions: Array) -> Array:

@@ -422,13 +422,21 @@ def sampling_noise(
 ) -> float:
     """Noise of a held-out correlation in the smallest cell of the criterion (METHOD 10).
 
-    NaN if no cell of the criterion has rows.
+    Of attributes that some rows lack, the rows that have them count. NaN if no cell of the criterion has
+    rows.
     """
     noise = []
+    missing = {each.attribute for each in est._solution.missing}
+    partial = [name for name, one in evaluator.levels.items() if (one.codes < 0).any()]
     for c, cell in enumerate(evaluator.cell_names):
-        w = evaluator.weight[evaluator.cells == c]
-        if len(w):
-            fitted = [r.n_rows for r in est._solution.reports if r.cell == cell]
-            n_train = max([*fitted, 1]) * train_share
-            noise.append(correlation_noise(w.sum() ** 2 / (w @ w), n_train))
+        reports = [r for r in est._solution.reports if r.cell == cell]
+        for name in (None, *dict.fromkeys([*partial, *missing & {*evaluator.levels}])):
+            inside = evaluator.cells == c
+            fitted = [r.n_rows for r in reports if name in (None, r.attribute)]
+            if name is not None:
+                inside = inside & (evaluator.levels[name].codes >= 0)
+            w = evaluator.weight[inside]
+            if len(w):
+                n_train = max([*fitted, 1]) * train_share
+                noise.append(correlation_noise(w.sum() ** 2 / (w @ w), n_train))
     return max(noise, default=float("nan"))

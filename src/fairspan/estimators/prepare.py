@@ -42,6 +42,7 @@ from fairspan.method.kernels import (
     median_distance,
     width_to_gamma,
 )
+from fairspan.method.known_rows import cluster_shares
 from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import N_FOLDS, Pilot, fingerprint, group_residual
@@ -490,6 +491,7 @@ def build_pilot(config: FitConfig, data: Data, fold_rule: str = "keys") -> Pilot
     seed = draw_seed(config.random_state)
     coders = learn_coders(config, data)
     target = learn_target(config, data)
+    cluster_share, known_shares = cluster_shares(data, coders)
     pilot = Pilot(
         features=TransformerMap(None, data.X.shape[1]),
         gamma=None,
@@ -502,7 +504,8 @@ def build_pilot(config: FitConfig, data: Data, fold_rule: str = "keys") -> Pilot
         residual={},
         fold_rule=fold_rule,
         seed=seed,
-        cluster_share=1.0 if data.clusters is None else len(np.unique(data.clusters)) / data.n,
+        cluster_share=cluster_share,
+        known_cluster_shares=known_shares,
         clustered=data.clusters is not None,
         pairwise=config.kernel == "precomputed" and config.feature_map is None,
     )

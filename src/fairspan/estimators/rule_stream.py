@@ -193,7 +193,8 @@ def _from_histogram(state: FittedState, fit: DecisionFit, histogram: PairHistogr
     of_sample = fit.problem
     assert of_sample is not None
     problem = histogram.problem(of_sample.selection_rate, of_sample.cost)
-    judged = histogram.judged(problem.blocks[0], state.pilot.cluster_share)
+    attribute = problem.blocks[0].attribute
+    judged = histogram.judged(problem.blocks[0], state.pilot.clusters_per_row(attribute))
     path = rule_path(problem, gap_limits(problem, N_LIMITS))
     out = replace(fit, problem=problem, sample=of_sample, histogram=histogram, judged=(judged,))
     return replace(

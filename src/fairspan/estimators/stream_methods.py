@@ -235,8 +235,8 @@ class _FitAdapter:
             est._prepare(data, "position" if data.clusters is None else "hash")
         finally:
             est.random_state = random_state
-        if sample.cluster_share is not None:  # of all rows: the sample has few rows of a group
-            est._set_cluster_share(sample.cluster_share, data)
+        if sample.clusters is not None:  # of all rows: the sample has few rows of a group
+            est._set_cluster_shares(sample.clusters.shares(est._pilot.coders), data)
         if sample.role_columns is not None:
             est._schema = replace(est._schema, sensitive_columns=sample.role_columns)
         units = () if sample.from_files else est._schema.units

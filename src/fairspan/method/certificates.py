@@ -57,6 +57,53 @@ class BlockCertificate:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MissingSensitive:
+    """A protected attribute that some rows do not have.
+
+    Attributes
+    ----------
+    attribute : str
+    n_known, n_rows : int
+        Rows with the attribute, and all rows.
+    share : float
+        Share of the weight of the rows with the attribute.
+    correlation : float or None
+        Out-of-fold correlation of having the attribute with what X predicts of it; None without folds.
+    p_value : float or None
+        Of the test that having the attribute does not depend on X, at least 0.0005; None without folds.
+    """
+
+    attribute: str
+    n_known: int
+    n_rows: int
+    share: float
+    correlation: float | None
+    p_value: float | None
+
+    @property
+    def test(self) -> str:
+        """Result of the test, in words; empty if there is none."""
+        if self.p_value is None:
+            return ""
+        p = f"p = {self.p_value:.2g}" if self.p_value >= 1e-3 else "p < 0.001"
+        return f"{p}, out-of-fold correlation {self.correlation:.2f}"
+
+    @property
+    def depends_on_x(self) -> bool:
+        """Whether the test rejects that having the attribute does not depend on X."""
+        return self.p_value is not None and self.p_value < MISSING_LEVEL
+
+    def __str__(self) -> str:
+        """Describe how many rows have the attribute, and who they are."""
+        text = f"{self.attribute} is known for {self.n_known:,} of {self.n_rows:,} rows"
+        if self.p_value is None:
+            return f"{text}; without folds, nothing tests whether X predicts which."
+        if self.depends_on_x:
+            return f"{text}, and X predicts which ({self.test}): all of this is about the people who gave it."
+        return f"{text}; X does not predict which ({self.test})."
+
+
+@dataclass(frozen=True, kw_only=True)
 class Direction:
     """A direction of the codes of an attribute, and how much of it is removed.
 
@@ -214,6 +261,8 @@ class Certificate:
     privacy : str
         For ``epsilon_sensitive``: what holds about the protected attributes. All numbers that use them,
         numbers of rows of groups included, then come from sums with noise, and none is exact.
+    missing : tuple of MissingSensitive
+        Protected attributes that some rows do not have; statements about them are about the rows that do.
     """
 
     criterion: str
@@ -230,6 +279,7 @@ class Certificate:
     no_estimate: str = ""
     decisions: DecisionCertificate | None = None
     privacy: str = ""
+    missing: tuple[MissingSensitive, ...] = ()
 
     @property
     def supremum(self) -> float:
@@ -255,6 +305,7 @@ class Certificate:
         """Convert to numbers, strings and lists that can be written as JSON."""
         out = asdict(self)
         out["blocks"] = [{**asdict(b), "left_out": list(b.left_out)} for b in self.blocks]
+        out["missing"] = [asdict(m) for m in self.missing]
         out["cosines"], out["angles"] = self.cosines.tolist(), self.angles.tolist()
         if self.new_rows is not None:
             for block in out["new_rows"]["blocks"]:
@@ -327,6 +378,7 @@ class Certificate:
                 f"Slices MERGED, too few rows: {', '.join(merged)}. Differences between merged slices are "
                 f"not removed and not counted above."
             )
+        lines += [f"S is MISSING: {each}" for each in self.missing]
         fewer = any(b.constrained and b.n_removed < b.n_codes for b in self.blocks)
         on_training_rows = self.new_rows is None or self.new_rows.removal == "training_rows"
         if fewer and on_training_rows and self.limits is None:  # separate limits apply to all codes
@@ -360,6 +412,8 @@ class Certificate:
         return certificate_html(self, self._lines(), sentences)
 
 
+# p-values below this one reject that S is missing at random.
+MISSING_LEVEL = 0.01
 # Directions listed in a sentence.
 _NAMED = 5
 _HEADER = ("cell", "attribute", "compared by", "worst case", "fitted", "removed", "rows")

@@ -12,16 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from fairspan.method.directions import ROUNDING, canonical_pairs, removal_weights
+from fairspan.method.directions import ROUNDING, canonical_pairs, noise_size, removal_weights
+from fairspan.method.fold_codes import Flags
 from fairspan.method.folds import centre_within
 from fairspan.method.linalg import Array
+from fairspan.method.moments import kish
 from fairspan.method.problem import Codes
 
 __all__ = [
     "CodeBlock",
+    "CodeSize",
     "RatePredictions",
     "Recalibration",
     "apply_by_fold",
+    "code_size",
     "predict_rate_codes",
     "recalibrate",
 ]
@@ -31,11 +35,43 @@ _RIDGE = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
+class CodeSize:
+    """Effective numbers of rows behind the codes of one attribute in one cell, and their weight."""
+
+    n_rows: float  # all rows, with clusters as those that have a code
+    n_known: float  # rows with a code
+    share: float  # weight of the rows with a code
+    share_of_cell: float  # the same within the cell
+
+    @property
+    def n_regression(self) -> float:
+        """All rows, as many of them as have S: noise of a regression of the codes."""
+        return self.n_rows * self.share_of_cell
+
+    @property
+    def n_strength(self) -> float:
+        """Rows for which correlations with zero-filled codes have their noise."""
+        return noise_size(self.n_known, self.share)
+
+
+def code_size(known: Flags, inside: Flags, weight: Array, clusters_per_row: float) -> CodeSize:
+    """Count the rows of a cell that have a code."""
+    own, total = weight[known], float(weight.sum())
+    return CodeSize(
+        n_rows=kish(total, float(weight @ weight)) * clusters_per_row,
+        n_known=kish(float(own.sum()), float(own @ own)) * clusters_per_row,
+        share=float(own.sum()) / total,
+        share_of_cell=float(own.sum() / weight[inside].sum()),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class CodeBlock:
     """Whitened codes of one attribute in one cell, and the rates that they stand for."""
 
     codes: Array  # (n, r), centred within folds; 0 for rows without a code
     to_rates: Array  # (r, Q): to the rate codes of all blocks, 0 for other blocks
+    size: CodeSize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +100,16 @@ def recalibrate(
     codes: Array,
     folds: Codes,
     weight: Array,
-    n_effective: float,
+    n_effective: Array | float,
     parts: Codes | None = None,
 ) -> Recalibration:
     """Regress the codes on all predictions, with a small ridge, for every fold on the rows of the others.
 
     ``scores`` are out-of-fold predictions, (n, functions); ``codes`` are centred within folds, (n, q).
-    Every function is divided by its standard deviation, or by that of its part: ``parts`` numbers the part
-    of each function. One scale for all codes of an attribute does not depend on the order of its groups.
+    ``n_effective`` is the number of rows of all codes or of each, (q,), from which the ridge follows.
+    Every function is divided by its standard deviation, or by that of its part: ``parts`` numbers the
+    part of each function. One scale for all codes of an attribute does not depend on the order of its
+    groups.
     """
     Z = centre_within(scores, folds, weight)
     share = weight / weight.sum()
@@ -85,17 +123,16 @@ def recalibrate(
     pi = np.array([share[rows].sum() for rows in own])
     products = np.stack([(Z[rows] * share[rows, None]).T @ Z[rows] for rows in own])
     crosses = np.stack([(Z[rows] * share[rows, None]).T @ codes[rows] for rows in own])
-    ridge = _RIDGE / np.sqrt(n_effective) * np.eye(Z.shape[1])
-    matrices = np.stack(
-        [
-            scipy.linalg.solve(
+    matrices = np.empty((len(pi), Z.shape[1], codes.shape[1]))
+    n_effective = np.broadcast_to(n_effective, codes.shape[1])
+    for n in np.unique(n_effective):
+        ridge, same = _RIDGE / np.sqrt(n) * np.eye(Z.shape[1]), n_effective == n
+        for k in range(len(pi)):
+            matrices[k][:, same] = scipy.linalg.solve(
                 (products.sum(axis=0) - products[k]) / (1.0 - pi[k]) + ridge,
-                (crosses.sum(axis=0) - crosses[k]) / (1.0 - pi[k]),
+                (crosses.sum(axis=0) - crosses[k])[:, same] / (1.0 - pi[k]),
                 assume_a="pos",
             )
-            for k in range(len(pi))
-        ]
-    )
     return Recalibration(
         matrices=unit[:, None] * matrices,
         share=pi,
@@ -114,7 +151,7 @@ def apply_by_fold(scores: Array, folds: Codes, matrices: Array) -> Array:
 
 
 def predict_rate_codes(
-    scores: Array, folds: Codes, weight: Array, blocks: list[CodeBlock], n_effective: float
+    scores: Array, folds: Codes, weight: Array, blocks: list[CodeBlock]
 ) -> RatePredictions:
     """Predict the rate codes of every block out of fold.
 
@@ -124,10 +161,12 @@ def predict_rate_codes(
     folds : (n,)
     weight : (n,)
     blocks : q codes in all.
-    n_effective : effective number of rows, or of clusters.
     """
     C = np.concatenate([block.codes for block in blocks], axis=1)
-    found = recalibrate(scores, C, folds, weight, n_effective)
+    sizes = np.repeat(
+        [block.size.n_regression for block in blocks], [block.codes.shape[1] for block in blocks]
+    )
+    found = recalibrate(scores, C, folds, weight, sizes)
     cov_b, cov_cb = found.cov, found.cov_codes
     share = weight / weight.sum()
     cov_c = (C * share[:, None]).T @ C
@@ -137,7 +176,7 @@ def predict_rate_codes(
         part = slice(start, start + r)
         P = cov_cb[part, part]
         left, right, rho = canonical_pairs(P, cov_c[part, part], cov_b[part, part])
-        strength = np.sqrt(n_effective) * rho
+        strength = np.sqrt(block.size.n_strength) * rho
         used = removal_weights(strength, r, "auto")
         used[np.einsum("ij,ij->j", left, P @ left) <= 0.0] = 0.0
         # The regression of the codes on each pair, as far as it is used.

@@ -40,13 +40,14 @@ def find_removal(
     code_cov: list[Array],
     cov: Array,
     L: int,
-    n: float,
+    sizes: list[float],
     wanted: str | int,
 ) -> tuple[Array, list[list[Direction]], dict[int, Array], Array]:
     """Coefficients lambda, (q, L), of ``u = b lambda``, and the directions of every block.
 
     Also returned are the combinations of codes that are removed, by the identity of their block, and the
-    combinations of b that predict them.
+    combinations of b that predict them. The codes are 0 on rows without one, and ``sizes`` are the numbers
+    of rows for which covariances with such codes have their noise, see :func:`noise_size`.
 
     A direction that cannot be predicted out of fold is kept: to remove it would cost much accuracy and
     gain nothing (its weight rises with the squared strength from 2 sqrt(q) to 2 sqrt(q) + 2).
@@ -55,7 +56,8 @@ def find_removal(
     q = int(starts[-1])
     left, right, weights, directions = np.zeros((q, q)), np.zeros((q, q)), np.zeros(q), []
     removed = {}
-    for codes, cov_cb, cov_c, start in zip(blocks, cross, code_cov, starts, strict=False):
+    root_n = np.sqrt(np.repeat(sizes, [codes.rank for codes in blocks]))
+    for codes, cov_cb, cov_c, n, start in zip(blocks, cross, code_cov, sizes, starts, strict=False):
         part = slice(start, start + codes.rank)
         P = cov_cb[:, L + start : L + start + codes.rank]
         of_b = slice(L + start, L + start + codes.rank)
@@ -86,18 +88,30 @@ def find_removal(
     lam = np.zeros((q, L))
     if active.any():
         lam = right[:, active] @ _solve_joint(
-            M[np.ix_(active, active)], weights[active, None] * v[active], len(blocks), n
+            M[np.ix_(active, active)],
+            weights[active, None] * v[active],
+            len(blocks),
+            root_n[active, None],
         )
     return lam, directions, removed, right[:, active]
 
 
-def _solve_joint(M: Array, wanted: Array, n_blocks: int, n: float) -> Array:
+def noise_size(n_effective: float, share: float) -> float:
+    """Number of rows for which correlations with zero-filled codes have their noise.
+
+    Among ``n_effective`` rows with a code, a correlation rho has the strength sqrt(n_effective) rho. With
+    codes that are 0 on the other rows it is smaller by the root of the share of the weight with a code.
+    """
+    return n_effective / share
+
+
+def _solve_joint(M: Array, wanted: Array, n_blocks: int, root_n: Array) -> Array:
     """Solve ``M x = wanted``; with several blocks, leave out combinations that are not identified."""
     if n_blocks == 1:  # M is diagonal
         return np.asarray(wanted / np.diag(M)[:, None])
-    U, singular, Vt = scipy.linalg.svd(M)
-    keep = np.sqrt(n) * singular > 2.0
-    return np.asarray((Vt[keep].T / singular[keep]) @ (U[:, keep].T @ wanted))
+    U, strength, Vt = scipy.linalg.svd(root_n * M)
+    keep = strength > 2.0
+    return np.asarray((Vt[keep].T / strength[keep]) @ (U[:, keep].T @ (root_n * wanted)))
 
 
 def removal_weights(strength: Array, q: int, wanted: str | int) -> Array:

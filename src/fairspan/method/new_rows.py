@@ -19,7 +19,7 @@ import scipy.linalg
 
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.certificates import Direction
-from fairspan.method.directions import ROUNDING, find_removal
+from fairspan.method.directions import ROUNDING, find_removal, noise_size
 from fairspan.method.fold_codes import CodeSums, FoldCodes, Outputs, make_codes
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.limits import keep_limits
@@ -382,16 +382,19 @@ def remove_out_of_fold(
         products = [fold.test_codes[i][0].T @ both[k] for k, fold in enumerate(folds)]
         cross.append(np.sum(products, axis=0) / total.weight)
         code_cov.append(np.sum([fold.test_codes[i][1] for fold in folds], axis=0) / total.weight)
-    n = kish(total.weight, total.weight2) * pilot.cluster_share
-    if measured is not None:
-        n = measured.n_effective
+    sizes, with_code = [], []
+    for codes in blocks:
+        weight, weight2 = codes.weight(sums.pool(codes.cell))
+        n_effective = kish(weight, weight2) * pilot.clusters_per_row(codes.report.attribute)
+        with_code.append((n_effective, weight / total.weight))
+        sizes.append(noise_size(*with_code[-1]) if measured is None else measured.n_effective)
     lam, directions, removed, active = find_removal(
         [blocks[i] for i in constrained],
         [cross[i] for i in constrained],
         [code_cov[i] for i in constrained],
         cov,
         L,
-        n,
+        [sizes[i] for i in constrained],
         config.n_sensitive_directions,
     )
     # From [A, b] to [A, u], and for separate limits to the single directions.
@@ -409,19 +412,17 @@ def remove_out_of_fold(
     reported = []
     numbers = [i for i, codes in enumerate(every) if codes is not None]
     for i, codes in enumerate(blocks):
-        weight, weight2 = codes.weight(sums.pool(codes.cell))
+        n_effective, code_share = with_code[i]
         reported.append(
             NewRowsBlock(
                 index=numbers[i],
                 codes=codes,
-                cov=cross[i] @ mix * (total.weight / weight),
+                cov=cross[i] @ mix / code_share,
                 removed=removed.get(id(codes), np.zeros((codes.rank, 0))),
-                n_effective=kish(weight, weight2) * pilot.cluster_share,
+                n_effective=n_effective,
                 eta=etas[i],
                 directions=tuple(by_block.get(i, ())),
-                noise=None
-                if measured is None
-                else mix.T @ measured.noise[i] @ mix * (total.weight / weight) ** 2,
+                noise=None if measured is None else mix.T @ measured.noise[i] @ mix / code_share**2,
             )
         )
     return CrossFit(

@@ -58,6 +58,8 @@ class Pilot:
     precision: str = "float64"  # or "float32": of moments taken on a device that is slow at float64
     seed: int = 0  # of the keys of rows
     cluster_share: float = 1.0  # number of clusters of rows that belong together, per row
+    # The same of the rows that have S, by attribute; empty: that of all rows.
+    known_cluster_shares: tuple[float, ...] = ()
     clustered: bool = False  # rows come with the clusters that they belong to
     pairwise: bool = False  # columns of X are rows too, so their order has no meaning
 
@@ -81,6 +83,13 @@ class Pilot:
         if self.target is not None and self.target_is_numeric:
             return (*attributes, self.target)
         return attributes
+
+    def clusters_per_row(self, attribute: str) -> float:
+        """Number of clusters per row, among the rows that have an attribute."""
+        names = [coder.name for coder in self.coders]
+        if not self.known_cluster_shares or attribute not in names:
+            return self.cluster_share
+        return self.known_cluster_shares[names.index(attribute)]
 
     def target_position(self) -> tuple[str, int]:
         """Where the target's statistics are: ("levels" or "columns", index)."""

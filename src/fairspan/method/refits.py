@@ -140,7 +140,8 @@ def refit_folds(
                 codes=of_block,
                 cross=of_block.sums(pooled)[0].T @ basis / weight,
                 share=np.array(in_fold) / weight,
-                n_effective=kish(weight, weight2) * pilot.cluster_share,
+                n_effective=kish(weight, weight2)
+                * pilot.clusters_per_row(of_block.report.attribute),
                 growth=float(np.clip(growth, 1.0, len(folds) / (len(folds) - 1.0))),
             )
         )
@@ -182,10 +183,12 @@ def _refit(rows: _Rows, k: int, codes: list[FoldCodes | None], fit_rows: FitRows
     sums, (train, test_cov) = rows.sums, rows.pool(k)
     known = {i: of_block for i, of_block in enumerate(codes) if of_block is not None}
     own = {i: c.sums(sums.pool(c.cell, k, others=True)) for i, c in known.items()}
-    deltas, covectors, constrained = {}, [], []
+    deltas, known_deltas, covectors, constrained = {}, {}, [], []
     for i, c in known.items():
         weight = sums.pool(c.cell, k, others=True).weight
         deltas[i] = own[i][0] @ inverse_root(own[i][1]) / np.sqrt(max(weight, 1e-300))
+        with_code = c.weight(sums.pool(c.cell, k, others=True))[0]
+        known_deltas[i] = deltas[i] * np.sqrt(weight / max(with_code, 1e-300))
         if c.report.constrained:
             covectors.append(_covectors(rows, k, c, deltas[i], train))
             constrained.append(deltas[i])
@@ -205,7 +208,7 @@ def _refit(rows: _Rows, k: int, codes: list[FoldCodes | None], fit_rows: FitRows
                 predicted=_predicted(metric, deltas[i]),
             )
         )
-    delta = tuple(B.T @ deltas.get(i, B[:, :0]) for i in range(len(codes)))
+    delta = tuple(B.T @ known_deltas.get(i, B[:, :0]) for i in range(len(codes)))
     return Refit(
         basis=B,
         pair=replace(pair, fair=pair.fair[:0], removed=pair.removed[:0]),

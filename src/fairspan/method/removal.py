@@ -65,6 +65,7 @@ class Block:
     report: BlockReport
     cov: Array
     delta: Array
+    delta_known: Array  # covariance of psi with the codes among the rows that have one
     covectors: Array | None = None  # N_cj; None if the codes are only reported
     light: tuple[str, ...] = ()  # categories left out because of too little weight
 
@@ -96,7 +97,8 @@ def build_blocks(
                     n_rows=pooled.rows,
                     rank=0,
                 )
-                blocks.append(Block(report=report, cov=cov, delta=np.zeros((len(cov), 0))))
+                none = np.zeros((len(cov), 0))
+                blocks.append(Block(report=report, cov=cov, delta=none, delta_known=none))
             column += isinstance(coder, Coder) and coder.kind == "continuous"
             out += blocks
     _check_blocks(out, pilot, config)
@@ -252,7 +254,14 @@ def _attribute_blocks(
         rows = pooled.levels[j].rows
         light = tuple(labels[h] for h in code.left_out if rows[h] >= variant.min_rows)
         out.append(
-            Block(report=report, cov=cell.cov, delta=code.delta, covectors=covectors, light=light)
+            Block(
+                report=report,
+                cov=cell.cov,
+                delta=code.delta,
+                delta_known=code.delta_known,
+                covectors=covectors,
+                light=light,
+            )
         )
     return out
 
@@ -273,7 +282,7 @@ def _exact_covectors(
     m = code.rank
     if wanted == "test" or (wanted == "auto" and report.coding != "levels"):
         m, p_values = n_directions_by_test(
-            directions, cov, spectrum.values, code.n_effective, factor=factor
+            directions, cov, spectrum.values, code.n_regression, factor=factor
         )
         m = max(m, 1) if wanted == "auto" else m
     elif not isinstance(wanted, str):

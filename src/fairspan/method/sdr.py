@@ -27,6 +27,8 @@ from fairspan.method.problem import MIN_ROWS
 MIN_SHARE = 1e-10
 _GRID_DECADES = (-7.0, 0.0)
 _GRID_STEP = 0.25
+# Difference of a share from 1 that is rounding.
+_WHOLE = 1e-12
 TEST_LEVEL = 0.05
 
 
@@ -41,6 +43,7 @@ class CodeBlock:
     delta: Array  # (D, r)
     n_effective: float  # Kish size of the rows used
     n_rows: int
+    share: float = 1.0  # T_b / T_c
     left_out: tuple[int, ...] = ()  # categories with too few rows or too little weight
     merged: int = 0  # number of slices merged with a neighbour
 
@@ -48,6 +51,18 @@ class CodeBlock:
     def rank(self) -> int:
         """Number of codes r."""
         return int(self.delta.shape[1])
+
+    @property
+    def n_regression(self) -> float:
+        """Effective number of rows, those with the code 0 included, of a regression on ``delta``."""
+        return self.n_effective if abs(self.share - 1.0) < _WHOLE else self.n_effective / self.share
+
+    @property
+    def delta_known(self) -> Array:
+        """Covariance of psi with the codes among the rows used, (D, r)."""
+        if abs(self.share - 1.0) < _WHOLE:  # all rows are used: the same bits
+            return self.delta
+        return np.asarray(self.delta / np.sqrt(self.share))
 
 
 def usable_levels(
@@ -106,6 +121,7 @@ def level_block(
         delta=((mean - p @ mean) * root[:, None]).T @ codes * np.sqrt(total / cell_weight),
         n_effective=kish(total, float(stats.weight2[used].sum())),
         n_rows=int(stats.rows[used].sum()),
+        share=total / cell_weight,
         left_out=tuple(h for h in occurring if h not in used),
         merged=len(used) - len(groups),
     )
@@ -121,6 +137,7 @@ def column_block(stats: ColumnStats, cell_weight: float) -> CodeBlock | None:
         delta=(delta * np.sqrt(stats.weight / cell_weight))[:, None],
         n_effective=kish(stats.weight, stats.weight2),
         n_rows=stats.rows,
+        share=stats.weight / cell_weight,
     )
 
 
@@ -189,7 +206,7 @@ def gcv_ridge(tri: Tridiagonal, spectrum: Array, block: CodeBlock) -> tuple[floa
     ``(mu+2eta)/(mu+eta)^2 = 1/(mu+eta) + eta/(mu+eta)^2``, shifted systems suffice, without eigenvectors.
     """
     rotated = tri.rotate(block.delta)
-    n = block.n_effective
+    n = block.n_regression
     grid = ridge_grid(float(spectrum.sum()))
     scores = np.full(len(grid), np.inf)
     for i, eta in enumerate(grid):

@@ -10,11 +10,13 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
+from fairspan.method.certificates import MissingSensitive
 from fairspan.method.gp import evidence_ridge
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, Tridiagonal, orthonormal_columns
+from fairspan.method.missingness import describe_missing, missing_rows, warn_of_missing
 from fairspan.method.moments import Moments, Pooled
-from fairspan.method.new_rows import MIN_FOLD_ROWS, MOST_EXTRA, CrossFit, cross_fit
+from fairspan.method.new_rows import MOST_EXTRA, CrossFit, cross_fit
 from fairspan.method.pilot import Pilot
 from fairspan.method.problem import FitConfig
 from fairspan.method.refits import Refits, refit_folds
@@ -143,6 +145,7 @@ class Solution:
     refits: Refits | None = None  # fits without each fold, for removal on the training rows
     no_estimate: str = ""  # why nothing is estimated about new rows
     privacy: str = ""  # what holds about S, if its sums have noise
+    missing: tuple[MissingSensitive, ...] = ()  # attributes that some rows do not have
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore from a file; version 0.1.0 called ``uses_likelihood_metric`` ``bent``."""
@@ -211,7 +214,7 @@ def solve(
     # stay with the metric of the moments.
     likelihood_metric = curvature is not None and bool(pair.has_fair_partner.all())
     on_new_rows = config.removes_on_new_rows and len(pair.angles) > 0
-    on_new_rows = on_new_rows and _has_full_folds(moments, config)
+    on_new_rows = on_new_rows and _has_full_folds(moments, pilot, config)
     if curvature is not None and likelihood_metric and not on_new_rows:
         functions = ridge.solve(target.cross)
         metric = Metric.correlation(curvature.whole(total.mean, functions, target.mean), eta_y)
@@ -256,8 +259,10 @@ def solve(
         refits = refit_folds(groups, moments, pilot, config, blocks, eta_y, basis, metric, fit_rows)
     if new_rows is not None:
         basis, u = new_rows.basis, metric.functions(new_rows.basis)
+    missing = describe_missing(moments, pilot, eta_y) if config.variant.exact else ()
+    warn_of_missing(missing)
     block_cov = tuple(block.cov for block in blocks)
-    block_delta = tuple(block.delta for block in blocks)
+    block_delta = tuple(block.delta_known for block in blocks)
     first = moments.first_row - total.mean
     path = path_moments(basis, cov, target.cross, first, block_cov, block_delta)
     if new_rows is not None and config.private:
@@ -315,6 +320,7 @@ def solve(
         refits=refits,
         no_estimate=no_estimate,
         privacy=config.privacy,
+        missing=missing,
     )
 
 
@@ -351,26 +357,13 @@ def _why_no_estimate(
         return "there is no y, or it is constant"
     if moments.n_folds < 2:
         return "the fit keeps no folds (it does if it chooses alpha by cross-validation)"
-    missing = _missing_rows(moments)
+    missing = missing_rows(moments, pilot)
     return f"it needs {missing}" if missing else ""
 
 
-def _missing_rows(moments: Moments) -> str:
-    """What out-of-fold estimates need, and what there is; "" if all folds have enough rows."""
-    K, n = moments.n_folds, int(moments.rows.sum())
-    # Folds that are balanced within groups differ by a few rows.
-    least = int(moments.rows.min()) if K > 1 else 0
-    if n >= MIN_FOLD_ROWS * K and 2 * least >= MIN_FOLD_ROWS:
-        return ""
-    return (
-        f"{MIN_FOLD_ROWS} rows in each of {K} folds, and there are {n} rows in all, {least} in the "
-        f"smallest fold"
-    )
-
-
-def _has_full_folds(moments: Moments, config: FitConfig) -> bool:
+def _has_full_folds(moments: Moments, pilot: Pilot, config: FitConfig) -> bool:
     """Whether every fold has the rows that removal on new rows needs; else raise or warn."""
-    missing = _missing_rows(moments)
+    missing = missing_rows(moments, pilot)
     if not missing:
         return True
     text = f"Removal on new rows needs {missing}."

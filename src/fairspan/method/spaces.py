@@ -144,6 +144,7 @@ def locate(space: Space, config: FitConfig) -> Position:
         new_rows=model.new_rows,
         no_estimate=space.solution.no_estimate,
         privacy=space.solution.privacy,
+        missing=space.solution.missing,
     )
     return Position(
         fairness=model.fairness,

@@ -35,7 +35,7 @@ def stack(
     code_columns: Array,
     folds: Codes,
     weight: Array,
-    n_effective: float,
+    n_effective: Array | float,
     blocks: Codes,
 ) -> Stack:
     """Join learners by their out-of-fold predictions.
@@ -47,7 +47,7 @@ def stack(
     y_columns : (n, learners * L) predictions of the contrasts, learner by learner.
     code_columns : (n, learners of S * q) predictions of the codes, learner by learner.
     folds, weight : (n,)
-    n_effective : effective number of rows, or of clusters.
+    n_effective : (q,) effective number of rows, or of clusters, of each code.
     blocks : (q,) number of the attribute and cell of each code.
     """
     L, q, K = targets.shape[1], codes.shape[1], int(folds.max()) + 1

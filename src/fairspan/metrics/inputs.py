@@ -139,8 +139,12 @@ def read_rows(
     sample_weight: Any,
     sizes: dict[str, int],
     fitted: Mapping[str, Kind] = MappingProxyType({}),
+    *,
+    omit_missing: bool = False,
 ) -> Rows:
     """Read and check protected attributes and weights.
+
+    Rows of weight zero may lack an attribute; with ``omit_missing``, rows that lack one get the weight zero.
 
     ``sizes`` are the numbers of rows of the other arguments. ``fitted`` are the kinds of numeric
     attributes of a fitted model: they replace the guess "auto", which may differ on fewer rows.
@@ -155,10 +159,17 @@ def read_rows(
         shown = ", ".join(f"{argument} has {size}" for argument, size in sizes.items())
         raise ValueError(f"numbers of rows differ: {shown}")
     attributes = read_attributes(sensitive_features, n, "sensitive_features", "sensitive_feature")
+    if omit_missing:
+        lacks = [attribute.missing for attribute in attributes.values()]
+        weight = np.where(np.any(lacks, axis=0), 0.0, weight)
+        if not (weight > 0).any():
+            raise ValueError("no row has all sensitive features and a weight above zero")
     for name, attribute in attributes.items():
-        if attribute.missing.any():
-            count = attribute.missing.sum()
-            raise ValueError(f"sensitive feature {name!r} is missing (NaN or None) in {count} rows")
+        if count := int((attribute.missing & (weight > 0)).sum()):
+            raise ValueError(
+                f"sensitive feature {name!r} is missing (NaN or None) in {count} rows; drop these rows, or "
+                f"give them the sample_weight 0, to measure the others"
+            )
     used = {name: attribute.take(weight > 0) for name, attribute in attributes.items()}
     warn_of_doubtful_labels(used, "sensitive_features")
     return Rows(attributes, _resolve_kinds(used, sensitive_kind, fitted), weight)

@@ -94,6 +94,7 @@ def explore(
     source: str | None = None,
     command: str = "",
     dictionary: Any = None,
+    missing_sensitive: str | None = None,
 ) -> Report:
     """Fit a fair model on a table, and report what every dial value means for groups of people.
 
@@ -157,6 +158,9 @@ def explore(
     dictionary : path or dict, optional
         Labels and descriptions of columns, which the report shows: a file for
         :func:`fairspan.tables.read_dictionary`, or its result.
+    missing_sensitive : {"raise", "omit"}, optional
+        "omit" fits also on rows without a protected attribute; the rows held out have all of them.
+        Otherwise such rows are left out. If not given, a ``model`` of your own decides.
 
     Returns
     -------
@@ -194,7 +198,8 @@ def explore(
             features=features,
             sample_weight=sample_weight,
         )
-        table = complete_rows(whole, roles.needed)
+        may_miss = roles.optional(missing_sensitive or _missing_of(model))
+        table = complete_rows(whole, roles.needed, may_miss)
         _check_rows(table, roles)
         leaks = list(give_aways(table, roles))
         for text in leaks:
@@ -209,7 +214,10 @@ def explore(
             random_state=random_state,
             equalize=equalize,
         )
-        estimator.set_params(verbose=max(verbose, estimator.verbose))
+        estimator.set_params(
+            verbose=max(verbose, estimator.verbose),
+            missing_sensitive="omit" if may_miss else "raise",
+        )
         kinds = read_kinds(estimator.sensitive_kind, roles.sensitive)
         complete = table
         table, joined = join_small_groups(complete, roles.sensitive, kinds)
@@ -266,7 +274,10 @@ def explore(
         options: dict[str, Any] = {"level": level, "n_boot": n_boot, "parts": parts}
         full = audit(chosen, **given, **options, random_state=random_state, verbose=verbose)
         seconds["audit"] = time.perf_counter() - start
-    remarks = notes(whole, complete, roles, refused, held_out, context, favourable)
+    remarks = [
+        *notes(whole, complete, roles, refused, held_out, context, favourable, may_miss),
+        *map(str, chosen.certificate_.missing),
+    ]
     study = {
         "format": 2,
         "about": about(held_out, context, roles, estimator, points[0])
@@ -281,7 +292,9 @@ def explore(
         },
         "task": held_out.task,
         "target": _target(held_out, roles, favourable),
-        "columns": describe_columns(whole, roles, _is_continuous(held_out, roles), refused),
+        "columns": describe_columns(
+            whole, roles, _is_continuous(held_out, roles), refused, may_miss
+        ),
         "attributes": attributes_of(held_out),
         "strata": [] if held_out.data.strata is None else list(held_out.data.strata.labels),
         "fairness": grid,
@@ -311,6 +324,11 @@ def check_options(n_points: Any, random_state: Any, fairness: Any, test_share: A
     if not isinstance(fairness, int | float | np.number) or not 0.0 <= fairness <= 1.0:
         raise ValueError(f"fairness={fairness!r} is not allowed; give a number from 0 to 1.")
     check_share(test_share, "test_share=")
+
+
+def _missing_of(model: Any) -> str:
+    """What the caller's own model does with rows without S."""
+    return str(getattr(model, "missing_sensitive", "raise"))
 
 
 def _as_pandas(frame: Any) -> Any:

@@ -65,7 +65,7 @@ class Recipe:
             *_imports(self.model),
             "",
             self.source,
-            _call("table = complete_rows", ["table", _code(roles.needed)]),
+            _call("table = complete_rows", ["table", _code(roles.needed), *self._optional()]),
             *self._join_lines(),
             _call("held_out = held_out_rows", ["table", *held_out]),
             "# Fitted on the other rows alone, as in the report.",
@@ -75,6 +75,11 @@ class Recipe:
             f"predictions = model.predict(table{held})",
         ]
         return "\n".join(lines) + "\n"
+
+    def _optional(self) -> list[str]:
+        """Protected attributes that may be missing, as a further argument."""
+        names = self.roles.optional(self.model.missing_sensitive)
+        return [f"optional={_code(names)}"] if names else []
 
     def _join_lines(self) -> list[str]:
         """Python code that joins groups of one row, if there are any."""

@@ -25,21 +25,39 @@ def is_continuous(frame: Any, name: str) -> bool:
     return infer_kind(read_attribute(name, frame[name], "table")) == "continuous"
 
 
-def complete_rows(frame: Any, columns: Iterable[str]) -> Any:
+def complete_rows(frame: Any, columns: Iterable[str], optional: Iterable[str] = ()) -> Any:
     """Rows in which none of these columns is missing.
 
     Parameters
     ----------
     frame : pandas DataFrame
     columns : names of columns in which no value may be missing.
+    optional : names of columns in which values may be missing.
 
     Returns
     -------
     DataFrame
         The frame itself if nothing is missing. Columns that had missing values get the type they would
-        have without: booleans and integers, which pandas keeps as objects and floats.
+        have without: booleans and integers, which pandas keeps as objects and floats. Optional columns get
+        the types of pandas for booleans and integers with missing values.
     """
-    columns = list(dict.fromkeys(columns))
+    optional = list(optional)
+    columns = [name for name in dict.fromkeys(columns) if name not in optional]
+    frame = _without_incomplete(frame, columns)
+    gaps = [name for name in optional if frame[name].isna().any()]
+    if gaps:
+        known = {name: _without_incomplete(frame[[name]], [name])[name] for name in gaps}
+        types = {"i": "Int64", "b": "boolean"}
+        frame = frame.assign(
+            **{
+                name: frame[name].astype(types.get(column.dtype.kind, frame[name].dtype))
+                for name, column in known.items()
+            }
+        )
+    return frame
+
+
+def _without_incomplete(frame: Any, columns: list[str]) -> Any:
     missing = frame[columns].isna()
     incomplete = missing.any(axis=1)
     if not incomplete.any():
@@ -81,7 +99,8 @@ def held_out_rows(
     Parameters
     ----------
     frame : pandas DataFrame
-    columns : the target and the protected attributes, complete.
+    columns : the target and the protected attributes. Rows without one of them are not held out: they
+        would show nothing about groups.
     kinds : "categorical" or "continuous", by column, where the guess is wrong.
     share : share of the rows to hold out, between 0 and 1.
     seed : the same seed holds out the same rows.
@@ -93,6 +112,14 @@ def held_out_rows(
         True for the rows held out.
     """
     check_share(share, says)
+    columns = list(columns)
+    incomplete = frame[columns].isna().any(axis=1).to_numpy()
+    if incomplete.any():
+        out = np.zeros(len(frame), dtype=bool)
+        out[~incomplete] = held_out_rows(
+            frame[~incomplete], columns, kinds=kinds, share=share, seed=seed, says=says
+        )
+        return out
     rng, n = np.random.default_rng(seed), len(frame)
     codes = []
     for name in columns:
@@ -159,9 +186,14 @@ class Roles:
 
     @property
     def needed(self) -> list[str]:
-        """Columns in which no value may be missing."""
+        """Columns in which no value may be missing, unless ``optional``."""
         weight = [] if self.weight is None else [self.weight]
         return [self.target, *self.sensitive, *self.control, *weight]
+
+    def optional(self, missing_sensitive: str) -> list[str]:
+        """Protected attributes if they may be missing, by the parameter of the model."""
+        strata = set(self.control)
+        return [n for n in self.sensitive if missing_sensitive == "omit" and n not in strata]
 
     def of(self, name: str) -> str:
         """Role of a column."""
@@ -249,7 +281,11 @@ def _encodes(column: Any) -> bool:
 
 
 def describe_columns(
-    frame: Any, roles: Roles, continuous: dict[str, bool], refused: Mapping[str, str]
+    frame: Any,
+    roles: Roles,
+    continuous: dict[str, bool],
+    refused: Mapping[str, str],
+    optional: Iterable[str] = (),
 ) -> list[dict[str, Any]]:
     """Role and kind of every column, the number of missing values, and how it is encoded."""
     out = []
@@ -260,7 +296,8 @@ def describe_columns(
         if name in continuous and kind != "constant":
             kind = "number" if continuous[name] else "yes/no" if levels == 2 else "category"
         role, missing = roles.of(name), int(column.isna().sum())
-        note = _note(role, kind, missing, refused.get(name, ""), name in numbers)
+        may_miss = name in optional
+        note = _note(role, kind, missing, refused.get(name, ""), name in numbers, optional=may_miss)
         described = {"name": name, "role": role, "kind": kind, "missing": missing}
         out.append(described | {"levels": levels, "note": note})
     return out
@@ -283,10 +320,12 @@ def _kind(column: Any, n: int) -> tuple[int | None, str]:
     return levels, "text" if levels > max(_TEXT_SHARE * n, 20) else "category"
 
 
-def _note(role: str, kind: str, missing: int, refused: str, number: bool) -> str:
+def _note(role: str, kind: str, missing: int, refused: str, number: bool, *, optional: bool) -> str:
     if refused:
         return f"left out: {refused}"
     if role != "feature":
+        if optional and missing:
+            return "rows without it are fitted on, and not held out"
         return "rows without it were left out" if missing and role != "left out" else ""
     if kind == "constant":
         if missing:

@@ -374,6 +374,7 @@ def notes(
     held_out: HeldOut,
     context: ReportContext,
     favourable: Favourable | None,
+    optional: Sequence[str] = (),
 ) -> Iterator[str]:
     """One sentence for everything that was left out, filled in, merged, sampled or binned.
 
@@ -382,9 +383,11 @@ def notes(
     whole, table : all rows, and those without missing values in the columns needed.
     roles, refused : roles of the columns, and columns that are left out, with the reason.
     held_out, context, favourable : of the report.
+    optional : protected attributes that may be missing.
     """
     if len(table) < len(whole):
-        counts = whole[roles.needed].isna().sum()
+        needed = [name for name in roles.needed if name not in optional]
+        counts = whole[needed].isna().sum()
         columns = ", ".join(f"{name} ({int(n):,})" for name, n in counts.items() if n)
         n_left_out = len(whole) - len(table)
         yield (

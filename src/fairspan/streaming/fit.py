@@ -340,7 +340,7 @@ def _prepare(
             encoder=encoder,
             text_features=text_features,
             role_columns=role_columns,
-            cluster_share=None if (count := sample_pass.sample.clusters) is None else count.share,
+            clusters=sample_pass.sample.clusters,
             column_types=kept_types(source.types(), source.roles.features)
             if source.inferred and source.roles is not None
             else (),

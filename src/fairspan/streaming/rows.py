@@ -18,6 +18,7 @@ from sklearn.utils.validation import _num_samples
 
 from fairspan.exceptions import RowError
 from fairspan.inputs.columns import is_categorical
+from fairspan.method.known_rows import ClusterCounts
 from fairspan.method.linalg import is_tensor
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot
@@ -285,7 +286,7 @@ class PilotSample:
     encoder: Any = None  # fitted transformer of a table into numbers
     text_features: list[str]  # features that are neither numbers nor booleans
     role_columns: tuple[str, ...] | None  # not features; None if blocks have no names
-    cluster_share: float | None = None  # number of groups of rows, per row of the stream
+    clusters: ClusterCounts | None = None  # groups of all rows of the stream
     column_types: tuple[tuple[str, str], ...] = ()  # of features of CSV files
     from_files: bool = False  # whose numbers have no signs
 

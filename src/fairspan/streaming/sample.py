@@ -18,7 +18,7 @@ from fairspan.device.passes import precision_for
 from fairspan.exceptions import RowError
 from fairspan.inputs.columns import as_frame, without_tensors
 from fairspan.inputs.config import draw_seed
-from fairspan.method.distinct import DistinctCount
+from fairspan.method.known_rows import ClusterCounts
 from fairspan.method.linalg import home_of, is_tensor, mix, to_home, to_numpy
 from fairspan.method.problem import Attribute, Data, FitConfig
 from fairspan.streaming.rows import Rows, StreamedEstimator, join, naming_rows
@@ -57,7 +57,7 @@ class Sample:
         self.size, self.seed, self.crossed = size, seed, crossed
         self.n_rows = 0
         self.digest = 0  # sum of the digests of all blocks; the caller adds them up
-        self.clusters: DistinctCount | None = None  # groups of rows; the caller counts them
+        self.clusters: ClusterCounts | None = None  # groups of rows; the caller counts them
         self._pieces: list[tuple[Integers, Integers, Rows]] = []  # positions, hashes, rows
         self._limit = _NEVER  # hashes from this one on are not kept
         # Hashes of the rows that fill up each level of a variable; None: it has too many levels.
@@ -238,7 +238,7 @@ class SamplePass:
             data = self._reader.read(rows)
         self.precision, self.on_device = precision_for(data.X), is_tensor(data.X)
         if data.clusters is not None:
-            self.sample.clusters = (self.sample.clusters or DistinctCount()).add(data.clusters)
+            self.sample.clusters = (self.sample.clusters or ClusterCounts()).add(data)
         if self._digest:
             digest = _digest(data, offset, given.X if self.encodes else None)
             self.sample.digest = (self.sample.digest + digest) % 2**64

@@ -190,7 +190,7 @@ def join_single_rows(frame: Any, names: Iterable[str]) -> tuple[Any, list[str]]:
                 f"another group to use it."
             )
         else:
-            labels = frame[name].map(_label)
+            labels = frame[name].map(_label, na_action="ignore")
             frame = frame.assign(**{name: labels.where(~rows, OTHER)})
             notes.append(
                 f"{name!r}: {len(single):,} groups of one row joined the group {OTHER!r}: {few}."
