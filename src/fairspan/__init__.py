@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         NumericalWarning,
         RowError,
     )
+    from fairspan.inputs.probabilities import sensitive_probabilities
     from fairspan.method.certificates import Certificate
     from fairspan.persistence import load_model, save_model
 
@@ -73,6 +74,7 @@ __all__ = [
     "metrics",
     "plotting",
     "save_model",
+    "sensitive_probabilities",
     "table_encoder",
 ]
 
@@ -88,6 +90,7 @@ _MODULES = {
         *("CheckpointError", "DatasetError", "DataWarning", "DecisionRuleError", "FairspanWarning"),
         *("IncompatibleMomentsError", "NumericalError", "NumericalWarning", "RowError"),
     ),
+    "fairspan.inputs.probabilities": ("sensitive_probabilities",),
     "fairspan.method.certificates": ("Certificate",),
     "fairspan.persistence": ("load_model", "save_model"),
 }

@@ -237,7 +237,7 @@ def _of_rows(codes: FoldCodes, encoded: Encoded) -> tuple[Array, Any]:
     if codes.cell is not None:
         inside = encoded.cells == codes.cell
     known = codes.has_code(encoded.levels, encoded.values, inside)
-    return codes.of_rows(encoded.levels, encoded.values, inside), known
+    return codes.of_rows(encoded.levels, encoded.values, inside, encoded.probabilities), known
 
 
 def _centred(codes: FoldCodes, encoded: Encoded, folds: Codes, weight: Array) -> Array:
@@ -472,7 +472,7 @@ def _delta(pooled: Pooled, codes: FoldCodes | None, config: FitConfig) -> Array:
             ordered=codes.report.coding == "slices",
             min_rows=config.variant.min_rows,
         )
-    return np.zeros((len(pooled.mean), 0)) if block is None else block.delta
+    return np.zeros((len(pooled.mean), 0)) if block is None else block.group_delta
 
 
 def _by_fold(centred: Array, folds: Codes, functions: Array) -> Array:
