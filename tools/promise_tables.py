@@ -132,8 +132,9 @@ def main(
     draws_of: dict[str, int] = DRAWS,
     prefix: str = "promise",
     text: str | None = __doc__,
+    module: str | None = None,
 ) -> None:
-    """Write a table."""
+    """Write a table; ``module`` is the one that runs, if its name is not that of the prefix."""
     parser = argparse.ArgumentParser(description=text)
     parser.add_argument("table", choices=tables)
     parser.add_argument("--draws", type=int)
@@ -143,7 +144,7 @@ def main(
     options = parser.parse_args()
     out = options.out or RESULTS / f"{prefix}_{options.table}.csv"
     draws = options.draws or draws_of[options.table]
-    command = f"python -m tools.{prefix}_tables {options.table} --draws {draws}"
+    command = f"python -m tools.{module or f'{prefix}_tables'} {options.table} --draws {draws}"
     commit = commit_name()
     rows: dict[str, dict[str, Any]] = {}
     if out.exists():
