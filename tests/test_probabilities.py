@@ -12,6 +12,7 @@ from fairspan import (
     FairClassifier,
     FairGPClassifier,
     FairGPRegressor,
+    FairnessPath,
     FairRepresentation,
     FairRidge,
     FairRidgeClassifier,
@@ -19,6 +20,8 @@ from fairspan import (
     save_model,
 )
 from fairspan.exceptions import FairspanWarning
+from fairspan.plotting import GroupDistributionDisplay
+from fairspan.report import explore
 
 FEW = {"n_components": 30, "gamma": 0.1, "random_state": 0}
 QUIET = pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
@@ -216,6 +219,20 @@ def test_decisions_are_refused_before_the_rows_are_read():
     for model in (FairRidgeClassifier, FairClassifier):
         with pytest.raises(ValueError, match="equalize='decisions'"):
             model(sensitive_kind="probabilities", equalize="decisions").fit(None, None)
+
+
+@QUIET
+def test_what_needs_groups_of_rows_is_refused():
+    table = frame(classes=True)
+    X, S = table[["u", "v", "w"]], table[RACE]
+    model = fit(FairRidgeClassifier(**FEW, sensitive_kind="probabilities"), table)
+    with pytest.raises(ValueError, match="A path compares groups of rows"):
+        FairnessPath.from_estimator(model, X, table["y"], sensitive_features=S)
+    kinds = {"sensitive_kind": "probabilities"}
+    with pytest.raises(ValueError, match="explore compares groups of rows"):
+        explore(table, target="y", sensitive_features=RACE, **kinds)
+    with pytest.raises(ValueError, match="needs the group of each row"):
+        GroupDistributionDisplay.from_predictions(np.arange(400.0), sensitive_features=S, **kinds)
 
 
 def test_probabilities_that_tell_nothing():

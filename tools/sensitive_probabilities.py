@@ -2,8 +2,8 @@
 
 Populations have calibrated probabilities. *two groups*: p ~ Beta(.6, 1.4), s ~ Bernoulli(p), and x, y as in
 people(n, .3) of `tools.promise_populations`. *three groups*: p ~ Dirichlet(2.4, 1.2, .4), the second and the
-third group shift x by 1/2 in three coordinates each (one is shared). In *depends on p* x depends on p given s,
-and in *overconfident* the log odds of p are doubled before they are given.
+third group shift x by 1/2 in three coordinates each (one is shared). In *depends on p* x depends on p, given
+s, and in *overconfident* the log odds of p are doubled before they are given.
 
 Rows "fair end": correlation ratio of the score at fairness 1 with the true groups of 50,000 new rows, for
 20,000 training rows, fitted with the true groups, with probabilities, and with the most likely group. Rows

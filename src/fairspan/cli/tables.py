@@ -14,6 +14,7 @@ from sklearn.base import is_classifier
 
 from fairspan._system import MISSING_WORDS
 from fairspan.cli.common import first_few, print_status, quoted, split_commas
+from fairspan.cli.probabilities import ProbabilityColumns, read_probability_columns
 from fairspan.cli.read import Input, Source, read_data
 from fairspan.encoding import days_since_1970, table_encoder
 from fairspan.exceptions import FairspanWarning
@@ -54,6 +55,7 @@ class TrainingTable:
     left_out : columns that are no features, with the reason.
     notes : what was done with groups of one row and with codes.
     words : labels and descriptions of columns.
+    probable : columns with probabilities of groups.
     """
 
     name: str
@@ -67,6 +69,12 @@ class TrainingTable:
     left_out: Mapping[str, str]
     notes: tuple[str, ...]
     words: Mapping[str, ColumnWords]
+    probable: ProbabilityColumns
+
+    @property
+    def sensitive_kind(self) -> Any:
+        """The parameter of the model."""
+        return self.probable.sensitive_kind(self.kinds.protected) or "auto"
 
     @property
     def unused_columns(self) -> list[str]:
@@ -99,6 +107,7 @@ def read_training_table(
     dictionary: Path | None = None,
     date_parts: list[str] | None = None,
     numeric_target: bool = False,
+    probability: list[str] | None = None,
 ) -> TrainingTable:
     """Read DATA and check all options about its columns before a model is fitted.
 
@@ -112,11 +121,12 @@ def read_training_table(
     target = target or source.target
     if target is None:
         raise ValueError("--target is missing: name the column to predict, as --target repaid.")
-    protected = protected or list(source.protected)
+    probable = read_probability_columns(probability, list(source.frame.columns))
+    protected = [*(protected or ()), *probable.columns] or list(source.protected)
     named = find_roles(
         source.frame, target=target, protected=protected, control=control, weight=weight
     )
-    chosen = read_kinds(source.frame, kind, words)
+    chosen = read_kinds(source.frame, kind, words) | probable.as_numbers
     text, notes = _columns_as_text(source, chosen, named, numeric_target)
     if text:
         # Read again now that the columns are known: as a number, "01" would be the category "1".
@@ -146,6 +156,7 @@ def read_training_table(
         left_out=left_out,
         notes=(*notes, *joined),
         words=words,
+        probable=probable,
     )
 
 

@@ -201,6 +201,7 @@ def fit_command(
     data: read_options.Data = None,
     target: common.Target = None,
     protected: common.Protected = None,
+    protected_probability: common.ProtectedProbability = None,
     control: common.Control = None,
     weight: common.Weight = None,
     features: common.Features = None,
@@ -305,6 +306,8 @@ def fit_command(
     dial = _dial_parameters(fairness, max_correlation, limit)
     limit |= {"max_correlation": max_correlation}
     equalize = _what_to_equalize(equalize, limit | {"selection_rate": selection_rate})
+    if protected_probability and equalize == "auto":  # decisions need the group of each row
+        equalize = "scores"
     decisions = _decision_parameters(equalize, selection_rate)
     limit = _limits(limit, confidence, equalize)
     table = tables.read_training_table(
@@ -322,8 +325,9 @@ def fit_command(
         dictionary=dictionary,
         date_parts=date_parts,
         numeric_target=model in _FOR_NUMBERS,
+        probability=protected_probability,
     )
-    roles, sensitive_kind = table.roles, table.kinds.protected or "auto"
+    roles, sensitive_kind = table.roles, table.sensitive_kind
     for name, value in limit.items():
         _check_attributes(name, value, roles.sensitive)
     estimator = make_estimator(
