@@ -85,7 +85,7 @@ def test_probabilities_of_0_and_1_assume_nothing():
 )
 @pytest.mark.parametrize("criterion", ["sp", "eo"])
 def test_classifiers(make, criterion):
-    table = frame(classes=True)
+    table = frame(1500, classes=True)
     kinds = {"sensitive_kind": {"race": "probabilities"}, "n_sensitive_directions": "all"}
     model = fit(make(**FEW, **kinds, criterion=criterion), table)
     X = table[["u", "v", "w"]]

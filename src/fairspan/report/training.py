@@ -64,8 +64,8 @@ def read_kinds(given: Any, sensitive: Sequence[str]) -> dict[str, str]:
     """Kinds of protected attributes by name, for those whose kind was given."""
     if has_probabilities(given):
         raise ValueError(
-            "explore compares groups of rows, so it does not take sensitive_kind='probabilities'. Fit a model "
-            "(`fairspan fit` with --protected-probability), and read its certificate and its audit."
+            "explore compares groups of rows, so it does not take sensitive_kind='probabilities'. Fit "
+            "a model (`fairspan fit` with --protected-probability), and read its certificate and its audit."
         )
     kinds = kinds_by_name(given, sensitive)
     return {name: kind for name, kind in kinds.items() if kind != "auto"}
