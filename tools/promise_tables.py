@@ -134,7 +134,7 @@ def main(
     text: str | None = __doc__,
     module: str | None = None,
 ) -> None:
-    """Write a table."""
+    """Write a table; ``module`` is the one that runs, if its name is not that of the prefix."""
     parser = argparse.ArgumentParser(description=text)
     parser.add_argument("table", choices=tables)
     parser.add_argument("--draws", type=int)

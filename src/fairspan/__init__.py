@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         NumericalWarning,
         RowError,
     )
+    from fairspan.inputs.probabilities import sensitive_probabilities
     from fairspan.method.certificates import Certificate
     from fairspan.persistence import load_model, save_model
 
@@ -77,6 +78,7 @@ __all__ = [
     "metrics",
     "plotting",
     "save_model",
+    "sensitive_probabilities",
     "table_encoder",
 ]
 
@@ -93,6 +95,7 @@ _MODULES = {
         *("IncompatibleMomentsError", "MomentsFileError", "NumericalError", "NumericalWarning"),
         "RowError",
     ),
+    "fairspan.inputs.probabilities": ("sensitive_probabilities",),
     "fairspan.method.certificates": ("Certificate",),
     "fairspan.persistence": ("load_model", "save_model"),
 }

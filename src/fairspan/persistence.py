@@ -47,6 +47,7 @@ TRUSTED = (
     "fairspan.method.codes.Cells",
     "fairspan.method.codes.Coder",
     "fairspan.method.codes.CrossedCoder",
+    "fairspan.method.probabilities.ProbabilityCoder",
     "fairspan.encoding.CategoryEncoder",
     "fairspan.encoding.TableEncoder",
     "fairspan.encoding._as_float",

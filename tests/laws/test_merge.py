@@ -24,7 +24,8 @@ def worst_field(a, b, *, skip=()):
     assert a.row_sketch == b.row_sketch
     other = str | tuple | RowSketch | None
     numbers = [f.name for f in fields(a) if not isinstance(getattr(a, f.name), other)]
-    return max(gap(getattr(a, name), getattr(b, name)) for name in numbers if name not in skip)
+    numbers = [name for name in numbers if name not in skip and getattr(b, name) is not None]
+    return max(gap(getattr(a, name), getattr(b, name)) for name in numbers)
 
 
 def partition(problem, seed):

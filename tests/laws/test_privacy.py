@@ -1,4 +1,4 @@
-"""Fits that are private in S: what leaves the fit depends on S through noisy sums alone (METHOD 14)."""
+"""Fits that are private in S: what leaves the fit depends on S through noisy sums alone (METHOD 15)."""
 
 import pickle
 import warnings

@@ -46,7 +46,7 @@ def out_of_fold(est, X, y, S, w):
         inside = np.ones(n, dtype=bool)
         if block.codes.cell is not None:
             inside = encoded.cells == block.codes.cell
-        values = block.codes.of_rows(encoded.levels, encoded.values, inside)
+        values = block.codes.of_rows(encoded.levels, encoded.values, inside, encoded.probabilities)
         known = block.codes.has_code(encoded.levels, encoded.values, inside)
         centred = np.zeros_like(values)
         for fold in range(fitted.n_folds):

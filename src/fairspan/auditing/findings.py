@@ -315,7 +315,7 @@ class _Groups:
 
     def rate_finding(self, rates: _Rates, h: int) -> Finding:
         """The rate of level h with its interval."""
-        value, n = float(rates.values[h, 0]), int(rates.rows[h])
+        value, n = float(rates.values[h, 0]), round(float(rates.rows[h]))
         small = bool(rates.effective[h] < self.min_rows)
         tail, draws = (1.0 - self.level) / 2.0, rates.values[h, 1:]
         if n and rates.bounded:
@@ -339,7 +339,7 @@ class _Groups:
 
         If no two groups are, all groups are compared, with intervals for few rows.
         """
-        n = int(sum(r.rows.sum() for r in rates))  # classes of y do not overlap
+        n = round(float(sum(r.rows.sum() for r in rates)))  # classes of y do not overlap
         present = rates[0].present
         if present.sum() < 2:
             note = f"fewer than two groups of {self.min_rows} effective {self.data.unit}"

@@ -24,12 +24,13 @@ from fairspan.auditing.findings import (
 )
 from fairspan.auditing.independence import holm, independence_test
 from fairspan.auditing.model_space import HeldOutBound, held_out_bound
+from fairspan.auditing.probable import copies_of_groups
 from fairspan.auditing.proxy import Proxy, proxy_component
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.auditing.scores import distance_interval, score_columns, score_findings
 from fairspan.method.codes import code_slices, slice_edges
 from fairspan.method.linalg import Array
-from fairspan.method.problem import Codes
+from fairspan.method.problem import Codes, GroupProbabilities
 from fairspan.metrics.groups import (
     BIN,
     DECIDED,
@@ -155,6 +156,9 @@ def sums(
             joint = resample(cells, columns, data.weight, settings.n_boot, rng, data.clusters)
         else:
             joint = group_sums(cells, columns, data.weight, [counts], data.clusters)
+        if data.copied_rows is not None:  # the expected number of rows in every cell
+            mass = joint.columns[""][:, 0]
+            joint = replace(joint, rows=mass * (data.copied_rows / mass.sum()))
         names_used = [attribute.name for attribute in some]
         # Scores and decisions use some of the factors and columns each; the rest is summed over once.
         if with_scores:
@@ -165,6 +169,22 @@ def sums(
             case.findings += performance_findings(data, part, level)
         if "decisions" in settings.parts:
             case.findings += decision_findings(data, some, part, level, min_rows)
+
+
+def probable_sums(case: Case, attribute: GroupProbabilities, rng: np.random.Generator) -> None:
+    """The same findings for an attribute whose groups are known as probabilities.
+
+    Findings that condition on y take the probabilities as calibrated given y, the others overall.
+    """
+    found: dict[tuple[str, str, str, str], Finding] = {}
+    for within_y in (False, True) if case.data.target is not None else (False,):
+        copies = copies_of_groups(case.data, attribute, within_y=within_y)
+        part = Case(data=copies, settings=case.settings)
+        sums(part, rng)
+        for f in part.findings:
+            if f.attribute:  # performance is that of all rows
+                found.setdefault((f.section, f.metric, f.where, f.group), f)
+    case.findings += found.values()
 
 
 def _cell_factors(data: Audited) -> dict[str, Codes]:
@@ -376,6 +396,8 @@ def gather(data: Audited, settings: Settings, rng: np.random.Generator) -> tuple
             steps.append((name, partial(work, case, *arguments, step_rng)))
 
     add("all", "scores and decisions", sums)  # the first generator: see resample_source
+    for probable in data.probable:
+        add("all", f"scores and decisions by {probable.name}", probable_sums, probable)
     for a in data.attributes:
         if a.values is not None:
             add("scores", f"distance correlation with {a.name}", _distances, a)
@@ -436,6 +458,9 @@ def unavailable_parts(data: Audited) -> dict[str, str]:
     out = {}
     if data.scores is None:
         out["scores"] = "needs scores"
+    if not data.attributes:
+        for part in ("tests", "attacks", "proxies", "certificate"):
+            out[part] = "needs the group of each row, not probabilities"
     numeric = data.classes is None and data.target is not None and data.scores is not None
     if data.decided is None and data.probability is None and not numeric:
         out["decisions"] = "needs decisions, or y with probabilities or predictions"

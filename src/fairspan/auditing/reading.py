@@ -32,7 +32,7 @@ from fairspan.method.codes import (
     warn_of_few_values,
 )
 from fairspan.method.linalg import Array
-from fairspan.method.problem import Codes, Kind
+from fairspan.method.problem import Codes, GroupProbabilities, Kind
 from fairspan.metrics.groups import STRATA, GroupSums, clusters_of, combinations, unit_of
 from fairspan.metrics.inputs import (
     Labels,
@@ -120,6 +120,12 @@ class Audited:
     # (n,) 1 where the model's 90 % interval contains y, 0 elsewhere; None without intervals.
     covered: Array | None = None
     n_without_sensitive: int = 0  # rows left out because they lack a protected attribute
+    # Attributes whose groups are known as probabilities.
+    probable: tuple[GroupProbabilities, ...] = ()
+    # Number of rows that these are copies of, for each group that a row may be in (see
+    # `fairspan.auditing.probable`); None for rows as given.
+    copied_rows: int | None = None
+    clustered: bool = True  # the clusters are the user's, not copies of a row
 
     @property
     def n(self) -> int:
@@ -129,7 +135,7 @@ class Audited:
     @property
     def unit(self) -> str:
         """What is drawn independently of each other: "rows" or "clusters"."""
-        return unit_of(self.clusters)
+        return unit_of(self.clusters if self.clustered else None)
 
     @property
     def groupings(self) -> tuple[Protected, ...]:
@@ -220,6 +226,7 @@ def read_audit(
         classes = np.unique(np.append(classes, pos_label))  # no row is selected, or every row
     positive = () if classes is None else _positive(classes, pos_label)
     attributes = _attributes(rows, n_bins)
+    _warn_of_probabilities(rows)
     decided = None
     if outputs.decisions is not None and classes is not None:
         decided = codes_of(outputs.decisions, classes, "decisions")
@@ -235,6 +242,7 @@ def read_audit(
         weight=rows.weight,
         attributes=attributes,
         crossed=_crossed(rows, n_bins) if intersectional and len(attributes) > 1 else None,
+        probable=tuple(rows.probable),
         strata=_strata(aligned["control_features"], keep, rows.weight),
         target=target,
         classes=classes,
@@ -431,6 +439,21 @@ def _without_constant(rows: Rows) -> Rows:
     return rows
 
 
+def _warn_of_probabilities(rows: Rows) -> None:
+    """State what is assumed of attributes with probabilities, and what is not audited."""
+    tables = {a.name: a.values.astype(np.float64) for a in rows.probable}
+    given = [name for name, p in tables.items() if ((p > 0.0) & (p < 1.0)).any()]
+    if given:
+        warn_user(
+            f"Groups are known as probabilities: {', '.join(given)}. Findings about them hold if the "
+            f"probabilities are calibrated and the scores depend on them only through the group (given y, "
+            f"both within the rows of each y). Tests, attacks, proxies, the certificate and calibration by "
+            f"group need the group of each row, so they are not made for these attributes.",
+            DataWarning,
+            key=f"probabilities of {given}",
+        )
+
+
 def _attributes(rows: Rows, n_bins: int) -> tuple[Protected, ...]:
     def numbers(name: str) -> Array | None:
         continuous = rows.kinds[name] == "continuous"
@@ -438,13 +461,13 @@ def _attributes(rows: Rows, n_bins: int) -> tuple[Protected, ...]:
 
     return tuple(
         Protected(name, rows.kinds[name], codes, labels, numbers(name))
-        for name, codes, labels in rows.groups(n_bins)
+        for name, codes, labels in rows.groups(n_bins, known_only=True)
     )
 
 
 def _crossed(rows: Rows, n_bins: int) -> Protected:
     """Combinations of the attributes; numbers in few slices, as there are many combinations."""
-    groups = rows.groups(min(n_bins, _STRATA))
+    groups = rows.groups(min(n_bins, _STRATA), known_only=True)
     return cross([Protected(name, "categorical", codes, labels) for name, codes, labels in groups])
 
 

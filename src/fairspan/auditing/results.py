@@ -213,6 +213,9 @@ def _metric_frame(data: Audited, metrics: Any) -> Any:
         raise ImportError('metric_frame needs fairlearn: pip install "fairlearn>=0.12".') from error
     if data.target is None:
         raise ValueError("metric_frame needs y; the audit was made without.")
+    if not data.attributes:
+        msg = "metric_frame needs the group of each row, and the audit was given probabilities."
+        raise ValueError(msg)
     y: Any = data.target.values
     if data.classes is None:
         if data.scores is None or data.scores.shape[1] != 1 or y is None:
@@ -308,7 +311,10 @@ def audit(
         The favourable class. Default: the ``pos_label`` of the model, if it has one; otherwise the
         larger of two labels, or each of more than two labels in turn.
     sensitive_kind : str, sequence or mapping, default="auto"
-        "auto", "categorical" or "continuous", for all attributes or one for each.
+        "auto", "categorical" or "continuous", for all attributes or one for each. "probabilities", or
+        ``{"race": "probabilities"}`` for the columns race_*: the probability of each group in every row.
+        Scores and decisions are then compared between the true groups, if the probabilities are calibrated
+        and scores depend on them only through the group; parts that need the group of each row are left out.
     intersectional : bool, default=True
         Report combinations of all attributes in addition to each attribute alone.
     n_bins : int, default=10
@@ -432,6 +438,9 @@ def _group_sizes(data: Audited, clusters: Codes | None = None) -> dict[str, dict
     for name, attribute in attributes.items():
         counts = count_clusters(attribute.codes, len(attribute.labels), clusters)
         out[name] = dict(zip(attribute.labels, counts.tolist(), strict=True))
+    for probable in data.probable if clusters is None else ():
+        expected = np.rint(probable.values.astype(np.float64).sum(axis=0)).astype(int).tolist()
+        out[probable.name] = dict(zip(probable.groups, expected, strict=True))
     return out
 
 

@@ -90,7 +90,7 @@ def _in_rows(
     fewest: float | None,
 ) -> Iterator[Finding]:
     assert data.scores is not None
-    n, outputs = int(sums.rows.sum()), range(data.scores.shape[1])
+    n, outputs = round(float(sums.rows.sum())), range(data.scores.shape[1])
 
     def finding(
         metric: str, parts: list[Array], size: Size = "largest", note: str = "", n_rows: int = n
@@ -130,7 +130,7 @@ def _in_rows(
     constant = []
     for code, label in enumerate(data.target.labels):
         cell = sums.where(sums.factors[TARGET] == code)
-        n_cell = int(cell.rows.sum())
+        n_cell = round(float(cell.rows.sum()))
         parts = correlations(cell) if n_cell else []
         if n_cell and not parts:
             constant.append(label)

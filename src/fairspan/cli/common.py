@@ -47,6 +47,13 @@ Protected = Annotated[
         help="Protected attributes; repeat, or separate by commas. A known data set has its own.",
     ),
 ]
+ProtectedProbability = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="NAME=PATTERN, as 'race=race_*': columns with the probability of each group of an attribute. "
+        "Repeat for other attributes. They are used for equal scores, not for decisions.",
+    ),
+]
 Control = Annotated[
     list[str] | None, typer.Option(help="Columns within whose strata groups are compared.")
 ]

@@ -211,6 +211,7 @@ def audit_command(
     *,
     data: InputOptions,
     protected: common.Protected = None,
+    protected_probability: common.ProtectedProbability = None,
     target: Annotated[
         str | None,
         typer.Option(help="Column of the true outcome; without it, fewer metrics are computed."),
@@ -256,6 +257,7 @@ def audit_command(
 ) -> None:
     """Audit a saved model, or scores and decisions in a table, on rows it was not fitted on."""
     from fairspan.cli import checks, column_kinds, tables
+    from fairspan.cli.probabilities import read_probability_columns
     from fairspan.cli.read import Input
     from fairspan.inputs.columns import require_columns
     from fairspan.tables.columns import date_parts_of, unlearnable
@@ -276,10 +278,11 @@ def audit_command(
     common.check_distinct(inputs, files.by_option)
     fitted, names = (None, []) if model is None else _load_model(model, trust)
     source = _read_for_audit(given, fitted, target, protected, kind)
+    probable = read_probability_columns(protected_probability, list(source.frame.columns))
     roles = tables.find_roles(
         source.frame,
         target=target or source.target,
-        protected=protected or source.protected,
+        protected=[*(protected or ()), *probable.columns] or source.protected,
         control=control,
         weight=weight,
         scores=scores,
@@ -289,7 +292,8 @@ def audit_command(
     others = tables.columns_without_role(source.frame, roles, drop)
     words = tables.read_words(dictionary, source.frame)
     frame = date_parts_of(source.frame, names)
-    frame, kinds = column_kinds.set_kinds(frame, column_kinds.read_kinds(frame, kind, words), roles)
+    chosen = column_kinds.read_kinds(frame, kind, words) | probable.as_numbers
+    frame, kinds = column_kinds.set_kinds(frame, chosen, roles)
     frame = tables.drop_incomplete_rows(frame, roles, drop=drop_missing, missing=missing_protected)
     if model is not None:
         require_columns(names, frame.columns, f"{model} was fitted with")
@@ -334,7 +338,7 @@ def audit_command(
         favourable,
         words,
         **arguments,
-        sensitive_kind=kinds.protected or "auto",
+        sensitive_kind=probable.sensitive_kind(kinds.protected) or "auto",
         parts=audit_parts,
         level=level,
         min_rows=min_rows,

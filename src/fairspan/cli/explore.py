@@ -75,7 +75,7 @@ def explore_command(
     table = tables.read_training_table(given, columns, numeric_target=model in FOR_NUMBERS)
     check_options(points, seed, fairness, test_share)
     canonical_criterion(criterion)
-    roles, sensitive_kind = table.roles, table.kinds.protected or "auto"
+    roles, sensitive_kind = table.roles, table.sensitive_kind
     equalize = what_to_equalize(equalize, {"selection_rate": selection_rate})
     estimator = make_estimator(
         model,

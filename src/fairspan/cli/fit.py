@@ -34,6 +34,7 @@ def fit_command(
     *,
     data: InputOptions,
     columns: ColumnOptions,
+    protected_probability: common.ProtectedProbability = None,
     model: Model = "kernel",
     criterion: common.Criterion = "statistical_parity",
     fairness: Annotated[
@@ -112,10 +113,17 @@ def fit_command(
     dial = _dial_parameters(fairness, max_correlation, limit)
     limit |= {"max_correlation": max_correlation}
     equalize = what_to_equalize(equalize, limit | {"selection_rate": selection_rate})
+    if protected_probability and equalize == "auto":  # decisions need the group of each row
+        equalize = "scores"
     decisions = decision_parameters(equalize, selection_rate)
     limit = _limits(limit, confidence, equalize)
-    table = tables.read_training_table(given, columns, numeric_target=model in FOR_NUMBERS)
-    roles, sensitive_kind = table.roles, table.kinds.protected or "auto"
+    table = tables.read_training_table(
+        given,
+        columns,
+        numeric_target=model in FOR_NUMBERS,
+        probability=protected_probability,
+    )
+    roles, sensitive_kind = table.roles, table.sensitive_kind
     for name, value in limit.items():
         _check_attributes(name, value, roles.sensitive)
     estimator = make_estimator(

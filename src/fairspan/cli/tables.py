@@ -22,6 +22,7 @@ from fairspan.cli.column_kinds import (
     set_kinds,
 )
 from fairspan.cli.common import check_missing, first_few, print_status, quoted, split_commas
+from fairspan.cli.probabilities import ProbabilityColumns, read_probability_columns
 from fairspan.cli.read import Input, read_data
 from fairspan.cli.read_options import ColumnOptions
 from fairspan.encoding import table_encoder
@@ -58,6 +59,7 @@ class TrainingTable:
     left_out : columns that are no features, with the reason.
     notes : what was done with groups of one row and with codes.
     words : labels and descriptions of columns.
+    probable : columns with probabilities of groups.
     """
 
     name: str
@@ -71,6 +73,12 @@ class TrainingTable:
     left_out: Mapping[str, str]
     notes: tuple[str, ...]
     words: Mapping[str, ColumnWords]
+    probable: ProbabilityColumns
+
+    @property
+    def sensitive_kind(self) -> Any:
+        """The parameter of the model."""
+        return self.probable.sensitive_kind(self.kinds.protected) or "auto"
 
     @property
     def unused_columns(self) -> list[str]:
@@ -88,7 +96,11 @@ class TrainingTable:
 
 
 def read_training_table(
-    given: Input, options: ColumnOptions, *, numeric_target: bool = False
+    given: Input,
+    options: ColumnOptions,
+    *,
+    numeric_target: bool = False,
+    probability: list[str] | None = None,
 ) -> TrainingTable:
     """Read DATA and check all options about its columns before a model is fitted.
 
@@ -97,6 +109,7 @@ def read_training_table(
     given : DATA and how to read it.
     options : roles and kinds of its columns.
     numeric_target : the model predicts numbers, so that labels are no text.
+    probability : ``--protected-probability``.
     """
     check_missing(options.missing_protected)
     source = read_data(given)
@@ -104,7 +117,8 @@ def read_training_table(
     target = options.target or source.target
     if target is None:
         raise ValueError("--target is missing: name the column to predict, as --target repaid.")
-    protected = options.protected or list(source.protected)
+    probable = read_probability_columns(probability, list(source.frame.columns))
+    protected = [*(options.protected or ()), *probable.columns] or list(source.protected)
     named = find_roles(
         source.frame,
         target=target,
@@ -112,7 +126,7 @@ def read_training_table(
         control=options.control,
         weight=options.weight,
     )
-    chosen = read_kinds(source.frame, options.kind, words)
+    chosen = read_kinds(source.frame, options.kind, words) | probable.as_numbers
     text, notes = columns_as_text(source, chosen, named, numeric_target)
     if text:
         # Read again now that the columns are known: as a number, "01" would be the category "1".
@@ -147,6 +161,7 @@ def read_training_table(
         left_out=left_out,
         notes=(*notes, *joined),
         words=words,
+        probable=probable,
     )
 
 

@@ -241,7 +241,7 @@ def _of_rows(codes: FoldCodes, encoded: Encoded) -> tuple[Array, Any]:
     if codes.cell is not None:
         inside = encoded.cells == codes.cell
     known = codes.has_code(encoded.levels, encoded.values, inside)
-    return codes.of_rows(encoded.levels, encoded.values, inside), known
+    return codes.of_rows(encoded.levels, encoded.values, inside, encoded.probabilities), known
 
 
 def _regression_rows(codes: FoldCodes, pilot: Pilot, encoded: Encoded, weight: Array) -> float:

@@ -67,6 +67,12 @@ def read_rows(
     if y is None or est.pilot_.target is None:
         msg = "A path needs y, both when the estimator is fitted and on the rows to evaluate on."
         raise ValueError(msg)
+    if est.pilot_.pair_variables:
+        msg = (
+            "A path compares groups of rows, and this model was fitted on probabilities of groups "
+            "(sensitive_kind='probabilities'). Use at(fairness) and certificate_, and audit on held-out rows."
+        )
+        raise ValueError(msg)
     config = est._config
     if config.kernel == "precomputed":  # only the matrix of the training rows is square
         config = replace(config, kernel="linear")

@@ -19,6 +19,7 @@ from fairspan.exceptions import DataWarning, DecisionRuleError, warn_user
 from fairspan.inputs.checks import (
     check_confidence,
     check_decisions,
+    check_probabilities,
     is_number,
     refuse,
     without_decisions_form,
@@ -287,6 +288,7 @@ class RuleClassifier(FairPredictor):
         decisions = None
         if equalize == "decisions":
             check_decisions(replace(config, fairness=1.0, dial="share"))
+            check_probabilities(config)
             if rows is None:
                 msg = (
                     "This model has equal scores, and decision rules need the training rows: files, copies, "

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from fairspan._system import memory_bytes
+from fairspan.estimators.probability_coders import learn_probability_coder
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.config import draw_seed
 from fairspan.method.accumulate import MomentsPass
@@ -46,7 +47,8 @@ from fairspan.method.known_rows import cluster_shares
 from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import N_FOLDS, Pilot, fingerprint, group_residual
-from fairspan.method.problem import Attribute, Codes, Data, FitConfig
+from fairspan.method.probabilities import ProbabilityCoder
+from fairspan.method.problem import Attribute, Codes, Data, FitConfig, GroupProbabilities
 from fairspan.method.removal import check_levels
 from fairspan.method.sdr import kfold_errors, ridge_grid, target_covariance
 
@@ -63,12 +65,18 @@ def _kinds(config: FitConfig, data: Data) -> dict[str, str]:
     return {name: guessed.get(name, kind) for name, kind in wanted.items()}
 
 
-def learn_coders(config: FitConfig, data: Data) -> list[Coder | CrossedCoder]:
+def learn_coders(config: FitConfig, data: Data) -> list[Coder | CrossedCoder | ProbabilityCoder]:
     """One coder per protected attribute, and one for their combinations if these are asked for."""
     warn_of_doubtful_labels(data.sensitive, "sensitive_features")
     coders: list[Coder] = []
+    out: list[Coder | CrossedCoder | ProbabilityCoder] = []
     for name, kind in _kinds(config, data).items():
         attribute = data.sensitive[name]
+        if isinstance(attribute, GroupProbabilities):
+            probable, size = learn_probability_coder(config, attribute, data.weights)
+            _warn_groups(name, probable, size, config.variant.min_rows)
+            out.append(probable)
+            continue
         distinct = np.unique(attribute.values[~attribute.missing])
         if len(distinct) < 2:
             only = f"only {distinct[0].item()!r}" if len(distinct) else "no value at all"
@@ -90,18 +98,24 @@ def learn_coders(config: FitConfig, data: Data) -> list[Coder | CrossedCoder]:
             )
             _warn_groups(name, coder, counts, config.variant.min_rows)
         coders.append(coder)
+        out.append(coder)
     if config.intersectional and len(coders) > 1:
         crossed = CrossedCoder.learn(coders, data.sensitive)
         codes = crossed.codes(data.sensitive)
         counts = np.bincount(codes[codes >= 0], minlength=crossed.n_levels)
         _warn_groups(crossed.name, crossed, counts, config.variant.min_rows)
         return [crossed]
-    return list(coders)
+    return out
 
 
-def _warn_groups(name: str, coder: Coder | CrossedCoder, counts: Codes, min_rows: int) -> None:
+def _warn_groups(
+    name: str,
+    coder: Coder | CrossedCoder | ProbabilityCoder,
+    counts: Codes | Array,
+    min_rows: int,
+) -> None:
     labels = coder.labels  # computed at every access
-    small = [f"{labels[h]!r} ({n} rows)" for h, n in enumerate(counts) if n < min_rows]
+    small = [f"{labels[h]!r} ({n:.6g} rows)" for h, n in enumerate(counts) if n < min_rows]
     if small:
         warn_user(
             f"Attribute {name!r} has groups of fewer than {min_rows} rows, which are left out of its "
@@ -234,6 +248,13 @@ def build_features(
         transformer = clone(config.feature_map)
         given = {}
         if has_fit_parameter(transformer, "sensitive_features"):
+            if pilot.pair_variables:
+                msg = (
+                    f"{type(transformer).__name__} uses the groups of rows, and sensitive_kind="
+                    f"'probabilities' does not have them. Use a feature_map without sensitive_features, or a "
+                    f"kernel."
+                )
+                raise ValueError(msg)
             given["sensitive_features"] = {k: _as_given(a) for k, a in data.sensitive.items()}
             if data.clusters is not None:
                 msg = (
@@ -368,8 +389,8 @@ def _landmark_strata(pilot: Pilot, data: Data) -> Codes:
     return strata.ravel().astype(np.intp)
 
 
-def _coarse(coder: Coder, attribute: Attribute, weights: Array | None) -> Codes:
-    if coder.kind == "categorical":
+def _coarse(coder: Coder | ProbabilityCoder, attribute: Attribute, weights: Array | None) -> Codes:
+    if coder.kind != "continuous":
         return coder.codes({coder.name: attribute})
     present = ~attribute.missing
     out = np.full(len(present), -1, dtype=np.intp)

@@ -21,6 +21,7 @@ from fairspan.method.kernels import Kernel, kernel_names
 from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import N_FOLDS, Pilot, fingerprint
+from fairspan.method.probabilities import ProbabilityCoder
 
 __all__ = ["agreed_pilot", "decode_pilot", "encode_pilot"]
 
@@ -65,6 +66,9 @@ def encode_pilot(pilot: Pilot) -> tuple[Header, Arrays]:
 
 
 def _check(pilot: Pilot) -> None:
+    if any(isinstance(coder, ProbabilityCoder) for coder in pilot.coders):
+        msg = "Files of moments do not carry probabilities of groups. Give the groups of the rows."
+        raise ValueError(msg)
     if pilot.n_folds > 1 and pilot.fold_rule not in _FOLD_RULES:
         msg = (
             "Folds of this estimator depend on which rows are together, so sites would deal them "
@@ -114,7 +118,8 @@ def _encode_features(features: LandmarkMap | TransformerMap) -> tuple[Header, Ar
     raise ValueError(msg)
 
 
-def _encode_coder(coder: Coder | CrossedCoder) -> Header:
+def _encode_coder(coder: Coder | CrossedCoder | ProbabilityCoder) -> Header:
+    assert not isinstance(coder, ProbabilityCoder)  # refused before
     if isinstance(coder, CrossedCoder):
         parts = [_encode_coder(part) for part in coder.parts]
         return {"parts": parts, "combinations": coder.combinations.tolist()}

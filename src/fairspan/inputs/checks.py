@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import KERNEL_PARAMS
 
+from fairspan.inputs.probabilities import has_probabilities
 from fairspan.method.kernels import GAMMA_KERNELS, WIDTH_KERNELS, kernel_names
 from fairspan.method.problem import FitConfig
 
@@ -124,6 +125,27 @@ def check_paper(config: FitConfig) -> None:
             refuse(name, "test", "'auto' or an integer with method='paper'")
     if config.missing_sensitive != "raise":
         refuse("missing_sensitive", config.missing_sensitive, "'raise' with method='paper'")
+
+
+def check_probabilities(config: FitConfig) -> None:
+    """Raise for parameters that need the group of each row, if S is given as probabilities."""
+    if not has_probabilities(config.sensitive_kind):
+        return
+    if not config.variant.exact:
+        raise ValueError(
+            "sensitive_kind='probabilities' does not go with method='paper', whose codes are groups. Use "
+            "method='optimal' or 'rkhs'."
+        )
+    if config.intersectional:
+        raise ValueError(
+            "intersectional=True needs the probability of each combination of groups, which those of single "
+            "attributes do not tell. Give one table with a column for each combination."
+        )
+    if config.equalize == "decisions":
+        raise ValueError(
+            "sensitive_kind='probabilities' does not go with equalize='decisions': rates by group are "
+            "counted on rows whose group is known. Use equalize='scores'."
+        )
 
 
 def check_confidence(confidence: Any) -> None:

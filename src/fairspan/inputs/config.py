@@ -23,6 +23,7 @@ from fairspan.inputs.checks import (
     check_label_process,
     check_paper,
     check_private,
+    check_probabilities,
     check_regression_process,
     check_removal,
     is_number,
@@ -197,7 +198,10 @@ _TABLE = (
         'str, list or dict, default="auto"',
         'Kind of the protected attributes, "categorical" or "continuous", for all or for '
         'each. With "auto", booleans, text, two values and integers with at most 20 values '
-        "are categorical, the rest continuous.",
+        'are categorical, the rest continuous. "probabilities": all columns are the groups of one '
+        'attribute, with the probability of each in every row; ``{"race": "probabilities"}`` stands for '
+        "the columns race_*. Then everything is about the true groups, if the probabilities are calibrated "
+        "and the features depend on them only through the group.",
     ),
     Parameter(
         "dependence",
@@ -431,6 +435,7 @@ def read_config(estimator: Configurable) -> FitConfig:
     check_removal(config)
     check_paper(config)
     check_private(config)
+    check_probabilities(config)
     if "prior" in params:
         check_regression_process(config)
     if "class_weight" in params:

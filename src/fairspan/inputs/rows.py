@@ -28,6 +28,7 @@ from fairspan.inputs.columns import (
     unmasked,
     without_tensors,
 )
+from fairspan.inputs.probabilities import gather_probabilities, has_probabilities
 from fairspan.inputs.tensors import (
     all_finite,
     bring_home,
@@ -39,7 +40,7 @@ from fairspan.inputs.units import check_units, units_of
 from fairspan.inputs.weights import read_groups, read_weights
 from fairspan.method.codes import MAX_INTEGER_CATEGORIES
 from fairspan.method.linalg import Array, home_of, is_tensor, to_numpy
-from fairspan.method.problem import Attribute, ClassLabels, Data, FitConfig
+from fairspan.method.problem import Attribute, ClassLabels, Data, FitConfig, GroupProbabilities
 
 # Means this many standard deviations from 0 leave a linear function half of its digits.
 _FAR_LINEAR = 1e8
@@ -410,7 +411,13 @@ def read_training_data(
     if config.kernel == "precomputed" and config.feature_map is None and n != X.shape[1]:
         msg = f"kernel='precomputed' needs a square matrix K(train, train); got shape {X.shape}."
         raise ValueError(msg)
+    if home is not None and has_probabilities(config.sensitive_kind):
+        raise ValueError(
+            "sensitive_kind='probabilities' does not take X as a torch tensor. Give arrays, e.g. "
+            "X.cpu().numpy()."
+        )
     sensitive = _read_attributes(parts[0], n, "sensitive_feature", home)
+    sensitive = gather_probabilities(sensitive, config.sensitive_kind)
     control = {} if parts[1] is None else _read_attributes(parts[1], n, "control_feature", home)
     _check_missing(config, sensitive, control)
     target, classes = None, None
@@ -545,10 +552,13 @@ def _warn_sensitive_columns(est: FeatureReader, data: Data) -> None:
             continue
         centred = X - X.mean(axis=0)
         norms = np.sqrt(np.einsum("ij,ij->j", centred, centred))
-        distinct, codes = np.unique(values, return_inverse=True)
-        columns = [values.astype(np.float64)] if values.dtype.kind == "f" else []
-        if len(distinct) <= MAX_INTEGER_CATEGORIES:
-            columns += [(codes == h).astype(np.float64) for h in range(len(distinct))]
+        if isinstance(attribute, GroupProbabilities):
+            columns = list(values.astype(np.float64).T)
+        else:
+            distinct, codes = np.unique(values, return_inverse=True)
+            columns = [values.astype(np.float64)] if values.dtype.kind == "f" else []
+            if len(distinct) <= MAX_INTEGER_CATEGORIES:
+                columns += [(codes == h).astype(np.float64) for h in range(len(distinct))]
         S = np.stack(columns, axis=1) if columns else np.zeros((len(X), 0))
         S -= S.mean(axis=0)
         scale = np.outer(np.sqrt(np.einsum("ij,ij->j", S, S)), norms)

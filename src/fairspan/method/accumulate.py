@@ -142,7 +142,13 @@ class Accumulator:
         return self._buffer[:n_rows]
 
     def add(
-        self, columns: Array, groups: Codes, levels: Codes, values: Array, weights: Array | None
+        self,
+        columns: Array,
+        groups: Codes,
+        levels: Codes,
+        values: Array,
+        weights: Array | None,
+        probabilities: Array | None = None,
     ) -> None:
         """Add a block whose rows are sorted by group.
 
@@ -153,8 +159,9 @@ class Accumulator:
         levels : (n, coded variables), -1 where missing.
         values : (n, numeric variables), NaN where missing.
         weights : (n,) positive, or None for ones.
+        probabilities : (n, levels of all variables that have some), NaN where missing.
         """
-        at = self._layout
+        at, start_of = self._layout, 0
         if columns.base is not self._buffer:
             self.buffer(len(columns))[:, : at.D] = columns
         Z = self._buffer[: len(columns)]
@@ -162,6 +169,13 @@ class Accumulator:
         Z[:, at.ones :] = 0.0
         Z[:, at.ones] = 1.0
         for j, start in enumerate(at.level_starts):
+            if j in self._sums.pair_variables:
+                assert probabilities is not None
+                size = self._sums.level_sizes[j]
+                p = probabilities[:, start_of : start_of + size]
+                Z[:, start : start + size] = np.where(np.isnan(p), 0.0, p)
+                start_of += size
+                continue
             known = np.flatnonzero(levels[:, j] >= 0)
             Z[known, start + levels[known, j]] = 1.0
         Z[:, at.present] = present
@@ -203,7 +217,12 @@ class Accumulator:
     def _count(self, g: int, indicators: Array, w: Array) -> None:
         """Add rows and squared weights, which the Gram matrix does not hold."""
         m, split = self._sums, self._layout.split
-        rows = indicators.sum(axis=0).astype(np.int64)
+        rows = indicators.sum(axis=0)
+        for j in m.pair_variables:  # of a variable with probabilities, rows that have some
+            first = self._layout.level_starts[j] - self._layout.ones
+            part = slice(first, first + m.level_sizes[j])
+            rows[part] = np.count_nonzero(indicators[:, part].any(axis=1))
+        rows = rows.astype(np.int64)
         squares = w**2 @ indicators
         for n, more_rows in zip((m.rows, m.level_rows, m.column_rows), split(rows), strict=True):
             n[g] += more_rows
@@ -235,6 +254,12 @@ class Accumulator:
         mean = at.means(self._gram[g], at.levels, self._about[g, : at.D])
         m.level_mean[g], _, _ = merge_mean(m.level_weight[g], m.level_mean[g], weight, mean)
         m.level_weight[g] += weight
+        for j in m.pair_variables:
+            assert m.level_pairs is not None
+            start, size = at.level_starts[j], m.level_sizes[j]
+            upper = np.triu(self._gram[g, start : start + size, start : start + size])
+            pairs = upper + np.triu(upper, 1).T
+            m.level_pairs[g, m.pair_columns(j)] += pairs.ravel()
 
     def _settle_columns(self, g: int) -> None:
         m, gram, at = self._sums, self._gram[g], self._layout
@@ -336,7 +361,8 @@ class MomentsPass(RowPass):
             rows = order[start : start + _BLOCK_ROWS]
             weights = None if data.weights is None else data.weights[rows]
             levels, values = encoded.levels[rows], encoded.values[rows]
-            sums.add(columns(data.X[rows]), groups[rows], levels, values, weights)
+            p = encoded.probabilities[rows] if encoded.probabilities.size else None
+            sums.add(columns(data.X[rows]), groups[rows], levels, values, weights, p)
         # At the end of every block, so that looking at the moments in between changes no bit.
         sums.settle()
         log_weight = 0.0 if data.weights is None else float(np.log(data.weights).sum())

@@ -40,6 +40,9 @@ class BlockCertificate:
     n_merged : int
         Number of slices with too few rows in the cell. Each is merged with a neighbour, and differences
         between merged slices are neither removed nor part of ``supremum``.
+    n_equivalent : float or None
+        For groups that are known as probabilities: number of rows with a known group that would tell as much
+        about the difference that is hardest to see. None if groups are known.
     """
 
     cell: str
@@ -54,6 +57,7 @@ class BlockCertificate:
     left_out: tuple[str, ...] = ()
     n_slices: int = 0
     n_merged: int = 0
+    n_equivalent: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -379,6 +383,7 @@ class Certificate:
                 f"not removed and not counted above."
             )
         lines += [f"S is MISSING: {each}" for each in self.missing]
+        lines += self._probability_sentences()
         fewer = any(b.constrained and b.n_removed < b.n_codes for b in self.blocks)
         on_training_rows = self.new_rows is None or self.new_rows.removal == "training_rows"
         if fewer and on_training_rows and self.limits is None:  # separate limits apply to all codes
@@ -386,6 +391,21 @@ class Certificate:
         return "\n".join([*(printable(line, keep="") for line in lines), self.table()])
 
     __repr__ = __str__
+
+    def _probability_sentences(self) -> list[str]:
+        """How much the probabilities of groups tell, and what has to hold for that."""
+        given = [b for b in self.blocks if b.n_equivalent is not None]
+        if not given:
+            return []
+        each = [
+            f"{b.attribute}{'' if b.cell == 'all rows' else f' in {b.cell}'}: {b.n_rows:,} rows with "
+            f"probabilities tell as much as {b.n_equivalent:,.0f} with a known group"
+            for b in given
+        ]
+        return [
+            f"Groups known as PROBABILITIES ({'; '.join(each)}). All numbers are about the true groups, if "
+            f"the probabilities are calibrated and the features depend on them only through the group."
+        ]
 
     def _new_rows_sentences(self) -> list[str]:
         """What is expected on new rows, and which directions are not removed."""

@@ -55,12 +55,12 @@ def kinds_by_name(given: Any, names: Sequence[str]) -> dict[str, str]:
     else:
         fits = isinstance(given, list | tuple) and len(given) == len(names)
         kinds = dict(zip(names, given, strict=True)) if fits else {}
-    allowed = ("auto", "categorical", "continuous")
+    allowed = ("auto", "categorical", "continuous", "probabilities")
     if set(kinds) != set(names) or any(kind not in allowed for kind in kinds.values()):
         raise ValueError(
             f"sensitive_kind={given!r} does not fit the attributes {list(names)}. Give 'auto', "
             f"'categorical' or 'continuous', or one of them per attribute (a list in order, or a "
-            f"dict by name)."
+            f"dict by name); or 'probabilities' for a table with one column per group."
         )
     return kinds
 

@@ -129,7 +129,7 @@ def _name(codes: FoldCodes, combination: Array) -> str:
     """Groups that a combination of codes separates, e.g. "black against the others"."""
     if codes.column is not None:
         return codes.report.attribute
-    values = codes.whitening @ combination
+    values = codes.group_codes @ combination
     if len(values) == 2:
         return f"{codes.names[0]} against {codes.names[1]}"
     top, bottom = int(np.argmax(values)), int(np.argmin(values))

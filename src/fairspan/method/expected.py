@@ -83,6 +83,7 @@ def measure_spread(
     cells, levels, values = (
         to_numpy(part)[chosen] for part in (encoded.cells, encoded.levels, encoded.values)
     )
+    p = encoded.probabilities[chosen]
     weight = np.ones(data.n) if data.weights is None else to_numpy(data.weights)
     codes = []
     for block in fit.blocks:
@@ -90,7 +91,7 @@ def measure_spread(
         inside = np.ones(len(folds), dtype=bool) if cell is None else cells == cell
         codes.append(
             (
-                block.codes.of_rows(levels, values, inside),
+                block.codes.of_rows(levels, values, inside, p),
                 block.codes.has_code(levels, values, inside),
             )
         )
@@ -297,7 +298,8 @@ def _certificate(
         variance = float(np.trace(e.within)) / L
         error = 0.0
         if variance > 0.0:
-            spread = out_of_fold / L if e.spread is None else float(psd_eigh(e.spread)[0][0])
+            independent = out_of_fold / L * e.codes.largest_variance
+            spread = independent if e.spread is None else float(psd_eigh(e.spread)[0][0])
             error = float(np.sqrt(spread / variance / e.n_effective)) * inflation
             error = float(np.hypot(error, np.sqrt(e.noise / variance)))
         z = float(np.sqrt(scipy.stats.chi2.ppf(level, r * L)))

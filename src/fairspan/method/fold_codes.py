@@ -12,6 +12,7 @@ from fairspan.method.codes import Coder
 from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments, Pooled
 from fairspan.method.pilot import Pilot
+from fairspan.method.probabilities import code_products, expected_rows, group_codes
 from fairspan.method.removal import BlockReport
 from fairspan.method.sdr import target_covariance, usable_levels
 
@@ -35,11 +36,32 @@ class FoldCodes:
     used: tuple[int, ...]
     names: tuple[str, ...]  # of the levels used
     whitening: Array  # (levels, codes) or (1, 1)
+    # For probabilities, whose codes stand for those of the true groups (METHOD 14): their columns among the
+    # probabilities of encoded rows; rows with a known group that a row tells as much as, for each code; and
+    # the codes that rows of the groups used would have. None for codes of known values.
+    probability_columns: tuple[int, ...] | None = None
+    information: Array | None = None
+    true_codes: Array | None = None
 
     @property
     def rank(self) -> int:
         """Number of codes."""
         return int(self.whitening.shape[1])
+
+    @property
+    def largest_variance(self) -> float:
+        """Variance of the code that varies most; those of known values are whitened."""
+        return 1.0 if self.information is None else float(1.0 / self.information.min())
+
+    @property
+    def to_groups(self) -> Array:
+        """Factors from covariances with whitened codes to those with these codes, (r,)."""
+        return np.ones(self.rank) if self.information is None else self.information**-0.5
+
+    @property
+    def group_codes(self) -> Array:
+        """Codes of the levels used; with probabilities, those that rows of a known group would have."""
+        return self.whitening if self.true_codes is None else self.true_codes
 
     def sums(self, pooled: Pooled) -> tuple[Array, Array]:
         """Sum of weighted products of the codes with psi, (D, r), and with each other, (r, r)."""
@@ -56,6 +78,9 @@ class FoldCodes:
             return np.zeros((mean.shape[1], self.rank)), np.zeros((self.rank, self.rank))
         p = weight / total
         spread = (mean - p @ mean) * weight[:, None]
+        if levels.pairs is not None:
+            products = code_products(self.whitening, levels.pairs[np.ix_(used, used)], p)
+            return spread.T @ self.whitening, products
         codes = self.whitening - p @ self.whitening
         return spread.T @ self.whitening, (codes * weight[:, None]).T @ codes
 
@@ -68,11 +93,18 @@ class FoldCodes:
         levels, used = pooled.levels[self.level], list(self.used)
         return float(levels.weight[used].sum()), float(levels.weight2[used].sum())
 
-    def of_rows(self, levels: Numbers, values: Array, inside: Flags) -> Array:
+    def of_rows(
+        self, levels: Numbers, values: Array, inside: Flags, probabilities: Array | None = None
+    ) -> Array:
         """Codes of rows, (n, r), not yet centred; 0 outside the cell and for missing values.
 
-        ``levels`` and ``values`` are the encoded rows, ``inside`` marks the rows of the cell.
+        ``levels``, ``values`` and ``probabilities`` are the encoded rows, ``inside`` marks the rows of the
+        cell.
         """
+        if self.probability_columns is not None:
+            assert probabilities is not None
+            p = np.nan_to_num(probabilities[:, list(self.probability_columns)])
+            return np.asarray((p * inside[:, None]) @ self.whitening)
         out = np.zeros((len(inside), self.rank))
         if self.column is not None:
             v = values[:, self.column]
@@ -88,6 +120,8 @@ class FoldCodes:
         """Mark the rows that have a code."""
         if self.column is not None:
             return np.asarray(inside & np.isfinite(values[:, self.column]))
+        if self.probability_columns is not None:
+            return np.asarray(inside & (levels[:, self.level] >= 0))
         return np.asarray(inside & np.isin(levels[:, self.level], self.used))
 
 
@@ -100,6 +134,7 @@ def _block_codes(
     column: int,
     labels: tuple[str, ...],
     min_rows: int,
+    first_probability: int,
 ) -> FoldCodes:
     """Fix the codes of a block, with the whitening of the pooled rows of its cell."""
     if report.coding == "value":
@@ -110,11 +145,26 @@ def _block_codes(
         )
     levels = pooled.levels[level]
     groups = usable_levels(
-        levels.rows.tolist(),
+        expected_rows(levels),
         levels.weight.tolist(),
         ordered=report.coding == "slices",
         min_rows=min_rows,
     )
+    if levels.pairs is not None:
+        used = tuple(h for (h,) in groups)
+        found = group_codes(levels, used)
+        return FoldCodes(
+            report=report,
+            cell=cell,
+            level=level,
+            column=None,
+            used=used,
+            names=tuple(labels[h] for h in used),
+            whitening=found.whitening,
+            probability_columns=tuple(first_probability + h for h in used),
+            information=found.information,
+            true_codes=found.true_codes,
+        )
     weight = np.array([levels.weight[group].sum() for group in groups])
     root = np.sqrt(weight / weight.sum())
     by_group = scipy.linalg.null_space(root[None]) / root[:, None]
@@ -212,6 +262,7 @@ def make_codes(
                 column=column,
                 labels=tuple(pilot.coders[level].labels),
                 min_rows=min_rows,
+                first_probability=pilot.probability_columns(level).start,
             )
         )
     return out

@@ -52,6 +52,10 @@ def subtract(total: Moments, part: Moments) -> Moments:
             f"Moments of another pilot cannot be subtracted ({total.fingerprint[:12]} here, "
             f"{part.fingerprint[:12]} there)."
         )
+    if total.level_pairs is not None:
+        raise ValueError(
+            f"Moments with sensitive_kind='probabilities' have no subtraction. {_REFIT}"
+        )
     _check_counts(total, part)
     rest = _difference(total, part)
     rounding = _rounding(total, part)

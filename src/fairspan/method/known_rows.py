@@ -11,13 +11,14 @@ from fairspan.method.codes import Coder, CrossedCoder
 from fairspan.method.distinct import DistinctCount
 from fairspan.method.fold_codes import Flags
 from fairspan.method.linalg import to_numpy
+from fairspan.method.probabilities import ProbabilityCoder
 from fairspan.method.problem import Data
 
 __all__ = ["ClusterCounts", "cluster_shares"]
 
 
 def cluster_shares(
-    data: Data, coders: Sequence[Coder | CrossedCoder]
+    data: Data, coders: Sequence[Coder | CrossedCoder | ProbabilityCoder]
 ) -> tuple[float, tuple[float, ...]]:
     """Clusters per row, and the same among the rows that have each attribute (none if no S is missing)."""
     if data.clusters is None:
@@ -62,7 +63,9 @@ class ClusterCounts:
             known={n: self.known.get(n, none) + other.known.get(n, none) for n in names},
         )
 
-    def shares(self, coders: Sequence[Coder | CrossedCoder]) -> tuple[float, tuple[float, ...]]:
+    def shares(
+        self, coders: Sequence[Coder | CrossedCoder | ProbabilityCoder]
+    ) -> tuple[float, tuple[float, ...]]:
         """As :func:`cluster_shares`."""
         counts = [
             self.known[None if isinstance(coder, CrossedCoder) else coder.name] for coder in coders
@@ -72,7 +75,7 @@ class ClusterCounts:
         return self.every.share, tuple(count.share for count in counts)
 
 
-def _has(data: Data, coder: Coder | CrossedCoder) -> Flags:
+def _has(data: Data, coder: Coder | CrossedCoder | ProbabilityCoder) -> Flags:
     """Rows that have an attribute, or all attributes that are crossed."""
     parts = coder.parts if isinstance(coder, CrossedCoder) else (coder,)
     known = np.ones(data.n, dtype=bool)

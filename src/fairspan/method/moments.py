@@ -32,6 +32,9 @@ class LevelStats:
     weight2: Array  # (levels,): sum of squared weights
     rows: Integers  # (levels,): number of rows
     mean: Array  # (levels, D): mean of the columns
+    # (levels, levels): sum w p p', if rows have probabilities p of the levels. These stand for indicators
+    # everywhere else; ``rows`` then counts rows with probabilities, for every level.
+    pairs: Array | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +120,10 @@ class Moments:
     row_sketch: RowSketch | None = None  # with which an audit recognises these rows
     # After rows were subtracted, (G, 1 + V): rounding of the scatter's trace, and of column_square.
     rounding: Array | None = None
+    # Coded variables whose rows have probabilities of the levels, and the sums w p p' of each, flattened
+    # and side by side, (G, P); None without any.
+    pair_variables: tuple[int, ...] = ()
+    level_pairs: Array | None = None
 
     @classmethod
     def empty(
@@ -128,6 +135,7 @@ class Moments:
         level_sizes: tuple[int, ...],
         n_numeric: int,
         n_columns: int,
+        pair_variables: tuple[int, ...] = (),
     ) -> Moments:
         """Return the moments of no rows."""
         G, H, V, D = n_cells * n_folds, sum(level_sizes), n_numeric, n_columns
@@ -159,6 +167,10 @@ class Moments:
             first_index=-1,
             first_row=np.zeros(D),
             row_sketch=RowSketch.empty(fingerprint),
+            pair_variables=pair_variables,
+            level_pairs=np.zeros((G, sum(level_sizes[j] ** 2 for j in pair_variables)))
+            if pair_variables
+            else None,
         )
 
     @staticmethod
@@ -230,6 +242,9 @@ class Moments:
             first_row=first.first_row,
             row_sketch=_merged_sketches(self.row_sketch, other.row_sketch),
             rounding=_sum_of_known(self.rounding, other.rounding),
+            level_pairs=None
+            if self.level_pairs is None or other.level_pairs is None
+            else self.level_pairs + other.level_pairs,
         )
 
     def __sub__(self, other: Moments) -> Moments:
@@ -310,7 +325,10 @@ class Moments:
             for group in g:
                 products += self.scatter[group]
         bounds = np.cumsum((0, *self.level_sizes))
-        levels = tuple(self._pool_levels(g, slice(a, b)) for a, b in pairwise(bounds))
+        levels = tuple(
+            self._pool_levels(g, slice(a, b), self._pool_pairs(g, j))
+            for j, (a, b) in enumerate(pairwise(bounds))
+        )
         columns = tuple(self._pool_column(g, v) for v in range(self.column_mean.shape[1]))
         return Pooled(
             weight=total,
@@ -322,7 +340,18 @@ class Moments:
             columns=columns,
         )
 
-    def _pool_levels(self, g: Codes, part: slice) -> LevelStats:
+    def pair_columns(self, j: int) -> slice:
+        """Columns of ``level_pairs`` of a coded variable whose rows have probabilities."""
+        earlier = sum(self.level_sizes[i] ** 2 for i in self.pair_variables if i < j)
+        return slice(earlier, earlier + self.level_sizes[j] ** 2)
+
+    def _pool_pairs(self, g: Codes, j: int) -> Array | None:
+        if self.level_pairs is None or j not in self.pair_variables:
+            return None
+        size = self.level_sizes[j]
+        return np.asarray(self.level_pairs[g, self.pair_columns(j)].sum(axis=0).reshape(size, size))
+
+    def _pool_levels(self, g: Codes, part: slice, pairs: Array | None) -> LevelStats:
         weight = self.level_weight[g, part]
         total = weight.sum(axis=0)
         share = weight / np.where(total > 0.0, total, 1.0)
@@ -331,6 +360,7 @@ class Moments:
             weight2=self.level_weight2[g, part].sum(axis=0),
             rows=self.level_rows[g, part].sum(axis=0),
             mean=np.einsum("gh,ghd->hd", share, self.level_mean[g, part]),
+            pairs=pairs,
         )
 
     def _pool_column(self, g: Codes, v: int) -> ColumnStats:

@@ -292,7 +292,7 @@ def cross_fit(
         fold_regressions(moments, sums, blocks, target, eta_y, grid, reductions, leverages)
     )
     # The ridge of least out-of-fold squared error of the codes, for each block.
-    best = [_best_ridge(folds, i) for i in range(len(blocks))]
+    best = [_best_ridge(folds, i, codes.information) for i, codes in enumerate(blocks)]
     H = [np.stack([fold.regressions[i][best[i]] for fold in folds]) for i in range(len(blocks))]
     g = np.stack([fold.functions for fold in folds])  # (K, D, L)
     both = np.concatenate([g, *(H[i] for i in constrained)], axis=2)  # (K, D, L + q)
@@ -522,15 +522,20 @@ def fold_regressions(
         )
 
 
-def _best_ridge(folds: list[_Fold], block: int) -> int:
-    """Index of the ridge with the least out-of-fold squared error of the codes of a block."""
+def _best_ridge(folds: list[_Fold], block: int, of_codes: Array | None) -> int:
+    """Index of the ridge with the least out-of-fold squared error of the codes of a block.
+
+    ``of_codes`` are reciprocal variances of the codes, 1 if not given.
+    """
     errors = 0.0
     for fold in folds:
         H = fold.regressions[block]  # (etas, D, r)
         cross, _ = fold.test_codes[block]
         flat = np.moveaxis(H, 0, 1).reshape(H.shape[1], -1)
         square = np.einsum("ij,ij->j", flat, fold.test.scatter @ flat).reshape(len(H), -1)
-        errors = errors + square.sum(axis=1) - 2.0 * np.einsum("edr,dr->e", H, cross)
+        by_code = square - 2.0 * np.einsum("edr,dr->er", H, cross)
+        # In units of the variance of each code.
+        errors = errors + (by_code if of_codes is None else by_code * of_codes).sum(axis=1)
     return int(np.argmin(errors))
 
 

@@ -23,6 +23,7 @@ from fairspan.method.folds import (
 )
 from fairspan.method.linalg import Array, home_of, to_home, to_numpy
 from fairspan.method.moments import Moments
+from fairspan.method.probabilities import ProbabilityCoder
 from fairspan.method.problem import Attribute, Codes, Data
 
 N_FOLDS = 5
@@ -38,6 +39,7 @@ class Encoded:
     strata: Codes  # (n, k): what folds are balanced over
     levels: Codes  # (n, coded variables)
     values: Array  # (n, numeric variables)
+    probabilities: Array  # (n, groups of all attributes with probabilities), NaN where missing
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Pilot:
 
     features: LandmarkMap | TransformerMap
     gamma: float | None
-    coders: tuple[Coder | CrossedCoder, ...]
+    coders: tuple[Coder | CrossedCoder | ProbabilityCoder, ...]
     target: Coder | None
     code_target: bool
     cells: Cells
@@ -73,6 +75,16 @@ class Pilot:
         """Levels of every coded variable: the attributes, then the target if coded."""
         sizes = tuple(coder.n_levels for coder in self.coders)
         return (*sizes, self.target.n_levels) if self.code_target and self.target else sizes
+
+    @property
+    def pair_variables(self) -> tuple[int, ...]:
+        """Attributes whose rows have probabilities of the groups."""
+        return tuple(j for j, c in enumerate(self.coders) if isinstance(c, ProbabilityCoder))
+
+    def probability_columns(self, j: int) -> slice:
+        """Columns of an attribute among the probabilities of encoded rows."""
+        first = sum(self.level_sizes[i] for i in self.pair_variables if i < j)
+        return slice(first, first + self.level_sizes[j])
 
     @property
     def numeric(self) -> tuple[Coder, ...]:
@@ -124,11 +136,14 @@ class Pilot:
         merged: Mapping[str, Attribute] = {**data.sensitive, **y}
         values = [coder.column(merged) for coder in self.numeric]
         n, home = data.n, home_of(data.X)
+        coders = (c for c in self.coders if isinstance(c, ProbabilityCoder))
+        known = [coder.probabilities(data.sensitive) for coder in coders]
         return Encoded(
             self.cells.assign(target, data.control, n, home),
             _side_by_side(strata, n, np.intp, home),
             _side_by_side(levels, n, np.intp, home),
             _side_by_side(values, n, np.float64, home),
+            np.concatenate([np.empty((n, 0)), *known], axis=1),
         )
 
     def empty_moments(self) -> Moments:
@@ -140,6 +155,7 @@ class Pilot:
             level_sizes=self.level_sizes,
             n_numeric=len(self.numeric),
             n_columns=self.features.n_columns,
+            pair_variables=self.pair_variables,
         )
 
     def counter(self) -> Counter:
@@ -165,6 +181,7 @@ class Pilot:
             label = y if y is not None or self.target is None else encoded.strata[:, -1]
             keys = hash_rows(data.X, label, self.seed, ordered=not self.pairwise)
         ties = (to_numpy(encoded.cells), *to_numpy(encoded.values).T)
+        ties = (*encoded.probabilities.T, *ties)
         if data.weights is not None:
             ties = (*ties, to_numpy(data.weights))
         known[identity] = RowKeys.of(keys, to_numpy(encoded.strata), ties, data.clusters)
@@ -257,4 +274,11 @@ def group_residual(
     part = data.take(rows)
     codes = {coder.name: coder.codes(part.sensitive) for coder in pilot.coders}
     labels = {coder.name: coder.labels for coder in pilot.coders}
-    return group_means(features.residual(part.X), codes, labels)
+    residual = features.residual(part.X)
+    out = group_means(residual, codes, labels)
+    for coder in pilot.coders:
+        if isinstance(coder, ProbabilityCoder):
+            p = np.nan_to_num(coder.probabilities(part.sensitive))
+            means = p.T @ residual / np.maximum(p.sum(axis=0), 1e-300)
+            out[coder.name] = dict(zip(coder.groups, means.tolist(), strict=True))
+    return out

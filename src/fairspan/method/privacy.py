@@ -1,4 +1,4 @@
-"""Differential privacy of S: the Gaussian mechanism on sums over rows, and its accountant (METHOD 14).
+"""Differential privacy of S: the Gaussian mechanism on sums over rows, and its accountant (METHOD 15).
 
 Two tables of rows are neighbours if they differ in the protected attributes of one row (of all rows of one
 cluster, if rows come in clusters). X, y, weights, control features and clusters are public. A sum over the

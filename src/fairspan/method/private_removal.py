@@ -1,4 +1,4 @@
-"""Cross-fitted removal from noisy sums of S (METHOD 14).
+"""Cross-fitted removal from noisy sums of S (METHOD 15).
 
 The budget buys three sums, in this order. (1) Weights of the levels of S. (2) Sums of the leading k
 coordinates of psi by level, which give the direction of ``b = H'psi``, the regression of the codes. (3) Sums,

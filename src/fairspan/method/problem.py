@@ -17,7 +17,7 @@ from fairspan.method.linalg import Array, is_tensor, row_numbers, take, to_numpy
 if TYPE_CHECKING:
     from fairspan.method.codes import Coder
 
-Kind = Literal["categorical", "continuous"]
+Kind = Literal["categorical", "continuous", "probabilities"]
 Codes = NDArray[np.intp]
 
 # Levels with fewer rows in a cell are merged or left out, see `fairspan.method.sdr.usable_levels`.
@@ -56,6 +56,13 @@ class Attribute:
         if self.dtype_kind == "b" and values.dtype.kind != "U":
             values = np.where(values > 0.0, "True", "False")
         return replace(self, values=values, missing=missing)
+
+
+@dataclass(frozen=True)
+class GroupProbabilities(Attribute):
+    """A validated table with the probability of each group: ``values`` is (n, J), 0 in missing rows."""
+
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,8 @@ def refit_folds(
         weight, weight2 = of_block.weight(pooled)
         in_fold = [of_block.weight(rows.sums.pool(of_block.cell, k))[0] for k in range(len(folds))]
         predicted = share @ [fold.blocks[j].predicted for fold in folds]
-        growth = predicted / max(_predicted(metric, blocks[i].delta), 1e-300)
+        whitened = blocks[i].delta / of_block.to_groups
+        growth = predicted / max(_predicted(metric, whitened), 1e-300)
         reported.append(
             RefitBlock(
                 index=i,
@@ -208,7 +209,10 @@ def _refit(rows: _Rows, k: int, codes: list[FoldCodes | None], fit_rows: FitRows
                 predicted=_predicted(metric, deltas[i]),
             )
         )
-    delta = tuple(B.T @ known_deltas.get(i, B[:, :0]) for i in range(len(codes)))
+    delta = tuple(
+        B.T @ known_deltas[i] * known[i].to_groups if i in known else B.T @ B[:, :0]
+        for i in range(len(codes))
+    )
     return Refit(
         basis=B,
         pair=replace(pair, fair=pair.fair[:0], removed=pair.removed[:0]),

@@ -12,6 +12,7 @@ from fairspan.method.codes import Cells, Coder
 from fairspan.method.linalg import Array, Tridiagonal
 from fairspan.method.moments import Moments, Pooled
 from fairspan.method.pilot import Encoded, Pilot
+from fairspan.method.probabilities import ProbabilityCoder, expected_rows, sizes_of
 from fairspan.method.problem import MIN_ROWS, FitConfig
 from fairspan.method.sdr import (
     MIN_SHARE,
@@ -56,6 +57,8 @@ class BlockReport:
     # merged with a neighbour in this cell; 0 for other codings.
     n_slices: int = 0
     n_merged: int = 0
+    # Rows with a known group that tell as much as these with probabilities; None if groups are known.
+    n_equivalent: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +71,7 @@ class Block:
     delta_known: Array  # covariance of psi with the codes among the rows that have one
     covectors: Array | None = None  # N_cj; None if the codes are only reported
     light: tuple[str, ...] = ()  # categories left out because of too little weight
+    confused: tuple[str, ...] = ()  # groups that their probabilities do not tell apart
 
 
 def build_blocks(
@@ -125,6 +129,16 @@ def _check_blocks(blocks: list[Block], pilot: Pilot, config: FitConfig) -> None:
                     f"{len(ranks)} cells: its codes have no more directions.",
                     DataWarning,
                 )
+        confused = [
+            f"{', '.join(b.confused)} in {b.report.cell}" for b in of_attribute if b.confused
+        ]
+        if confused:
+            warn_user(
+                f"Attribute {coder.name!r}: the probabilities do not tell these groups apart, so their "
+                f"difference is neither removed nor certified: {_listed(confused)}. Merge these groups, or "
+                f"give rows whose group is known.",
+                DataWarning,
+            )
         untested = [report.cell for report in reports if any(np.isnan(report.p_values))]
         if untested:
             warn_user(
@@ -240,6 +254,7 @@ def _attribute_blocks(
             left_out=tuple(labels[h] for h in code.left_out),
             n_slices=coder.n_levels if coding == "slices" else 0,
             n_merged=code.merged,
+            n_equivalent=code.n_equivalent,
         )
         covectors = None
         if constrained and not variant.exact:
@@ -251,16 +266,17 @@ def _attribute_blocks(
             report = replace(report, n_directions=W.shape[1], eta=eta, eigenvalues=tau)
         elif constrained:
             report, covectors = _exact_covectors(report, code, cell, config)
-        rows = pooled.levels[j].rows
+        rows = expected_rows(pooled.levels[j])
         light = tuple(labels[h] for h in code.left_out if rows[h] >= variant.min_rows)
         out.append(
             Block(
                 report=report,
                 cov=cell.cov,
-                delta=code.delta,
+                delta=code.group_delta,
                 delta_known=code.delta_known,
                 covectors=covectors,
                 light=light,
+                confused=tuple(labels[h] for h in code.confused),
             )
         )
     return out
@@ -332,12 +348,15 @@ def check_levels(pilot: Pilot, encoded: Encoded, config: FitConfig, weights: Arr
                 v = v[np.isfinite(v)]
                 usable |= len(v) >= 2 * min_rows and np.ptp(v) > 0.0
                 continue
-            codes = encoded.levels[inside, j]
-            known = codes >= 0
-            rows = np.bincount(codes[known], minlength=coder.n_levels)
-            weight = rows
-            if weights is not None:
-                weight = np.bincount(codes[known], weights[inside][known], coder.n_levels)
+            if isinstance(coder, ProbabilityCoder):
+                p = encoded.probabilities[inside, pilot.probability_columns(j)]
+                rows, weight = sizes_of(p, None if weights is None else weights[inside])
+            else:
+                codes = encoded.levels[inside, j]
+                known = codes >= 0
+                rows = np.bincount(codes[known], minlength=coder.n_levels).astype(np.float64)
+                each = None if weights is None else weights[inside][known]
+                weight = np.bincount(codes[known], each, coder.n_levels).astype(np.float64)
             groups = usable_levels(
                 rows.tolist(),
                 weight.tolist(),

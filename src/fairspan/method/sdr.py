@@ -18,6 +18,7 @@ import scipy.stats
 from fairspan.exceptions import NumericalError, NumericalWarning, warn_user
 from fairspan.method.linalg import Array, Tridiagonal, cholesky_factor
 from fairspan.method.moments import ColumnStats, LevelStats, Moments, Pooled, kish
+from fairspan.method.probabilities import expected_rows, group_codes
 from fairspan.method.problem import MIN_ROWS
 
 # Levels with a smaller share of the weight are left out. If the mean of a group with share p lies g
@@ -46,6 +47,10 @@ class CodeBlock:
     share: float = 1.0  # T_b / T_c
     left_out: tuple[int, ...] = ()  # categories with too few rows or too little weight
     merged: int = 0  # number of slices merged with a neighbour
+    # With probabilities: covariances with these codes times ``to_groups`` are those with the true groups,
+    # and ``confused`` are groups that the probabilities do not tell apart.
+    to_groups: Array | None = None
+    confused: tuple[int, ...] = ()
 
     @property
     def rank(self) -> int:
@@ -58,15 +63,27 @@ class CodeBlock:
         return self.n_effective if abs(self.share - 1.0) < _WHOLE else self.n_effective / self.share
 
     @property
+    def n_equivalent(self) -> float | None:
+        """Rows with a known group that tell as much as these; None if groups are known."""
+        return (
+            None if self.to_groups is None else self.n_effective / float(self.to_groups.max()) ** 2
+        )
+
+    @property
+    def group_delta(self) -> Array:
+        """Covariance of psi with the whitened codes of the true groups, (D, r)."""
+        return self.delta if self.to_groups is None else self.delta * self.to_groups
+
+    @property
     def delta_known(self) -> Array:
-        """Covariance of psi with the codes among the rows used, (D, r)."""
+        """Covariance of psi with the codes of the true groups among the rows used, (D, r)."""
         if abs(self.share - 1.0) < _WHOLE:  # all rows are used: the same bits
-            return self.delta
-        return np.asarray(self.delta / np.sqrt(self.share))
+            return self.group_delta
+        return np.asarray(self.group_delta / np.sqrt(self.share))
 
 
 def usable_levels(
-    rows: Sequence[int], weight: Sequence[float] | None = None, *, ordered: bool, min_rows: int
+    rows: Sequence[float], weight: Sequence[float] | None = None, *, ordered: bool, min_rows: int
 ) -> list[list[int]]:
     """Select the levels with enough data, as groups of level indices.
 
@@ -77,7 +94,7 @@ def usable_levels(
     weight = rows if weight is None else weight
     smallest = MIN_SHARE * sum(weight)
 
-    def size(group: list[int]) -> int:
+    def size(group: list[int]) -> float:
         return sum(rows[h] for h in group)
 
     def enough(group: list[int]) -> bool:
@@ -101,10 +118,9 @@ def level_block(
     stats: LevelStats, cell_weight: float, *, ordered: bool, min_rows: int = MIN_ROWS
 ) -> CodeBlock | None:
     """Compute the block of level indicators; None if fewer than two levels have enough rows and weight."""
-    groups = usable_levels(
-        stats.rows.tolist(), stats.weight.tolist(), ordered=ordered, min_rows=min_rows
-    )
-    occurring = [h for h, n in enumerate(stats.rows.tolist()) if n > 0]
+    rows = expected_rows(stats)
+    groups = usable_levels(rows, stats.weight.tolist(), ordered=ordered, min_rows=min_rows)
+    occurring = [h for h, n in enumerate(rows) if n > 0]
     used = [h for group in groups for h in group]
     if len(groups) < 2:
         return None
@@ -112,6 +128,8 @@ def level_block(
     mean = np.stack([stats.weight[g] @ stats.mean[g] for g in groups]) / weight[:, None]
     total = float(weight.sum())
     p = weight / total
+    if stats.pairs is not None:
+        return _probability_block(stats, used, occurring, mean, cell_weight)
     # Cov(psi, 1[level h]) is (mean_h - mean) p_h. The covariance of the indicators is Q (I - qq') Q with
     # q = sqrt(p) and Q = diag(q). So Q^-1 B whitens them, for any orthonormal basis B of the complement
     # of q. This gives k - 1 codes for k levels, and no eigenvalue has to be declared zero.
@@ -124,6 +142,27 @@ def level_block(
         share=total / cell_weight,
         left_out=tuple(h for h in occurring if h not in used),
         merged=len(used) - len(groups),
+    )
+
+
+def _probability_block(
+    stats: LevelStats, used: list[int], occurring: list[int], mean: Array, cell_weight: float
+) -> CodeBlock | None:
+    """Block of whitened probabilities; None if they tell no groups apart."""
+    codes = group_codes(stats, used)
+    if not len(codes.information):
+        return None
+    weight, root = stats.weight[used], np.sqrt(codes.information)
+    total = float(weight.sum())
+    cross = ((mean - weight @ mean / total) * weight[:, None]).T @ codes.true_codes / total
+    return CodeBlock(
+        delta=cross / root * np.sqrt(total / cell_weight),
+        n_effective=kish(total, float(stats.weight2[used].sum())),
+        n_rows=int(stats.rows.max()),
+        share=total / cell_weight,
+        left_out=tuple(h for h in occurring if h not in used),
+        to_groups=1.0 / root,
+        confused=codes.confused,
     )
 
 

@@ -429,6 +429,7 @@ def certify(
             left_out=report.left_out,
             n_slices=report.n_slices,
             n_merged=report.n_merged,
+            n_equivalent=report.n_equivalent,
         )
         for report, cov, delta in zip(reports, path.block_cov, path.block_delta, strict=True)
     )

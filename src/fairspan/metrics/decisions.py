@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from fairspan.method.problem import GroupProbabilities
 from fairspan.metrics.groups import DECIDED, TARGET, group_sums
 from fairspan.metrics.inputs import (
     SensitiveKind,
@@ -21,6 +22,7 @@ from fairspan.metrics.inputs import (
     read,
     unknown_pos_label,
 )
+from fairspan.metrics.probabilities import rates_of
 
 Cell = Literal["all", "positive", "negative"]
 Rates: TypeAlias = list[tuple[str, dict[str, float]]]
@@ -52,17 +54,29 @@ def _rates(
     }
     outcomes = {TARGET: positive.view(np.int8), DECIDED: selected.view(np.int8)}  # without a copy
     out: Rates = []
-    for name, codes, labels in rows.groups(n_bins, intersectional):
+    for attribute in () if intersectional else rows.probable:
+        for cell in cells:
+            inside = np.ones(len(positive), dtype=bool)
+            if cell != "all":
+                inside = positive == (cell == "positive")
+            where = "" if cell == "all" else f" among rows with {conditions[cell]}"
+            if not inside.any():
+                raise ValueError(f"no rows with {conditions[cell]}")
+            part, weight = attribute.take(inside), rows.weight[inside]
+            assert isinstance(part, GroupProbabilities)
+            chosen = selected[inside].astype(np.float64)
+            out.append((attribute.name, rates_of(chosen, part, weight, where)))
+    for name, codes, labels in rows.groups(n_bins, intersectional, known_only=True):
         sums = group_sums({name: codes, **outcomes}, {}, rows.weight)
         for cell in cells:
             wanted = sums.factors[TARGET] == int(cell == "positive")
-            inside = sums if cell == "all" else sums.where(wanted)
-            mass = inside.by(name, len(labels))[:, 0]
+            joint = sums if cell == "all" else sums.where(wanted)
+            mass = joint.by(name, len(labels))[:, 0]
             if not mass.all():
                 empty = labels[int(np.argmin(mass))]
                 raise ValueError(f"no rows with {conditions[cell]} and {name} = {empty!r}")
-            chosen = inside.where(inside.factors[DECIDED] == 1).by(name, len(labels))[:, 0]
-            rates = np.minimum(chosen / mass, 1.0)
+            taken = joint.where(joint.factors[DECIDED] == 1).by(name, len(labels))[:, 0]
+            rates = np.minimum(taken / mass, 1.0)
             out.append((name, dict(zip(labels, rates.tolist(), strict=True))))
     return out
 
@@ -99,7 +113,10 @@ def selection_rates(
     sample_weight : array-like of shape (n_samples,), default=None
         Weights; weight k is k copies of the row.
     sensitive_kind : str, sequence or mapping, default="auto"
-        "auto", "categorical" or "continuous", for all attributes or one for each.
+        "auto", "categorical" or "continuous", for all attributes or one for each. "probabilities": the
+        columns are the groups of one attribute, with the probability of each in every row
+        (``{"race": "probabilities"}``: the columns race_*). Rates are then those of the true groups, if the
+        probabilities are calibrated and decisions depend on them only through the group.
     n_bins : int, default=10
         Number of quantile slices a continuous attribute is cut into.
     intersectional : bool, default=False

@@ -33,7 +33,7 @@ class GroupSums:
     """Weighted sums over joint cells: of the data in column 0, of the resamples in columns 1 to B."""
 
     factors: dict[str, Codes]  # factor name -> level of each of the K cells
-    rows: Codes  # (K,) number of rows
+    rows: Codes | Array  # (K,) number of rows; expected ones where groups are probabilities
     squares: Array  # (K,) sum of squared weights
     # Column name -> (K, 1 + B) weighted sums; the column "" holds the sums of the weights.
     columns: dict[str, Array]
@@ -51,7 +51,7 @@ class GroupSums:
         names_summed = self.columns if columns is None else ("", *columns)
         return GroupSums(
             factors={name: levels[:, j] for j, name in enumerate(names)},
-            rows=np.asarray(onto @ self.rows, dtype=np.intp),
+            rows=(onto @ self.rows).astype(self.rows.dtype),
             squares=onto @ self.squares,
             columns={name: onto @ self.columns[name] for name in names_summed},
             cluster_weight=None if self.cluster_weight is None else onto @ self.cluster_weight,
@@ -73,7 +73,8 @@ class GroupSums:
 
     def count(self, name: str, n_levels: int) -> Codes:
         """Number of rows of each level."""
-        return np.bincount(self.factors[name], self.rows, minlength=n_levels).astype(np.intp)
+        rows = np.bincount(self.factors[name], self.rows, minlength=n_levels)
+        return np.rint(rows).astype(np.intp)
 
     def effective(self, name: str, n_levels: int) -> Array:
         """Kish's effective number of rows of each level, ``(sum w)^2 / sum w^2``.

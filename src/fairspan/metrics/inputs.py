@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import align_rows, as_array, read_attributes, refuse_dates, unmasked
+from fairspan.inputs.probabilities import gather_probabilities
 from fairspan.method.codes import (
     Coder,
     CrossedCoder,
@@ -21,7 +22,8 @@ from fairspan.method.codes import (
     warn_of_doubtful_labels,
 )
 from fairspan.method.linalg import Array
-from fairspan.method.problem import Attribute, Codes, Kind
+from fairspan.method.problem import Attribute, Codes, GroupProbabilities, Kind
+from fairspan.metrics.probabilities import NEEDS_GROUPS
 
 Labels: TypeAlias = NDArray[Any]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -41,13 +43,26 @@ class Rows:
         some = {name: attribute.take(mask) for name, attribute in self.attributes.items()}
         return Rows(some, self.kinds, self.weight[mask])
 
+    @property
+    def probable(self) -> list[GroupProbabilities]:
+        """Attributes that are given as probabilities."""
+        return [a for a in self.attributes.values() if isinstance(a, GroupProbabilities)]
+
     def groups(
-        self, n_bins: int, intersectional: bool = False
+        self, n_bins: int, intersectional: bool = False, *, known_only: bool = False
     ) -> Iterator[tuple[str, Codes, tuple[str, ...]]]:
-        """Name, group of each row and group names of each attribute; continuous ones are sliced."""
+        """Name, group of each row and group names of each attribute; continuous ones are sliced.
+
+        Attributes with probabilities are refused, or left out with ``known_only``.
+        """
         check_bins(n_bins)
+        if self.probable and (intersectional or not known_only):
+            what = "intersectional=True" if intersectional else "this"
+            raise ValueError(NEEDS_GROUPS.format(what=what, name=self.probable[0].name))
         parts: list[Coder] = []
         for name, attribute in self.attributes.items():
+            if isinstance(attribute, GroupProbabilities):
+                continue
             coder = Coder.learn(attribute, self.kinds[name], n_bins, self.weight)
             if coder.n_levels < 2:
                 raise ValueError(f"sensitive feature {name!r} is constant: no groups to compare")
@@ -109,6 +124,9 @@ def _resolve_kinds(
 ) -> dict[str, Kind]:
     wanted = kinds_by_name(given, list(attributes))
     for name, attribute in attributes.items():
+        if isinstance(attribute, GroupProbabilities):
+            wanted[name] = "probabilities"
+            continue
         numeric = attribute.values.dtype.kind == "f"
         if wanted[name] == "auto" and numeric:
             wanted[name] = fitted.get(name, "auto")
@@ -117,6 +135,21 @@ def _resolve_kinds(
     guessed = infer_kinds({name: a for name, a in attributes.items() if wanted[name] == "auto"})
     chosen: dict[str, Any] = {name: guessed.get(name, wanted[name]) for name in attributes}
     return chosen
+
+
+def _with_fitted(
+    given: SensitiveKind, columns: list[str], fitted: Mapping[str, Kind]
+) -> SensitiveKind:
+    """Kinds with those attributes that a model was fitted on as probabilities, if their columns are here."""
+    known = [
+        name
+        for name, kind in fitted.items()
+        if kind == "probabilities" and any(c.startswith(f"{name}_") for c in columns)
+    ]
+    if not known or (given != "auto" and not isinstance(given, Mapping)):
+        return given
+    others = dict(given) if isinstance(given, Mapping) else {}
+    return {**dict.fromkeys(known, "probabilities"), **others}
 
 
 def _read_weight(sample_weight: Any, n: int) -> Array:
@@ -159,6 +192,8 @@ def read_rows(
         shown = ", ".join(f"{argument} has {size}" for argument, size in sizes.items())
         raise ValueError(f"numbers of rows differ: {shown}")
     attributes = read_attributes(sensitive_features, n, "sensitive_features", "sensitive_feature")
+    sensitive_kind = _with_fitted(sensitive_kind, list(attributes), fitted)
+    attributes = gather_probabilities(attributes, sensitive_kind)
     if omit_missing:
         lacks = [attribute.missing for attribute in attributes.values()]
         weight = np.where(np.any(lacks, axis=0), 0.0, weight)

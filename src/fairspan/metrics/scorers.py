@@ -12,6 +12,7 @@ from sklearn.metrics import make_scorer
 
 from fairspan.exceptions import each_warning_once
 from fairspan.inputs.columns import align_rows
+from fairspan.method.problem import GroupProbabilities
 from fairspan.metrics.decisions import (
     demographic_parity_difference,
     demographic_parity_ratio,
@@ -19,6 +20,7 @@ from fairspan.metrics.decisions import (
     equalized_odds_difference,
 )
 from fairspan.metrics.inputs import SensitiveKind, read_rows
+from fairspan.metrics.probabilities import NEEDS_GROUPS
 from fairspan.metrics.scores import (
     correlation_ratio,
     equal_opportunity_correlation,
@@ -123,8 +125,18 @@ def by_attribute(
             given["sensitive_features"], sensitive_kind, kwargs.get("sample_weight"), sizes
         )
         for name, attribute in rows.attributes.items():
-            column = {name: attribute.values} if is_ours else attribute.as_given()
-            options = {"sensitive_kind": rows.kinds[name], **kwargs} if is_ours else kwargs
+            options: dict[str, Any] = kwargs
+            if isinstance(attribute, GroupProbabilities):
+                if not is_ours:
+                    raise ValueError(NEEDS_GROUPS.format(what=repr(metric), name=name))
+                each = zip(attribute.groups, attribute.values.T, strict=True)
+                column: Any = {f"{name}_{group}": values for group, values in each}
+                options = {**kwargs, "sensitive_kind": {name: "probabilities"}}
+            elif is_ours:
+                column = {name: attribute.values}
+                options = {"sensitive_kind": rows.kinds[name], **kwargs}
+            else:
+                column = attribute.as_given()
             out[name] = function(*columns.values(), sensitive_features=column, **options)
     return out
 

@@ -10,6 +10,7 @@ import numpy as np
 from fairspan.inputs.columns import read_attributes
 from fairspan.method.codes import Coder, infer_kind, warn_of_few_values
 from fairspan.method.linalg import Array
+from fairspan.method.problem import GroupProbabilities
 from fairspan.metrics.groups import largest_ks, level_sums, standardize
 from fairspan.metrics.inputs import (
     Rows,
@@ -19,6 +20,7 @@ from fairspan.metrics.inputs import (
     read,
     unknown_pos_label,
 )
+from fairspan.metrics.probabilities import between_groups, level_correlations
 
 
 def _worst_correlation(scores: Array, rows: Rows, where: str = "") -> float:
@@ -27,6 +29,10 @@ def _worst_correlation(scores: Array, rows: Rows, where: str = "") -> float:
     share = rows.weight / rows.weight.sum()
     worst = 0.0
     for name, attribute in rows.attributes.items():
+        if isinstance(attribute, GroupProbabilities):
+            found = level_correlations(f, attribute, rows.weight, where)
+            worst = max(worst, float(found.max()))
+            continue
         _, codes = np.unique(attribute.values, return_inverse=True)
         if codes.max() == 0:
             raise ValueError(f"sensitive feature {name!r} is constant{where}")
@@ -64,6 +70,7 @@ def statistical_parity_correlation(
     sensitive_kind : str, sequence or mapping, default="auto"
         "auto", "categorical" or "continuous", for all attributes or one for each. Auto: bool,
         text, category dtype, two values, or integers of at most 20 values are categories.
+        "probabilities": as in :func:`selection_rates`.
 
     Returns
     -------
@@ -184,7 +191,9 @@ def correlation_ratio(
     z = standardize(f, rows.weight)
     share = rows.weight / rows.weight.sum()
     between = 0.0
-    for _, codes, _ in rows.groups(n_bins, intersectional):
+    for attribute in () if intersectional else rows.probable:
+        between = max(between, float(between_groups(z, attribute, rows.weight).max()))
+    for _, codes, _ in rows.groups(n_bins, intersectional, known_only=True):
         mass, total = level_sums(z, codes, share)
         between = max(between, float(np.sum(total**2 / mass, axis=1).max()))
     return min(sqrt(between), 1.0)

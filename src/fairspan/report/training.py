@@ -28,6 +28,7 @@ from fairspan.exceptions import (
 from fairspan.inputs.checks import refuse, without_decisions_form
 from fairspan.inputs.columns import read_attribute
 from fairspan.inputs.config import read_config
+from fairspan.inputs.probabilities import has_probabilities
 from fairspan.method.codes import kinds_by_name
 from fairspan.method.problem import canonical_criterion
 from fairspan.report.table import Roles, is_continuous
@@ -62,6 +63,11 @@ class WarningLog:
 
 def read_kinds(given: Any, sensitive: Sequence[str]) -> dict[str, str]:
     """Kinds of protected attributes by name, for those whose kind was given."""
+    if has_probabilities(given):
+        raise ValueError(
+            "explore compares groups of rows, so it does not take sensitive_kind='probabilities'. Fit "
+            "a model (`fairspan fit` with --protected-probability), and read its certificate and its audit."
+        )
     kinds = kinds_by_name(given, sensitive)
     return {name: kind for name, kind in kinds.items() if kind != "auto"}
 
