@@ -259,8 +259,8 @@ def solve(
         refits = refit_folds(groups, moments, pilot, config, blocks, eta_y, basis, metric, fit_rows)
     if new_rows is not None:
         basis, u = new_rows.basis, metric.functions(new_rows.basis)
-    complete = not config.variant.exact or config.private  # private fits refuse missing S
-    missing = () if complete else describe_missing(moments, pilot, eta_y)
+    untested = not config.variant.exact or config.private  # private fits refuse missing S
+    missing = () if untested else describe_missing(moments, pilot, eta_y)
     warn_of_missing(missing)
     block_cov = tuple(block.cov for block in blocks)
     block_delta = tuple(block.delta_known for block in blocks)
