@@ -147,6 +147,17 @@ def a_vendors_model(ns):
     assert max(wrong) < -0.1 < -ns["noise"] < np.mean(right) < ns["noise"]
 
 
+def three_sites(ns):
+    """The merged model is the pooled one; parity over all sites can cost parity at one of them."""
+    assert ns["difference"] < 1e-10
+    assert ns["model"].moments_.n_rows == 6000
+    assert not hasattr(ns["model"], "site_dependence_")
+    fair, free, noise = ns["corr"][1.0], ns["corr"][0.0], ns["noise"]
+    assert fair["north"] < 0.5 * free["north"]
+    assert fair["west"] > 2 * free["west"] > 3 * noise["west"]
+    assert not ns["folder"].exists()
+
+
 LAWS = {
     "plot_01_regression_parity": regression_parity,
     "plot_02_continuous_attribute": continuous_attribute,
@@ -162,6 +173,7 @@ LAWS = {
     "plot_12_probabilities": probabilities,
     "plot_13_my_model_made_fair": my_model_made_fair,
     "plot_14_a_vendors_model": a_vendors_model,
+    "plot_15_three_sites": three_sites,
 }
 
 
@@ -195,7 +207,8 @@ def test_page(name):
     title, line = text.splitlines()[1:3]
     assert title.endswith("?")
     assert line == "=" * len(title)
-    tracker = r"https://github\.com/(fairlearn/fairlearn|Trusted-AI/AIF360)/(issues|pull)/\d+>`__"
+    projects = "fairlearn/fairlearn|Trusted-AI/AIF360|dmlc/xgboost"
+    tracker = rf"https://github\.com/({projects})/(issues|pull)/\d+>`__"
     assert re.search(tracker, text)
     assert "noise" in text or "interval" in text
     assert "**Not promised.**" in text.rsplit("# %%", 1)[1]
