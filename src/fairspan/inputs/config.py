@@ -330,7 +330,7 @@ _TABLE = (
     ),
     Parameter(
         "delta_sensitive",
-        "float, default=1e-6",
+        "float, default=1e-06",
         "Probability with which the bound of ``epsilon_sensitive`` may fail; far below 1/n.",
     ),
     Parameter(
