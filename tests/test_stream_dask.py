@@ -123,6 +123,19 @@ def test_a_bad_row_of_a_partition_is_named():
     assert (caught.value.name, caught.value.row) == ("partition 3", 101)
 
 
+def test_the_certificate_names_its_standard_error():
+    """Workers keep no rows: the estimate is that of rows in memory, its standard error another one."""
+    parts, stream = ridge().fit_stream(frame(), **NAMED), ridge().fit_stream(ROWS, **NAMED)
+    for model in (parts, stream):
+        assert "Standard errors are homoscedastic" in str(model.certificate_)
+    for found, expected in zip(
+        parts.certificate_.new_rows.blocks, stream.certificate_.new_rows.blocks, strict=True
+    ):
+        assert found.independent_spread
+        assert found.correlation == pytest.approx(expected.correlation, abs=1e-9)
+        assert found.standard_error == pytest.approx(expected.standard_error, rel=1e-9)
+
+
 @pytest.mark.filterwarnings("ignore::fairspan.exceptions.DataWarning")
 def test_decision_rules_in_threads():
     frame, model = labelled(), FairRidgeClassifier(**FIXED, equalize="decisions")

@@ -100,7 +100,7 @@ def test_workers_without_a_common_order_are_refused():
         ([(X[:-1], Y[:-1], S[:-1])], "599 rows that are not those of the moments"),
         ([(X + 0.01, Y, S)], "not those of the moments"),
         ([], "no rows"),
-        (iter([(X, Y, S)]), r"equalize='decisions' reads the blocks twice.*an iterator"),
+        (iter([(X, Y, S)]), r"equalize='decisions' reads the blocks more than once.*an iterator"),
         ([(X, Y)], r"A block of fit_head is \(X, y, sensitive_features\)"),
         ([{"X": X, "rows": Y}], "has 'rows'"),
     ],

@@ -62,9 +62,11 @@ class StreamFit:
         The first pass takes a sample, which decides about category lists, slice edges, landmarks,
         bandwidth and encoder. The second pass computes the moments. Any partition of the rows into
         blocks, files, partitions or workers gives the same model. A likelihood for labels
-        (:class:`FairGPClassifier`) reads the rows once more, or twice with ``curvature="likelihood"``.
-        So does ``equalize="decisions"``, or twice beyond 200,000 rows; ``decision_rule_`` then says how
-        exactly the rates of groups are known.
+        (:class:`FairGPClassifier`) reads the rows once more, with ``curvature="likelihood"`` up to three
+        times. ``equalize="decisions"`` reads them once more, or twice beyond 200,000 rows;
+        ``decision_rule_`` then says how exactly the rates of groups are known. Moments alone do not have
+        the spread of code and score together, so standard errors of the certificate are homoscedastic,
+        and its text says so.
 
         Parameters
         ----------

@@ -211,6 +211,10 @@ def test_workers_and_blocks_end_in_one_model():
     expected, found = (m.certificate_.new_rows.blocks[0] for m in (whole, merged))
     assert found.independent_spread
     assert found.high == pytest.approx(expected.high)
+    assert "Standard errors are homoscedastic" in str(merged.certificate_)
+    assert "Standard errors are homoscedastic" in merged.certificate_._repr_html_()
+    in_memory = FairRidge(**FIXED).fit(X, y, sensitive_features=s)
+    assert "homoscedastic" not in str(in_memory.certificate_)
 
 
 @pytest.mark.parametrize("kind", [FairRidgeClassifier, FairGPClassifier, FairGPRegressor])
