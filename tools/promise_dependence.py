@@ -147,11 +147,15 @@ def _score(model: Any, X: Any) -> Any:
 def _correlation(f: Any, s: Any, cells: list[Any]) -> float:
     """Correlation with a number or two groups, the largest over cells.
 
-    With q + 1 groups it is the multiple correlation, less the part q/n of its square that chance adds.
+    With q + 1 groups it is the multiple correlation, less the part q/n of its square that chance adds. A
+    constant score has a correlation of 0.
     """
     found = []
     for inside in cells:
         g, t = f[inside], s[inside]
+        if np.ptp(g) <= 1e-12 * np.abs(g).max():
+            found.append(0.0)
+            continue
         if t.dtype.kind == "f":
             found.append(float(np.corrcoef(g, t)[0, 1]))
             continue

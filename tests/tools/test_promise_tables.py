@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tools import promise_tables
-from tools.promise_dependence import DIAL, equal_parity_value, summary
+from tools.promise_dependence import DIAL, _correlation, equal_parity_value, summary
 from tools.promise_limits import correlation, gap
 from tools.promise_tables import Found, Part
 
@@ -51,6 +51,14 @@ def test_the_worst_attribute_counts() -> None:
     assert gap(chosen, s) == 1.0
     assert gap(chosen, s[:, 0]) < 0.3
     assert correlation(np.ones(400), s) == 0.0
+
+
+def test_a_constant_score_has_a_correlation_of_zero() -> None:
+    s, cells = np.arange(6) % 2, [np.ones(6, dtype=bool)]
+    assert _correlation(np.full(6, 0.3), s, cells) == 0.0
+    assert _correlation(np.full(6, 0.3), np.arange(6) % 3, cells) == 0.0
+    assert _correlation(np.full(6, 0.3), np.arange(6.0), cells) == 0.0
+    assert _correlation(s.astype(float), s, cells) == pytest.approx(-1.0)
 
 
 def test_one_dial_value_for_all_draws_at_equal_mean_parity() -> None:
