@@ -80,6 +80,16 @@ def test_one_dial_value_for_all_draws_at_equal_mean_parity() -> None:
     assert found["paired_at_mean_parity"] == pytest.approx(differences.mean())
     expected = differences.std(ddof=1) / np.sqrt(3)
     assert found["paired_at_mean_parity_se"] == pytest.approx(expected)
+    # The mean error 1.32 is that of the path at the root of 1.32.
+    at_error = 1.0 - np.sqrt(1.32) + noise
+    assert found["correlation_today_at_equal_mean_error"] == pytest.approx(
+        at_error.mean(), abs=1e-3
+    )
+    difference = -np.array([-0.11, -0.1, -0.09]) + at_error
+    assert found["paired_correlation"] == pytest.approx(difference.mean(), abs=1e-3)
+    assert found["paired_correlation_se"] == pytest.approx(
+        difference.std(ddof=1) / np.sqrt(3), abs=1e-3
+    )
 
 
 def test_a_path_that_has_the_correlation_twice_or_never() -> None:
