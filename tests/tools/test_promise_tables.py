@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tools import promise_tables
+from tools.acceptance_promise import MEAN_PARITY, _dependence, explanation
 from tools.promise_dependence import DIAL, _correlation, equal_parity_value, summary
 from tools.promise_limits import correlation, gap
 from tools.promise_tables import Found, Part
@@ -97,3 +98,37 @@ def test_a_path_that_has_the_correlation_twice_or_never() -> None:
     assert equal_parity_value(reached, DIAL, 0.04) == pytest.approx(1.0)  # also at 1.4
     assert equal_parity_value(reached, -DIAL, 0.04) == pytest.approx(1.4)
     assert equal_parity_value(reached, DIAL, -1.0) == pytest.approx(1.2)
+
+
+def test_a_miss_passes_only_with_an_explanation_that_its_row_shows() -> None:
+    row = {"name": "loans, three races", "correlation_today": 0.08, "correlation_new": 0.06}
+    assert "named as left in 100 % of draws: hispan" in explanation(row | {"left": 1.0}, 0.03)
+    assert explanation(row | {"left": 0.0}, 0.03) == ""
+    assert explanation(row | {"left": 1.0, "name": "another"}, 0.03) == ""
+    near = {"name": "any", "correlation_today": 0.1, "correlation_new": -0.018, "left": 0.0}
+    assert explanation(near, 0.015) == "0.003 above the limit, from 0.100 today"
+    assert explanation(near | {"correlation_today": 0.03}, 0.015) == ""
+    assert explanation(near | {"correlation_new": 0.021}, 0.015) == ""
+
+
+def test_more_misses_than_allowed_fail() -> None:
+    made = [
+        {
+            "name": f"row {i}",
+            "correlation_today": 0.1,
+            "correlation_new": 0.018,
+            "correlation_new_se": 0.005,
+            "left": 0.0,
+            "draws": 20.0,
+            "paired": 0.0,
+            "paired_se": 1.0,
+            MEAN_PARITY: 0.0,
+            f"{MEAN_PARITY}_se": 1.0,
+        }
+        for i in range(5)
+    ]
+    counted = "rows of |correlation| that miss, each explained"
+    for n, passed in ((4, True), (5, False)):
+        table = list(_dependence(made[:n]))
+        assert "(explained) 0.003 above" in table[0].line()
+        assert [m.passed for m in table if m.name == counted] == [passed]

@@ -30,6 +30,7 @@ from fairspan.method.linalg import Array, is_tensor
 from fairspan.method.new_rows_space import NewRows, model_space
 from fairspan.method.pilot import fingerprint
 from fairspan.method.problem import Data, FitConfig
+from fairspan.method.promises import rows_needed
 from fairspan.method.solution import solve
 from fairspan.method.spaces import FairLine, Head, LineHead, Position, Space, locate
 from fairspan.streaming.sample import pilot_rows
@@ -385,10 +386,21 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
             raise ValueError(msg)
         share, upper = space.within(float(limit), confidence)
         if upper > limit:
+            found = space.expected(share, confidence)
+            names = dict.fromkeys(b.attribute for b in found.blocks if b.constrained)
+            named = ", ".join(n for n in names if not n.startswith("sensitive_feature"))
+            by = f" by {named}" if named else ""
+            n = self._solution.n_rows
+            needed = rows_needed(n, found.correlation, upper, float(limit))
+            more = (
+                f"The estimate itself is {found.correlation:.3g}, so more rows alone would not be enough."
+                if needed is None
+                else f"About {needed:,} rows would be needed."
+            )
             warn_user(
-                f"A correlation of at most {limit:.3g} on new rows cannot be promised with "
-                f"{100 * confidence:.0f} % confidence from these rows; at most {upper:.3g} can, at "
-                f"fairness 1.",
+                f"A correlation of at most {limit:.3g}{by} on new rows cannot be promised with "
+                f"{100 * confidence:.4g} % confidence with {n:,} rows; the least that can is {upper:.3g}, "
+                f"at fairness 1. {more}",
                 DataWarning,
             )
         return share
@@ -516,17 +528,23 @@ class FairKernelEstimator(StreamFit, FittedEstimator):
         curvature = self._row_curvature(state, data)
         with few_threads(0, state.moments.n_columns):
             solution = solve(state.moments, state.pilot, state.config, curvature)
-        if solution.refits is not None and data is not None:
-            solution = replace(
-                solution, refits=measure_spread(solution.refits, state.pilot, data, REFIT_ROWS)
-            )
         state = self._with_rows(replace(state, solution=solution), data)
-        if solution.new_rows is not None and data is not None:
-            known = self._scores_out_of_fold(state)
-            measured = measure_spread(solution.new_rows, state.pilot, data, known=known)
-            state = replace(state, solution=replace(solution, new_rows=measured))
+        if data is not None:
+            state = self._with_spread(state, data, self._scores_out_of_fold(state))
         self._state = state
         self._locate()
+
+    def _with_spread(
+        self, state: FittedState, data: Data, known: OutOfFoldScores | None = None
+    ) -> FittedState:
+        """State with the joint spread of codes and out-of-fold scores, measured on all training rows."""
+        solution = state.solved
+        refits, new_rows = solution.refits, solution.new_rows
+        if refits is not None:
+            refits = measure_spread(refits, state.pilot, data, REFIT_ROWS)
+        if new_rows is not None:
+            new_rows = measure_spread(new_rows, state.pilot, data, known=known)
+        return replace(state, solution=replace(solution, refits=refits, new_rows=new_rows))
 
     def _row_curvature(
         self,

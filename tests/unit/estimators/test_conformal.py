@@ -127,7 +127,7 @@ def test_a_group_with_too_few_rows_has_unbounded_intervals():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"sensitive_features": None}, "calibrated with g"),
+        ({"sensitive_features": None}, r"by group \(g\); pass sensitive_features="),
         ({"coverage": 1.5}, "coverage=1.5"),
         ({"sensitive_features": {"g": ["z"] * 50}}, "No calibration row has g=z"),
         ({"sensitive_features": {"h": ["a"] * 50}}, "calibrated with"),

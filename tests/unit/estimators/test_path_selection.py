@@ -17,6 +17,7 @@ from fairspan import (
 )
 from fairspan.estimators.path_bounds import resample_limits
 from fairspan.method.decision_certificate import wilson
+from fairspan.method.promises import rows_needed
 
 
 def test_a_metric_of_ones_own_gets_s_by_name_or_by_place():
@@ -411,9 +412,17 @@ def test_a_correlation_that_fairness_1_cannot_promise():
     model = FairRidge(**FEW).fit(X, y, sensitive_features=s)
     with pytest.warns(
         DataWarning, match=r"at most 0\.001 on new rows cannot be promised with 95 %"
-    ):
+    ) as seen:
         at = model.at(max_correlation=0.001, confidence=0.95)
     assert at.fairness == 1.0
+    found = at.certificate_.new_rows
+    needed = rows_needed(600, found.correlation, found.high, 0.001)
+    text = str(seen[0].message)
+    assert f"with 600 rows; the least that can is {found.high:.3g}, at fairness 1." in text
+    assert text.endswith(f"About {needed:,} rows would be needed.")
+    named = FairRidge(**FEW).fit(X, y, sensitive_features={"sex": s})
+    with pytest.warns(DataWarning, match=r"at most 0\.001 by sex on new rows"):
+        named.at(max_correlation=0.001, confidence=0.95)
     np.testing.assert_array_equal(at.predict(X), model.at(1.0).predict(X))
 
 
