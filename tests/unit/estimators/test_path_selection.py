@@ -247,6 +247,16 @@ def test_a_share_cannot_be_set_aside_after_the_fit(out_of_fold):
         out_of_fold.select(at_most=0.2, holdout=0.3)
 
 
+def test_a_holdout_of_strata_is_a_path_of_its_own():
+    X, y, s = rows(n=200)
+    strata = np.arange(200) % 2
+    model = FairRidge(criterion="conditional_statistical_parity", **FEW)
+    given = {"sensitive_features": s, "control_features": strata}
+    path = fairness_path(model, X, y, **given, n_points=3)
+    with pytest.raises(ValueError, match=r"from_estimator\(path.estimator.*control_features"):
+        path.select("correlation", at_most=0.5, holdout=(X, y, s))
+
+
 @pytest.mark.parametrize("holdout", [np.zeros((4, 3)), (1, 2), "rows"])
 def test_a_holdout_is_a_tuple_of_three(out_of_fold, holdout):
     with pytest.raises(ValueError, match=r"holdout takes rows .* as a tuple \(X, y, "):
