@@ -113,7 +113,7 @@ def test_a_copy_is_a_weight_of_two():
 def test_an_iterator_cannot_be_read_twice():
     est = fitted(removal="training_rows")
     before = est.decision_function(new)
-    with pytest.raises(ValueError, match=r"reads the blocks twice.*Pass a list"):
+    with pytest.raises(ValueError, match=r"reads the blocks more than once.*Pass a list"):
         est.fit_head(iter([(X, labels, s)]))
     np.testing.assert_array_equal(est.decision_function(new), before)
     flat = fitted(curvature="constant", removal="training_rows")

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from fairspan import CheckpointError, FairGPClassifier, FairRidgeClassifier, RowError
 from fairspan.streaming import dask as _stream_dask
+from fairspan.streaming import fit as _stream_fit
 from fairspan.streaming.checkpoint import SavedPass
 from tests.support.strategies import gap
 from tests.support.stream_data import (
@@ -20,6 +21,7 @@ from tests.support.stream_data import (
     NAMED,
     N,
     arrays,
+    in_memory,
     labelled,
     one_parquet,
     outputs,
@@ -121,6 +123,30 @@ def test_a_bad_row_of_a_partition_is_named():
     with pytest.raises(RowError, match=r"'b'.*Row 701 of all") as caught:
         ridge().fit_stream(dd.from_pandas(bad, npartitions=6, sort=False), **NAMED)
     assert (caught.value.name, caught.value.row) == ("partition 3", 101)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_the_certificate_names_its_standard_error(n_blocks, monkeypatch):
+    """The spread of code and score is measured on rows of one block, and otherwise said to be assumed."""
+    monkeypatch.setattr(_stream_fit, "block_rows", lambda _n_features, **_: N // n_blocks)
+    parts, stream = ridge().fit_stream(frame(), **NAMED), ridge().fit_stream(ROWS, **NAMED)
+    for model in (parts, stream):
+        assert ("Standard errors are homoscedastic" in str(model.certificate_)) == (n_blocks > 1)
+    for found, expected in zip(
+        parts.certificate_.new_rows.blocks, stream.certificate_.new_rows.blocks, strict=True
+    ):
+        assert found.independent_spread == (n_blocks > 1)
+        assert found.correlation == pytest.approx(expected.correlation, abs=1e-9)
+        assert found.standard_error == pytest.approx(expected.standard_error, rel=1e-9)
+
+
+def test_a_stream_of_one_block_has_the_spread_of_rows_in_memory(monkeypatch):
+    monkeypatch.setattr(_stream_fit, "block_rows", lambda _n_features, **_: N)
+    stream, memory = ridge().fit_stream(frame(), **NAMED), in_memory(ridge(), XA, YA, SA)
+    data = memory._read(XA, YA, SA, None, None, reset=False)
+    expected = memory._with_spread(memory._fit_state, data).solution.new_rows
+    for one, other in zip(stream._solution.new_rows.blocks, expected.blocks, strict=True):
+        np.testing.assert_allclose(one.spread, other.spread, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::fairspan.exceptions.DataWarning")

@@ -33,7 +33,7 @@ def test_a_second_pass_gives_the_rules_of_a_stream(kind):
     whole = kind(**PARAMS).fit_stream([(X, Y, S)])
     model = added(prepared(kind), cut(X, Y, S, 100, 350)).fit_head(cut(X, Y, S, 200))
     same_decisions(model, whole, FRESH)
-    assert str(model.certificate_) == str(whole.certificate_)
+    assert str(model.certificate_.decisions) == str(whole.certificate_.decisions)
     for limited in (model, whole):
         assert limited.at(max_gap=0.1).certificate_.decisions.met
     same_decisions(model.at(max_gap=0.1), whole.at(max_gap=0.1), FRESH)
@@ -100,7 +100,7 @@ def test_workers_without_a_common_order_are_refused():
         ([(X[:-1], Y[:-1], S[:-1])], "599 rows that are not those of the moments"),
         ([(X + 0.01, Y, S)], "not those of the moments"),
         ([], "no rows"),
-        (iter([(X, Y, S)]), r"equalize='decisions' reads the blocks twice.*an iterator"),
+        (iter([(X, Y, S)]), r"equalize='decisions' reads the blocks more than once.*an iterator"),
         ([(X, Y)], r"A block of fit_head is \(X, y, sensitive_features\)"),
         ([{"X": X, "rows": Y}], "has 'rows'"),
     ],

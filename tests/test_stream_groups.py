@@ -30,7 +30,9 @@ def same(one, other):
     blocks = (est.certificate_.new_rows.blocks for est in (one, other))
     for a, b in zip(*blocks, strict=True):
         assert a.n_effective == pytest.approx(b.n_effective, rel=1e-12)
-        assert a.high == pytest.approx(b.high, rel=1e-8)
+        assert a.correlation == pytest.approx(b.correlation, abs=1e-9)
+        if a.independent_spread == b.independent_spread:  # measured on a stream of one block
+            assert a.high == pytest.approx(b.high, rel=1e-8)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,11 @@ def batch():
     frame = visits()
     X, y, s = (frame[names].to_numpy() for names in (FEATURES, "y", "sex"))
     given = {"sensitive_features": s, "groups": frame["person"].to_numpy()}
-    return FairRidge(**CHOSEN).prepare(X, y, **given, folds="hash").partial_fit(X, y, **given)
+    model = FairRidge(**CHOSEN).prepare(X, y, **given, folds="hash").partial_fit(X, y, **given)
+    data = model._read(X, y, s, None, None, reset=False, groups=given["groups"])
+    model._state = model._with_spread(model._fit_state, data)
+    model._locate()
+    return model
 
 
 @pytest.mark.parametrize("kind", ["frames", "shuffled", "dicts", "array", "files", "dask"])

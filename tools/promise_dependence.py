@@ -64,7 +64,7 @@ def summary(columns: dict[str, Any]) -> dict[str, float]:
     paired = columns["error_new"] - columns["error_today_at_equal_parity"]
     out["paired"] = float(np.nanmean(paired))
     out["paired_se"] = float(np.nanstd(paired, ddof=1) / np.sqrt(len(paired)))
-    return out | _at_equal_mean_parity(columns)
+    return out | _at_equal_mean_parity(columns) | _at_equal_mean_error(columns)
 
 
 def _at_equal_mean_parity(columns: dict[str, Any]) -> dict[str, float]:
@@ -85,6 +85,25 @@ def _at_equal_mean_parity(columns: dict[str, Any]) -> dict[str, float]:
         "error_today_at_equal_mean_parity": float(at_value[1].mean()),
         "paired_at_mean_parity": float(paired.mean()),
         "paired_at_mean_parity_se": float(paired.std(ddof=1) / np.sqrt(len(paired))),
+    }
+
+
+def _at_equal_mean_error(columns: dict[str, Any]) -> dict[str, float]:
+    """Correlation of today's path at the dial value for all draws with the mean error of the new model.
+
+    If several have it, the one of the least correlation is taken; if none, that of the nearest error.
+    """
+    reached, errors = columns["path_correlation"], columns["path_error"]
+    least = np.abs(reached.mean(axis=0))
+    value = equal_parity_value(errors.mean(axis=0), least, float(np.mean(columns["error_new"])))
+    today = np.array([np.interp(value, DIAL, one) for one in reached])
+    new = columns["correlation_new"]
+    # Their mean is the difference of the absolute mean correlations.
+    paired = np.sign(new.mean()) * new - np.sign(today.mean()) * today
+    return {
+        "correlation_today_at_equal_mean_error": float(today.mean()),
+        "paired_correlation": float(paired.mean()),
+        "paired_correlation_se": float(paired.std(ddof=1) / np.sqrt(len(paired))),
     }
 
 
@@ -147,11 +166,15 @@ def _score(model: Any, X: Any) -> Any:
 def _correlation(f: Any, s: Any, cells: list[Any]) -> float:
     """Correlation with a number or two groups, the largest over cells.
 
-    With q + 1 groups it is the multiple correlation, less the part q/n of its square that chance adds.
+    With q + 1 groups it is the multiple correlation, less the part q/n of its square that chance adds. A
+    constant score has a correlation of 0.
     """
     found = []
     for inside in cells:
         g, t = f[inside], s[inside]
+        if np.ptp(g) <= 1e-12 * np.abs(g).max():
+            found.append(0.0)
+            continue
         if t.dtype.kind == "f":
             found.append(float(np.corrcoef(g, t)[0, 1]))
             continue

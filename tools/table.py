@@ -20,10 +20,13 @@ class Measurement:
     measured: float
     limit: str
     passed: bool
+    explanation: str = ""  # why a number may miss its limit
 
     def line(self) -> str:
         """``name  measured  limit  pass``, aligned."""
         verdict = "pass" if self.passed else "MISS"
+        if self.explanation:
+            verdict = f"(explained) {self.explanation}"
         measured = str(self.measured) if isinstance(self.measured, int) else f"{self.measured:.4g}"
         return f"{self.name:<64} {measured:>11}  {self.limit:<12} {verdict}"
 

@@ -15,6 +15,7 @@ from fairspan._system import inert
 _MAX_CHARACTERS = 200
 _PATH_ROWS = 11
 _AUDIT_ROWS = 60
+_LEFT_ROWS = 5
 # Half-transparent grey is visible on white and on black.
 _LINE = "1px solid rgba(128,128,128,0.45)"
 _TABLE = "border-collapse:collapse;margin:0.5em 0;color:inherit;background:transparent"
@@ -118,7 +119,11 @@ def _on_new_rows(certificate: Any) -> list[tuple[str, str]]:
     if found is None:
         return []
     high = f"{number(found.correlation)}, at most {number(found.high)}"
-    return [("expected on new rows", f"{high} ({100 * found.confidence:.0f} % confidence)")]
+    rows = [("expected on new rows", f"{high} ({100 * found.confidence:.0f} % confidence)")]
+    if left := found.directions_left():
+        more = [f"and {len(left) - _LEFT_ROWS} more"] if len(left) > _LEFT_ROWS else []
+        rows += [("not removed whole", text) for text in left[:_LEFT_ROWS] + more]
+    return rows
 
 
 def _dial(certificate: Any) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tools import promise_tables
-from tools.promise_dependence import DIAL, equal_parity_value, summary
+from tools.acceptance_promise import MEAN_PARITY, _dependence, explanation
+from tools.promise_dependence import DIAL, _correlation, equal_parity_value, summary
 from tools.promise_limits import correlation, gap
 from tools.promise_tables import Found, Part
 
@@ -53,6 +54,14 @@ def test_the_worst_attribute_counts() -> None:
     assert correlation(np.ones(400), s) == 0.0
 
 
+def test_a_constant_score_has_a_correlation_of_zero() -> None:
+    s, cells = np.arange(6) % 2, [np.ones(6, dtype=bool)]
+    assert _correlation(np.full(6, 0.3), s, cells) == 0.0
+    assert _correlation(np.full(6, 0.3), np.arange(6) % 3, cells) == 0.0
+    assert _correlation(np.full(6, 0.3), np.arange(6.0), cells) == 0.0
+    assert _correlation(s.astype(float), s, cells) == pytest.approx(-1.0)
+
+
 def test_one_dial_value_for_all_draws_at_equal_mean_parity() -> None:
     noise = np.array([-0.1, 0.0, 0.1])
     reached = 1.0 - DIAL + noise[:, None]  # 0 at fairness 1 on average
@@ -72,6 +81,16 @@ def test_one_dial_value_for_all_draws_at_equal_mean_parity() -> None:
     assert found["paired_at_mean_parity"] == pytest.approx(differences.mean())
     expected = differences.std(ddof=1) / np.sqrt(3)
     assert found["paired_at_mean_parity_se"] == pytest.approx(expected)
+    # The mean error 1.32 is that of the path at the root of 1.32.
+    at_error = 1.0 - np.sqrt(1.32) + noise
+    assert found["correlation_today_at_equal_mean_error"] == pytest.approx(
+        at_error.mean(), abs=1e-3
+    )
+    difference = -np.array([-0.11, -0.1, -0.09]) + at_error
+    assert found["paired_correlation"] == pytest.approx(difference.mean(), abs=1e-3)
+    assert found["paired_correlation_se"] == pytest.approx(
+        difference.std(ddof=1) / np.sqrt(3), abs=1e-3
+    )
 
 
 def test_a_path_that_has_the_correlation_twice_or_never() -> None:
@@ -79,3 +98,37 @@ def test_a_path_that_has_the_correlation_twice_or_never() -> None:
     assert equal_parity_value(reached, DIAL, 0.04) == pytest.approx(1.0)  # also at 1.4
     assert equal_parity_value(reached, -DIAL, 0.04) == pytest.approx(1.4)
     assert equal_parity_value(reached, DIAL, -1.0) == pytest.approx(1.2)
+
+
+def test_a_miss_passes_only_with_an_explanation_that_its_row_shows() -> None:
+    row = {"name": "loans, three races", "correlation_today": 0.08, "correlation_new": 0.06}
+    assert "named as left in 100 % of draws: hispan" in explanation(row | {"left": 1.0}, 0.03)
+    assert explanation(row | {"left": 0.0}, 0.03) == ""
+    assert explanation(row | {"left": 1.0, "name": "another"}, 0.03) == ""
+    near = {"name": "any", "correlation_today": 0.1, "correlation_new": -0.018, "left": 0.0}
+    assert explanation(near, 0.015) == "0.003 above the limit, from 0.100 today"
+    assert explanation(near | {"correlation_today": 0.03}, 0.015) == ""
+    assert explanation(near | {"correlation_new": 0.021}, 0.015) == ""
+
+
+def test_more_misses_than_allowed_fail() -> None:
+    made = [
+        {
+            "name": f"row {i}",
+            "correlation_today": 0.1,
+            "correlation_new": 0.018,
+            "correlation_new_se": 0.005,
+            "left": 0.0,
+            "draws": 20.0,
+            "paired": 0.0,
+            "paired_se": 1.0,
+            MEAN_PARITY: 0.0,
+            f"{MEAN_PARITY}_se": 1.0,
+        }
+        for i in range(5)
+    ]
+    counted = "rows of |correlation| that miss, each explained"
+    for n, passed in ((4, True), (5, False)):
+        table = list(_dependence(made[:n]))
+        assert "(explained) 0.003 above" in table[0].line()
+        assert [m.passed for m in table if m.name == counted] == [passed]

@@ -34,6 +34,7 @@ from fairspan.method.new_rows import cross_fit
 from fairspan.method.new_rows_space import NewRows, model_space
 from fairspan.method.pilot import fingerprint
 from fairspan.method.problem import Data, FitConfig
+from fairspan.method.promises import rows_needed
 from fairspan.method.solution import solve
 from fairspan.method.spaces import FairLine, Head, LineHead, Position, Space, locate
 from fairspan.streaming.sample import pilot_rows
@@ -409,10 +410,21 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
             raise ValueError(msg)
         share, upper = space.within(float(limit), confidence)
         if upper > limit:
+            found = space.expected(share, confidence)
+            names = dict.fromkeys(b.attribute for b in found.blocks if b.constrained)
+            named = ", ".join(n for n in names if not n.startswith("sensitive_feature"))
+            by = f" by {named}" if named else ""
+            n = self._solution.n_rows
+            needed = rows_needed(n, found.correlation, upper, float(limit))
+            more = (
+                f"The estimate itself is {found.correlation:.3g}, so more rows alone would not be enough."
+                if needed is None
+                else f"About {needed:,} rows would be needed."
+            )
             warn_user(
-                f"A correlation of at most {limit:.3g} on new rows cannot be promised with "
-                f"{100 * confidence:.0f} % confidence from these rows; at most {upper:.3g} can, at "
-                f"fairness 1.",
+                f"A correlation of at most {limit:.3g}{by} on new rows cannot be promised with "
+                f"{100 * confidence:.4g} % confidence with {n:,} rows; the least that can is {upper:.3g}, "
+                f"at fairness 1. {more}",
                 DataWarning,
             )
         return share
@@ -548,21 +560,27 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
                 private, pilot, moments = withheld.open(state.config, data, pilot, moments)
                 removal = private.cross_fit
             solution = solve(moments, pilot, state.config, curvature, removal)
-        if solution.refits is not None and data is not None:
-            solution = replace(
-                solution, refits=measure_spread(solution.refits, state.pilot, data, REFIT_ROWS)
-            )
         state = self._with_rows(replace(state, solution=solution, sites=()), data)
-        if solution.new_rows is not None and data is not None:
-            known = self._scores_out_of_fold(state)
-            # Rows have no codes of withheld levels, so that only spreads of y are measured.
-            blocks = solution.new_rows.blocks if withheld is not None else ()
-            fit = replace(solution.new_rows, blocks=()) if blocks else solution.new_rows
-            measured = measure_spread(fit, state.pilot, data, known=known)
-            measured = replace(measured, blocks=blocks or measured.blocks)
-            state = replace(state, solution=replace(solution, new_rows=measured))
+        if data is not None:
+            state = self._with_spread(state, data, self._scores_out_of_fold(state))
         self._state = replace(state, pilot=pilot, moments=moments)
         self._locate()
+
+    def _with_spread(
+        self, state: FittedState, data: Data, known: OutOfFoldScores | None = None
+    ) -> FittedState:
+        """State with the joint spread of codes and out-of-fold scores, measured on all training rows."""
+        solution = state.solved
+        refits, new_rows = solution.refits, solution.new_rows
+        if refits is not None:
+            refits = measure_spread(refits, state.pilot, data, REFIT_ROWS)
+        if new_rows is not None:
+            # Rows of a private fit have no codes, so that only spreads of y are measured.
+            blocks = new_rows.blocks if state.config.private else ()
+            fit = replace(new_rows, blocks=()) if blocks else new_rows
+            new_rows = measure_spread(fit, state.pilot, data, known=known)
+            new_rows = replace(new_rows, blocks=blocks or new_rows.blocks)
+        return replace(state, solution=replace(solution, refits=refits, new_rows=new_rows))
 
     def _row_curvature(
         self,

@@ -111,10 +111,18 @@ class _Calibrated(FairKernelEstimator):
             raise ValueError(msg)
         by_group = conformal.radius(float(coverage))
         if (sensitive_features is None) == bool(conformal.attributes):
-            needed = ", ".join(conformal.attributes) if conformal.attributes else "no groups"
-            raise ValueError(
-                f"This model was calibrated with {needed}; sensitive_features must be given alike."
-            )
+            if conformal.attributes:
+                names = ", ".join(conformal.attributes)
+                what, do = (
+                    f"by group ({names})",
+                    "pass sensitive_features= with the groups of these rows",
+                )
+            else:
+                what, do = (
+                    "without groups",
+                    "leave sensitive_features out, or call conformalize with them",
+                )
+            raise ValueError(f"This model was calibrated {what}; {do}.")
         X, groups = align_rows(X=X, sensitive_features=sensitive_features).values()
         if groups is None:
             radius = np.full(len(self._read_new(X)), by_group[0])

@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regr
 
 from fairspan._threads import count_rows, with_few_threads
 from fairspan.estimators.base import FairKernelEstimator
+from fairspan.estimators.conformal import ConformalIntervals, ConformalSets
 from fairspan.estimators.decision_fit import RuleRows, row_weights
 from fairspan.estimators.learner_columns import CategoryColumns
 from fairspan.estimators.learner_fit import (
@@ -241,7 +242,7 @@ def _categories(encoder: Any) -> CategoryColumns | None:
     return CategoryColumns(groups=tuple(groups))
 
 
-class LearnerRegressor(RegressorMixin, FairLearner, FairPredictor):
+class LearnerRegressor(RegressorMixin, ConformalIntervals, FairLearner, FairPredictor):
     """Numbers, by least squares on out-of-fold predictions."""
 
     _target_kind = "continuous"
@@ -251,7 +252,7 @@ class LearnerRegressor(RegressorMixin, FairLearner, FairPredictor):
         return self._outputs(X)[:, 0]
 
 
-class LearnerClassifier(ClassifierMixin, FairLearner, RuleClassifier):
+class LearnerClassifier(ClassifierMixin, ConformalSets, FairLearner, RuleClassifier):
     """Classes from log odds that are fitted out of fold, or from decision rules."""
 
     def _with_learners(self, state: FittedState, found: LearnerFit, data: Data) -> FittedState:

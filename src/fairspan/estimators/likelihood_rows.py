@@ -163,8 +163,8 @@ class SecondPass(RuleClassifier):
             the order of :meth:`partial_fit`, the link can be fitted on scores by functions that did
             not see them; other rows or another order warn, and the link is fitted on the scores as
             they are. Merged workers that did not say where they began have no common order and take
-            the latter way. The default
-            ``curvature="likelihood"`` reads them twice, so pass a list or another iterable that
+            the latter way.
+            ``curvature="likelihood"`` reads them two or three times, so pass a list or another iterable that
             starts anew, not a generator. So does ``equalize="decisions"``, which needs the folds: there
             other rows or another order are an error.
         """
@@ -196,15 +196,21 @@ class SecondPass(RuleClassifier):
         self, state: FittedState, moments: Moments, blocks: Iterable[Any]
     ) -> Solution:
         """The solution in the metric of the likelihood."""
-        pilot, before, sums = state.pilot, state.solved, None
-        if before.new_rows is not None:
-            assert state.classes is not None
-            sums = FoldSums(before.basis, before.mean, pilot.n_folds, len(state.classes))
+        pilot, before = state.pilot, state.solved
+        assert state.classes is not None
+        sums = FoldSums(before.basis, before.mean, pilot.n_folds, len(state.classes))
         metric = LikelihoodMetric(pilot, lambda: map(self._read_block, blocks), sums)
         solution = solve(moments, pilot, state.config, metric)
-        if sums is not None and sums.n_rows and not sums.agree_with(moments, pilot):
+        if not sums.n_rows or sums.agree_with(moments, pilot):
+            return solution
+        if solution.new_rows is not None:
             refuse_rows(sums.n_rows, moments.n_rows)
-        return solution
+        # Only the estimate about new rows needs the folds of the rows.
+        return replace(
+            solution,
+            refits=None,
+            no_estimate="fit_head was given other rows than partial_fit, or another order",
+        )
 
     def _gather(self, state: FittedState, blocks: Iterable[Any]) -> TrainingRows:
         """Scores of the rows of all blocks."""

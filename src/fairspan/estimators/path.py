@@ -250,6 +250,12 @@ class FairnessPath(PathNumbers):
                 "holdout takes rows that neither the model nor the path has seen, as a tuple (X, y, "
                 "sensitive_features)."
             )
+        if self.estimator._config.criterion_name == "conditional_statistical_parity":
+            raise ValueError(
+                "holdout=(X, y, sensitive_features) has no strata, which this criterion needs. Use "
+                "FairnessPath.from_estimator(path.estimator, X, y, sensitive_features=..., "
+                "control_features=...).select(...)."
+            )
         X, y, sensitive = holdout
         return FairnessPath.from_estimator(
             self.estimator,

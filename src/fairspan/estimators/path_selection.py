@@ -310,7 +310,8 @@ class Selection:
     noise : float
         Sampling noise of a correlation on these rows.
     upper : float or None
-        Upper confidence bound, on new rows, of the bounded quantity; None without a confidence.
+        Upper confidence bound, on new rows, of the bounded quantity (for ``min_accuracy``, of the error);
+        None without a confidence.
     confidence : float or None
         Confidence of ``upper``.
     rows_needed : int or None

@@ -43,10 +43,10 @@ def read_block(est: FairKernelEstimator, block: Any) -> Data:
 
 
 def check_starts_anew(blocks: Any, parameter: str, other: str) -> None:
-    """Raise for an iterator, if a parameter needs the blocks twice."""
+    """Raise for an iterator, if a parameter needs the blocks more than once."""
     if isinstance(blocks, Iterator):
         msg = (
-            f"fit_head with {parameter} reads the blocks twice, but was given an iterator, "
+            f"fit_head with {parameter} reads the blocks more than once, but was given an iterator, "
             f"which ends after once. Pass a list, or another object whose iter() starts anew; or use "
             f"{other}."
         )

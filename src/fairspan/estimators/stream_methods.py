@@ -64,9 +64,11 @@ class StreamFit:
         The first pass takes a sample, which decides about category lists, slice edges, landmarks,
         bandwidth and encoder. The second pass computes the moments. Any partition of the rows into
         blocks, files, partitions or workers gives the same model. A likelihood for labels
-        (:class:`FairGPClassifier`) reads the rows once more, or twice with ``curvature="likelihood"``.
-        So does ``equalize="decisions"``, or twice beyond 200,000 rows; ``decision_rule_`` then says how
-        exactly the rates of groups are known.
+        (:class:`FairGPClassifier`) reads the rows once more, with ``curvature="likelihood"`` up to three
+        times. ``equalize="decisions"`` reads them once more, or twice beyond 200,000 rows;
+        ``decision_rule_`` then says how exactly the rates of groups are known. Moments alone do not have
+        the spread of code and score together. Rows of one block (4,096 to 65,536, 64 MiB) are read again
+        to measure it; beyond, standard errors of the certificate are homoscedastic, and its text says so.
 
         Parameters
         ----------
@@ -245,7 +247,12 @@ class _FitAdapter:
         return est._pilot
 
     def finish(
-        self, total: StreamedMoments, blocks: Iterable[Mapping[str, Any]], device: Any
+        self,
+        total: StreamedMoments,
+        blocks: Iterable[Mapping[str, Any]],
+        device: Any,
+        *,
+        one_block: bool,
     ) -> None:
         est, counter = self._est, total.pilot.counter()
         move_to(counter, total.position)
@@ -263,6 +270,10 @@ class _FitAdapter:
         est._solve()
         if self.reads_rows_again:
             est._read_rows_again(blocks, device)
+        if one_block:
+            data = self._read_again(next(iter(blocks)), device)
+            est._state = est._with_spread(est._fit_state, data)
+            est._locate()
 
     def _read_again(self, block: Mapping[str, Any], device: Any) -> Data:
         data = self._read_rows(Rows.of(block.get(name) for name in ARGUMENTS), reset=False)

@@ -154,8 +154,9 @@ class ExpectedDependence:
         Directions of the codes, strongest first; empty for codes that are only reported, and for removal
         on the training rows.
     independent_spread : bool
-        The standard error takes code and score as independent, because no rows were at hand to
-        measure their spread together.
+        The standard error takes code and score as independent (homoscedastic). Their spread together
+        was not measured: the fit was a stream or a merge without rows at hand, or the model has several
+        scores.
     """
 
     cell: str
@@ -421,6 +422,11 @@ class Certificate:
             lines.append(
                 "This is an estimate for new people. The model removes the dependence that its training "
                 "rows show, which leaves a bias on other rows."
+            )
+        if any(b.constrained and b.independent_spread for b in found.blocks):
+            lines.append(
+                "Standard errors are homoscedastic: they take the score and the attribute as independent, "
+                "because no rows were at hand, or the model has several scores."
             )
         if left := found.directions_left():
             more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""

@@ -116,12 +116,15 @@ class NewRows:
         """
 
         def worst(share: float) -> float:
-            C, _ = self.coefficients(share)
             if confidence is None:
-                return self._expected(C).correlation
-            return self._expected(C, confidence=confidence).high
+                return self._expected(self.coefficients(share)[0]).correlation
+            return self.expected(share, confidence).high
 
         return smallest_fairness(worst, limit, tol=1e-10)
+
+    def expected(self, share: float, confidence: float) -> NewRowsCertificate:
+        """What is expected on new rows at a share of the dependence."""
+        return self._expected(self.coefficients(share)[0], confidence=confidence)
 
     def model(self, fairness: float, angles: Array) -> Model:  # noqa: ARG002
         """Model at a share of the dependence, or within separate limits for the attributes."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from fairspan.method.directions import inverse_root
 from fairspan.method.fold_codes import CodeSums, Flags, FoldCodes, Outputs, make_codes
+from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments, Pooled, kish
 from fairspan.method.pilot import Pilot
@@ -25,8 +26,11 @@ from fairspan.method.subspaces import Metric, PathMoments, PrincipalPair, path_m
 
 # From the geometry of a fit to the functions of a model, as coefficients on the basis, (m, k).
 Functions = Callable[[PrincipalPair, PathMoments], Array]
-# From pooled rows, their removed covectors and the codes of constrained blocks to a fit of these rows.
-FitRows = Callable[[Pooled, list[Array], list[Array]], tuple[Metric, PrincipalPair, Array]]
+# From pooled rows, the covariance of their metric (None: their own), their removed covectors and the codes
+# of constrained blocks to a fit of these rows.
+FitRows = Callable[
+    [Pooled, Array | None, list[Array], list[Array]], tuple[Metric, PrincipalPair, Array]
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +112,7 @@ def refit_folds(
     basis: Array,
     metric: Metric,
     fit_rows: FitRows,
+    curvature: RowCurvature | None = None,
 ) -> Refits:
     """Refit without each fold, from the moments of the folds.
 
@@ -119,10 +124,14 @@ def refit_folds(
     eta_y : ridge of the regression of y.
     basis, metric : of the fit on all rows.
     fit_rows : computes the geometry of a fit.
+    curvature : metric of a likelihood, computed from the rows; None: least squares.
     """
     rows = _Rows(by_cell, moments, pilot)
     codes = make_codes([b.report for b in blocks], pilot, rows.sums, config.variant.min_rows)
-    folds = [_refit(rows, k, codes, fit_rows) for k in range(moments.n_folds)]
+    covs: list[Array | None] = [None] * moments.n_folds
+    if curvature is not None:
+        covs = list(_likelihood_covs(rows, eta_y, curvature))
+    folds = [_refit(rows, k, codes, cov, fit_rows) for k, cov in enumerate(covs)]
     share = moments.weight / moments.weight.sum()
     reported, known = (
         [],
@@ -161,6 +170,7 @@ class _Rows:
     def __init__(self, by_cell: Moments, moments: Moments, pilot: Pilot) -> None:
         self._by_cell, self._moments, self._pending = by_cell, moments, pilot.features.pending
         self.sums, self.target = CodeSums(by_cell, pilot), Outputs(pilot)
+        self.n_folds = moments.n_folds
 
     def pool(self, fold: int) -> tuple[Pooled, Array]:
         """The rows of the other folds, and the covariance of psi in this one."""
@@ -179,7 +189,21 @@ class _Rows:
         return np.asarray((np.arange(self._moments.n_folds) == fold) != others)
 
 
-def _refit(rows: _Rows, k: int, codes: list[FoldCodes | None], fit_rows: FitRows) -> Refit:
+def _likelihood_covs(rows: _Rows, eta_y: float, curvature: RowCurvature) -> Array:
+    """Covariances of the metric of a likelihood on the rows of every refit, (K, D, D)."""
+    means, functions, shares = [], [], []
+    for k in range(rows.n_folds):
+        train, _ = rows.pool(k)
+        means.append(train.mean)
+        ridge = Metric.correlation(train.cov, eta_y)
+        functions.append(ridge.solve(rows.target.outputs(train)))
+        shares.append(rows.target.shares(train))
+    return curvature.without_folds(np.stack(means), np.stack(functions), np.stack(shares))
+
+
+def _refit(
+    rows: _Rows, k: int, codes: list[FoldCodes | None], metric_cov: Array | None, fit_rows: FitRows
+) -> Refit:
     """Fit without fold k; ``codes`` are those of all blocks."""
     sums, (train, test_cov) = rows.sums, rows.pool(k)
     known = {i: of_block for i, of_block in enumerate(codes) if of_block is not None}
@@ -193,7 +217,7 @@ def _refit(rows: _Rows, k: int, codes: list[FoldCodes | None], fit_rows: FitRows
         if c.report.constrained:
             covectors.append(_covectors(rows, k, c, deltas[i], train))
             constrained.append(deltas[i])
-    metric, pair, B = fit_rows(train, covectors, constrained)
+    metric, pair, B = fit_rows(train, metric_cov, covectors, constrained)
     path = path_moments(B, train.cov, rows.target.outputs(train), np.zeros(len(B)), (), ())
     cov = B.T @ test_cov @ B
     own_cov, blocks = [path.cov] * len(codes), []

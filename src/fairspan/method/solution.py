@@ -215,15 +215,15 @@ def solve(
     likelihood_metric = curvature is not None and bool(pair.has_fair_partner.all())
     on_new_rows = config.removes_on_new_rows and len(pair.angles) > 0
     on_new_rows = on_new_rows and _has_full_folds(moments, pilot, config)
-    if curvature is not None and likelihood_metric and not on_new_rows:
+    new_rows, bent = None, curvature if likelihood_metric else None
+    if bent is not None and not on_new_rows:
         functions = ridge.solve(target.cross)
-        metric = Metric.correlation(curvature.whole(total.mean, functions, target.mean), eta_y)
+        metric = Metric.correlation(bent.whole(total.mean, functions, target.mean), eta_y)
         fold_metric = metric
         removed = removed_basis(metric, covectors)
         pair = principal_pair(removed, metric.functions(predictive))
-    new_rows = None
     if on_new_rows:
-        reports, bent = [block.report for block in blocks], curvature if likelihood_metric else None
+        reports = [block.report for block in blocks]
         new_rows = removal(groups, moments, pilot, config, reports, eta_y, reductions, bent)
     nothing_left = new_rows is None or not np.any(new_rows.last)
     if removed.shape[1] >= len(cov) and nothing_left:
@@ -238,25 +238,28 @@ def solve(
     basis = metric.back(u)
     refits, no_estimate = None, ""
     if new_rows is None:
-        no_estimate = _why_no_estimate(moments, pilot, config, pair, likelihood_metric)
+        no_estimate = _why_no_estimate(moments, pilot, config, pair)
     if new_rows is None and not no_estimate:
 
         def fit_rows(
-            pooled: Pooled, covectors: list[Array], codes: list[Array]
+            pooled: Pooled, metric_cov: Array | None, covectors: list[Array], codes: list[Array]
         ) -> tuple[Metric, PrincipalPair, Array]:
             """The same fit on other rows, at the same ridge."""
-            metric = Metric.correlation(pooled.cov, eta_y)
+            ridge = Metric.correlation(pooled.cov, eta_y)
+            metric = ridge if metric_cov is None else Metric.correlation(metric_cov, eta_y)
             cross = _target_moments(pooled, pilot).cross
             wanted = config.n_predictive_directions
             if not isinstance(wanted, str):  # a class may have no rows here
                 present = int((pooled.levels[len(pilot.coders)].rows > 0).sum())
                 wanted = max(min(int(wanted), present - 1), 1)
             same = replace(config, n_predictive_directions=wanted)
-            G = _predictive(pooled, pilot, same, pooled.cov, cross, eta_y, metric)
+            G = _predictive(pooled, pilot, same, pooled.cov, cross, eta_y, ridge)
             pair = principal_pair(removed_basis(metric, covectors), metric.functions(G))
             return metric, pair, metric.back(_basis_coordinates(config, metric, codes, pair))
 
-        refits = refit_folds(groups, moments, pilot, config, blocks, eta_y, basis, metric, fit_rows)
+        refits = refit_folds(
+            groups, moments, pilot, config, blocks, eta_y, basis, metric, fit_rows, bent
+        )
     if new_rows is not None:
         basis, u = new_rows.basis, metric.functions(new_rows.basis)
     untested = not config.variant.exact or config.private  # private fits refuse missing S
@@ -345,15 +348,11 @@ def cross_fit_kernel(moments: Moments, pilot: Pilot, config: FitConfig) -> Cross
     return cross_fit(moments, by_fold, pilot, config, reports, eta_y, [])
 
 
-def _why_no_estimate(
-    moments: Moments, pilot: Pilot, config: FitConfig, pair: PrincipalPair, likelihood_metric: bool
-) -> str:
+def _why_no_estimate(moments: Moments, pilot: Pilot, config: FitConfig, pair: PrincipalPair) -> str:
     """Why the dependence on new rows of removal on the training rows cannot be estimated; "" if it can."""
     for name, value in {"method": "optimal", "subspace": "model"}.items():
         if getattr(config, name) != value:
             return f"{name}={getattr(config, name)!r} has no out-of-fold form"
-    if likelihood_metric:  # the metric without a fold would need a pass over the rows
-        return "curvature='likelihood' has no out-of-fold form"
     if pilot.target is None or not len(pair.angles):
         return "there is no y, or it is constant"
     if moments.n_folds < 2:

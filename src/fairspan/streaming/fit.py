@@ -233,7 +233,8 @@ def run_stream(est: StreamedEstimator, plan: StreamPlan) -> None:
     on_device = plan.device is not None or sample_pass.on_device
     size = block_rows(est.n_features, on_device=on_device)
     total = take_moments(est, source, size, plan, saved, start)
-    est.finish(total, ArgumentBlocks(source, size), plan.device)
+    one_block = total.position <= size and not source.single_pass
+    est.finish(total, ArgumentBlocks(source, size), plan.device, one_block=one_block)
 
 
 def block_rows(n_features: int, *, on_device: bool = False) -> int:

@@ -323,9 +323,17 @@ class StreamedEstimator(Protocol):
         """Freeze landmarks, bandwidth, slice edges and category lists on a sample."""
 
     def finish(
-        self, total: StreamedMoments, blocks: Iterable[Mapping[str, Any]], device: Any
+        self,
+        total: StreamedMoments,
+        blocks: Iterable[Mapping[str, Any]],
+        device: Any,
+        *,
+        one_block: bool,
     ) -> None:
-        """Solve for the model; ``blocks`` are for an estimator that reads the rows again."""
+        """Solve for the model; ``blocks`` are for an estimator that reads the rows again.
+
+        With ``one_block``, all rows are in the first block, and reading them again is cheap.
+        """
 
 
 class StreamedPredictor(Protocol):

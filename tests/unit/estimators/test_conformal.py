@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from fairspan import (
+    FairClassifier,
     FairGPClassifier,
     FairGPRegressor,
+    FairRegressor,
     FairRidge,
     FairRidgeClassifier,
     load_model,
@@ -69,6 +72,27 @@ def test_sets_cover_every_group(kind):
         assert hit[s == group].mean() == pytest.approx(0.9, abs=0.025)
 
 
+def test_any_learner_is_calibrated_by_group():
+    X, y, s = rows(400, 0)
+    fresh, target, group = rows(1000, 1)
+    new, outcome, other = rows(4000, 2)
+    given = {"sensitive_features": group}
+    regressor = FairRegressor(LinearRegression(), random_state=0).fit(X, y, sensitive_features=s)
+    calibrated = regressor.conformalize(fresh, target, **given)
+    intervals = calibrated.predict_interval(new, 0.8, sensitive_features=other)
+    inside = (intervals[:, 0] <= outcome) & (outcome <= intervals[:, 1])
+    logistic = FairClassifier(LogisticRegression(), random_state=0)
+    logistic.fit(X, classes(y), sensitive_features=s)
+    sets = logistic.conformalize(fresh, classes(target), **given).predict_set(
+        new, 0.8, sensitive_features=other
+    )
+    position = np.searchsorted(logistic.classes_, classes(outcome))
+    held = sets[np.arange(len(new)), position]
+    for name in np.unique(other):
+        assert abs(inside[other == name].mean() - 0.8) < 0.06
+        assert abs(held[other == name].mean() - 0.8) < 0.06
+
+
 def test_the_bound_is_the_order_statistic():
     one = Conformal(attributes=(), groups=("0",), scores=(np.arange(1.0, 20.0),))  # 19 rows
     assert one.radius(0.9)[0] == 18.0  # ceil(20 * 0.9)
@@ -127,7 +151,7 @@ def test_a_group_with_too_few_rows_has_unbounded_intervals():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"sensitive_features": None}, "calibrated with g"),
+        ({"sensitive_features": None}, r"by group \(g\); pass sensitive_features="),
         ({"coverage": 1.5}, "coverage=1.5"),
         ({"sensitive_features": {"g": ["z"] * 50}}, "No calibration row has g=z"),
         ({"sensitive_features": {"h": ["a"] * 50}}, "calibrated with"),

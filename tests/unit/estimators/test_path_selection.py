@@ -17,6 +17,7 @@ from fairspan import (
 )
 from fairspan.estimators.path_bounds import resample_limits
 from fairspan.method.decision_certificate import wilson
+from fairspan.method.promises import rows_needed
 
 
 def test_a_metric_of_ones_own_gets_s_by_name_or_by_place():
@@ -246,6 +247,16 @@ def test_a_share_cannot_be_set_aside_after_the_fit(out_of_fold):
         out_of_fold.select(at_most=0.2, holdout=0.3)
 
 
+def test_a_holdout_of_strata_is_a_path_of_its_own():
+    X, y, s = rows(n=200)
+    strata = np.arange(200) % 2
+    model = FairRidge(criterion="conditional_statistical_parity", **FEW)
+    given = {"sensitive_features": s, "control_features": strata}
+    path = fairness_path(model, X, y, **given, n_points=3)
+    with pytest.raises(ValueError, match=r"from_estimator\(path.estimator.*control_features"):
+        path.select("correlation", at_most=0.5, holdout=(X, y, s))
+
+
 @pytest.mark.parametrize("holdout", [np.zeros((4, 3)), (1, 2), "rows"])
 def test_a_holdout_is_a_tuple_of_three(out_of_fold, holdout):
     with pytest.raises(ValueError, match=r"holdout takes rows .* as a tuple \(X, y, "):
@@ -411,9 +422,17 @@ def test_a_correlation_that_fairness_1_cannot_promise():
     model = FairRidge(**FEW).fit(X, y, sensitive_features=s)
     with pytest.warns(
         DataWarning, match=r"at most 0\.001 on new rows cannot be promised with 95 %"
-    ):
+    ) as seen:
         at = model.at(max_correlation=0.001, confidence=0.95)
     assert at.fairness == 1.0
+    found = at.certificate_.new_rows
+    needed = rows_needed(600, found.correlation, found.high, 0.001)
+    text = str(seen[0].message)
+    assert f"with 600 rows; the least that can is {found.high:.3g}, at fairness 1." in text
+    assert text.endswith(f"About {needed:,} rows would be needed.")
+    named = FairRidge(**FEW).fit(X, y, sensitive_features={"sex": s})
+    with pytest.warns(DataWarning, match=r"at most 0\.001 by sex on new rows"):
+        named.at(max_correlation=0.001, confidence=0.95)
     np.testing.assert_array_equal(at.predict(X), model.at(1.0).predict(X))
 
 

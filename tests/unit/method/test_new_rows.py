@@ -48,6 +48,17 @@ def test_an_attribute_that_x_does_not_predict_is_kept_and_named():
     assert "NOT removed whole" in str(model.certificate_)
 
 
+def test_a_direction_that_is_left_is_in_the_table_of_a_notebook():
+    X, y, s = people(400, 0)
+    coin = np.random.default_rng(9).choice(["u", "v"], 400)
+    model = FairRidge(**FIXED).fit(X, y, sensitive_features={"sex": s, "coin": coin})
+    (left,) = model.certificate_.new_rows.directions_left()
+    assert left.startswith("coin, u against v: 0 % removed")
+    page = model._repr_html_()
+    assert page.count("not removed whole") == 1
+    assert "coin, u against v: 0 % removed" in page
+
+
 def test_two_names_for_one_attribute_do_not_blow_up():
     X, y, s = people(500, 1)
     once = FairRidge(**FIXED).fit(X, y, sensitive_features={"s": s})
@@ -211,6 +222,10 @@ def test_workers_and_blocks_end_in_one_model():
     expected, found = (m.certificate_.new_rows.blocks[0] for m in (whole, merged))
     assert found.independent_spread
     assert found.high == pytest.approx(expected.high)
+    assert "Standard errors are homoscedastic" in str(merged.certificate_)
+    assert "Standard errors are homoscedastic" in merged.certificate_._repr_html_()
+    in_memory = FairRidge(**FIXED).fit(X, y, sensitive_features=s)
+    assert "homoscedastic" not in str(in_memory.certificate_)
 
 
 @pytest.mark.parametrize("kind", [FairRidgeClassifier, FairGPClassifier, FairGPRegressor])

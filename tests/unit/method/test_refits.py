@@ -16,6 +16,7 @@ from fairspan import (
     load_model,
     save_model,
 )
+from fairspan.estimators.likelihood_metric import LikelihoodMetric
 from fairspan.method.accumulate import MomentsPass, accumulate
 from fairspan.method.solution import solve
 from fairspan.method.spaces import locate
@@ -103,6 +104,12 @@ CASES = {
         1.0,
     ),
     "three classes": (FairRidgeClassifier, {"n_classes": 3}, 0.7),
+    "likelihood": (FairGPClassifier, {"curvature": "likelihood"}, 1.0),
+    "likelihood of three classes": (
+        FairGPClassifier,
+        {"curvature": "likelihood", "n_classes": 3, "criterion": "equalized_odds"},
+        0.7,
+    ),
     "cosine": (FairRidge, {"dial": "cosine"}, 0.9),
     "limits": (FairRidge, {"dial": "correlation"}, {"group": 0.9, "age": 0.97}),
     "predictive directions": (FairRidge, {"n_predictive_directions": 1}, 0.5),
@@ -119,7 +126,7 @@ def test_refits_from_moments_are_fits_of_the_other_rows(case):
     X[:, 0] += group == "b"
     S = {"group": group, "age": X[:, 1] + rng.normal(size=400)}
     options = dict(options)
-    if kind is FairRidgeClassifier:
+    if kind is not FairRidge:
         classes = options.pop("n_classes", 2)
         y = np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))
     options = {"n_sensitive_directions": "all", **options}
@@ -139,7 +146,8 @@ def test_refits_from_moments_are_fits_of_the_other_rows(case):
             MomentsPass(pilot, pilot.empty_moments()), part, pilot.counter(), verbose=0
         )
         same = replace(config, alpha=refits.eta_y * (~out).sum())
-        other = solve(moments, pilot, same)
+        metric = LikelihoodMetric(pilot, lambda part=part: [part])
+        other = solve(moments, pilot, same, metric if config.uses_likelihood_metric else None)
         position = locate(type(space)(other, same), same)
         expected = position.weights @ refits.contrasts
         found = fold.basis @ refits.score(calls["functions"], fold.pair, fold.path)
@@ -193,7 +201,6 @@ def test_the_estimate_is_what_new_rows_show():
         (FairRepresentation, {"method": "rkhs"}, "method='rkhs' has no out-of-fold form"),
         (FairRidge, {"alpha": 1.0}, "the fit keeps no folds"),
         (FairGPRegressor, {}, "the fit keeps no folds"),
-        (FairGPClassifier, {"curvature": "likelihood"}, "curvature='likelihood' has no"),
         (FairRidge, {"rows": 40}, "it needs 10 rows in each of 5 folds, and there are 40 rows"),
         (FairRidge, {"constant": True}, "there is no y, or it is constant"),
     ],
@@ -250,6 +257,27 @@ def test_without_rows_the_standard_error_takes_code_and_score_as_independent():
     assert not one.independent_spread
     assert other.correlation == pytest.approx(same.correlation, abs=1e-9)
     assert other.standard_error == pytest.approx(one.standard_error, rel=0.3)
+
+
+def test_a_second_pass_has_an_estimate_if_the_folds_of_its_rows_are_known():
+    X, y, s = people(300, np.random.default_rng(7))
+    y, order = y > 1.0, np.arange(300)
+    params = {**TRAINING, "curvature": "likelihood", "n_components": 30}
+    whole = FairGPClassifier(**params).prepare(X, y, sensitive_features=s, folds="hash")
+    streamed = whole.partial_fit(X, y, sensitive_features=s)
+    by_hash = [
+        streamed.fit_head([(X[rows], y[rows], s[rows])]).certificate_
+        for rows in (order, order[::-1])
+    ]
+    by_position = FairGPClassifier(**params).prepare(X, y, sensitive_features=s)
+    by_position.partial_fit(X, y, sensitive_features=s)
+    one = by_position.fit_head([(X[:120], y[:120], s[:120]), (X[120:], y[120:], s[120:])])
+    (first,), (second,) = (found.new_rows.blocks for found in by_hash)
+    assert first.correlation == pytest.approx(second.correlation, abs=1e-9)
+    assert one.certificate_.new_rows.correlation > 0.02
+    other = by_position.fit_head([(X[::-1], y[::-1], s[::-1])]).certificate_
+    assert other.new_rows is None
+    assert other.no_estimate == "fit_head was given other rows than partial_fit, or another order"
 
 
 def test_a_class_without_rows_in_a_complement():
