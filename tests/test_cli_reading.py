@@ -260,3 +260,48 @@ def test_messages_name_options():
     )
     expected = "t: Pass --decimal . or --decimal ,, --sep ';' or --sep tab, or --encoding cp1252 (--sheet)."
     assert read.as_options(text) == expected
+
+
+def test_labels_that_are_dates_are_predicted_as_they_are(call, tmp_path):
+    from tests.support.borrowers import people
+
+    frame = people().drop(columns="grade")
+    cohort = np.where(frame["repaid"] == "yes", "2024-01-01", "2024-02-01")
+    frame.assign(repaid=cohort).to_csv(tmp_path / "cohorts.csv", index=False)
+    roles = ("--target", "repaid", "--protected", "sex")
+    assert call("fit", "cohorts.csv", *roles, "--model", "ridge-classifier").code == 0
+    done = call("predict", "cohorts.csv", "--model", "model.skops", "--json", "-")
+    assert set(json.loads(done.out)["prediction"]) == {"2024-01-01", "2024-02-01"}
+
+
+def test_signs_of_training_are_required_of_new_files(call, tmp_path):
+    from tests.support.borrowers import people
+
+    frame = people().drop(columns="grade").assign(share=np.linspace(0.01, 0.4, 240))
+    percent = frame.assign(share=[f"{100 * value:.3f} %" for value in frame["share"]])
+    percent.to_csv(tmp_path / "train.csv", index=False)
+    frame.to_csv(tmp_path / "fraction.csv", index=False)
+    frame.assign(share=(100 * frame["share"]).round(3)).to_csv(tmp_path / "plain.csv", index=False)
+    roles = ("--target", "repaid", "--protected", "sex")
+    assert call("fit", "train.csv", *roles, "--model", "ridge-classifier").code == 0
+    for command in (("predict",), ("audit", *roles, "--parts", "scores")):
+        given = ("--model", "model.skops")
+        done = call(command[0], "fraction.csv", *command[1:], *given)
+        assert done.code == 2
+        said = " ".join(done.err.split())
+        assert "'share' had the sign % in training, and has no sign here" in said
+        assert "--unit share=%." in said
+        assert "Python" not in said
+    found = call("predict", "plain.csv", *given, "--unit", "share=%", "--json", "-")
+    expected = call("predict", "train.csv", *given, "--json", "-")
+    for name, column in json.loads(expected.out).items():
+        if name != "prediction":
+            np.testing.assert_allclose(json.loads(found.out)[name], column, rtol=0, atol=1e-9)
+    for unit, says in (
+        ("share", "--unit 'share' is not allowed"),
+        ("shar=%", "--unit names the column 'shar'"),
+        ("sex=%", "--unit names 'sex', which holds no numbers"),
+    ):
+        done = call("predict", "plain.csv", *given, "--unit", unit)
+        assert done.code == 2
+        assert says in " ".join(done.err.split())

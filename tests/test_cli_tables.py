@@ -81,7 +81,7 @@ def refused(done, says):
         (b"a,b\n1,2,3\n4,5\n", "line 2 has 3 fields and the header 2"),
         (b'a,b\n"1\n', "the quotes of a field that ends in line 2 are not closed"),
         (b"a,b\n1,2\n4,5,6\n", "line 3 has 3 fields and the header 2 (separated by commas)"),
-        (b"a,b\n1,2\n4\n", "line 3 has 1 fields and the header 2"),
+        (b"a,b\n1,2\n4\n", "line 3 has 1 field and the header 2"),
         (b"a,b\n1,2,\n4,5,\n", "such as a comma at the end of the rows"),
         (b"a,b,a,c,b\n1,2,3,4,5\n", "it has two columns named 'a', 'b'; give each its own name"),
         (b"a;b\n1.234;2\n5.678;3\n", "the column 'a' holds '1.234', where '.' may separate"),

@@ -1145,7 +1145,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "cli/evaluation.py",
         "trusted = common.split_commas(trust) or []",
         "trusted = untrusted_types(path)",
-        _tests("unit/cli/test_training", "boosted_models_load_by_the_lines_that_are_printed"),
+        _tests("unit/cli/test_fit", "boosted_models_load_by_the_lines_that_are_printed"),
     ),
     Mutant(
         "refitted models judge the rows that they were fitted on",

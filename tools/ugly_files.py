@@ -207,6 +207,27 @@ def _three(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns="repaid").assign(grade=grades)
 
 
+def _percentages(path: Path) -> None:
+    """A sheet with numbers that are shown as percentages."""
+    share = np.random.default_rng(7).uniform(0.0, 0.4, 240).round(3)
+    with pd.ExcelWriter(path, engine="openpyxl") as book:
+        people().assign(share=share).to_excel(book, sheet_name="Data", index=False)
+        for row in book.sheets["Data"].iter_rows(min_row=2, min_col=6, max_col=6):
+            row[0].number_format = "0.0%"
+
+
+def _other_dates(table: pd.DataFrame) -> pd.DataFrame:
+    """Dates as in Germany, as digits, and with a day that MySQL writes for none."""
+    days = pd.date_range("2020-01-01", periods=len(table))
+    iso = days.strftime("%Y-%m-%d").where(np.arange(len(table)) > 0, "0000-00-00")
+    return table.assign(paid=days.strftime("%d.%m.%Y"), seen=days.strftime("%Y%m%d"), since=iso)
+
+
+def _trailing(table: pd.DataFrame) -> pd.DataFrame:
+    """Minus signs after the number, as SAP writes them."""
+    return table.assign(debt=[f"{value:.2f}-" for value in table["debt"]])
+
+
 def _placeholders(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(income=table["income"].astype(object).where(table.index % 9 > 0, "?"))
 
@@ -353,6 +374,29 @@ CASES = (
         name="gaps.csv '?' among numbers",
         make=_csv(_placeholders),
         says=("missing values in income ('?')",),
+    ),
+    Case(
+        name="shares.xlsx shown as percentages",
+        make=_percentages,
+        says=("percentages as shown, 12 for 12 %, in 'share'",),
+    ),
+    Case(
+        name="days.csv dates in other forms",
+        make=_csv(_other_dates),
+        says=(
+            "dates in another form than 2024-05-31: 'paid', 'seen'",
+            "missing values in since ('0000-00-00')",
+        ),
+    ),
+    Case(
+        name="sap.csv minus after the number",
+        make=_csv(_trailing),
+    ),
+    Case(
+        name="report.csv lines above the header",
+        make=_raw(b"Report 2024\n\n" + _table_bytes()),
+        page=False,
+        says=("Remove the lines above the names of the columns",),
     ),
     Case(
         name="words.csv with a dictionary",

@@ -10,10 +10,13 @@ from typing import Any
 from fairspan._system import kind_of_texts
 from fairspan.cli.common import first_few, quoted
 from fairspan.report.table import Roles, give_aways, is_continuous
+from fairspan.tables.columns import DATES, NUMBERS
 from fairspan.tables.delimited import LEADING_ZEROS
 
 # Values of a text column that are looked at, and rows with fewer of which all may differ by chance.
 _SAMPLE, _MIN_ROWS = 1000, 20
+# How to write columns that are left out as they are.
+_REWRITE = {DATES: "as 2024-05-31", NUMBERS: "as plain numbers or with one sign"}
 # Names of columns whose numbers are usually codes.
 _CODE_NAME = re.compile(
     r"(?:^|[_\W])(?:zip|zipcode|postcode|postal|plz|fips|tract|code|codes|race|ethnicity|ethnic|region|"
@@ -26,8 +29,12 @@ def left_out_note(left_out: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each reason to leave columns out, with the option that keeps them."""
     for reason in dict.fromkeys(left_out.values()):
         names = [name for name, why in left_out.items() if why == reason]
+        text = f"Left out, because they look like {reason}: {quoted(names)}."
+        if reason in _REWRITE:
+            yield f"{text} To use them, write them {_REWRITE[reason]} into the file."
+            continue
         options = first_few([f"--keep {shlex.quote(name)}" for name in names], " ")
-        yield f"Left out, because they look like {reason}: {quoted(names)}. To use them: {options}"
+        yield f"{text} To use them: {options}"
 
 
 def constant_note(frame: Any, names: Sequence[str]) -> Iterator[str]:
@@ -70,7 +77,7 @@ def doubtful_columns(frame: Any, names: Sequence[str]) -> Iterator[str]:
             columns[problem].append(name)
     remedies = {
         "numbers": "Write plain numbers (as 32.5) into the file",
-        "dates": "Turn them into numbers (an age, a month)",
+        "dates": "Write them as 2024-05-31",
     }
     for problem, remedy in remedies.items():
         if doubtful := columns[problem]:

@@ -104,6 +104,11 @@ def written_otherwise(
     Without ``points``, "1.0" is the number 1, which a gap elsewhere in the column turns into 1.0.
     """
     column = source.frame[name]
+    if source.written is not None and is_dates(column):
+        # Few different dates are labels or cohorts; more are amounts, as days.
+        return not is_continuous(
+            source.frame.assign(**{name: days_since_1970(column)}).dropna(subset=name), name
+        )
     if source.written is None or column.dtype.kind not in "biuf":
         return False
     known = complete_rows(source.frame[[name]], [name])

@@ -47,7 +47,7 @@ _OPTIONS = {
 }
 _AT = re.compile(r"\bat\(((?:fairness|max_gap|min_ratio)=[^()]*)\)")
 _LIMITS = re.compile(r"\b(max_gap|min_ratio)=(\{[^{}]*\})")
-_PARAMETER = re.compile(rf"\b({'|'.join(_OPTIONS)})=")
+_PARAMETER = re.compile(rf"\b({'|'.join(_OPTIONS)})=(?:'([\w-]+)')?")
 # These are no words of a sentence.
 _BARE = re.compile(r"(?<![\w`.-])(max_gap|min_ratio|selection_rate)(?![\w`=])")
 _COLUMNS = {
@@ -74,7 +74,7 @@ def name_options(text: str) -> str:
     text = _IN_PYTHON.sub(lambda match: "" if match[0][0] == ";" else "\0", text).replace("\0)", "")
     text = _LIMITS.sub(limits, _AT.sub(r"\1", _with_options(text)))
     text = _COLUMN.sub(lambda match: f"--{_COLUMNS[match[1]]}", text)
-    text = _PARAMETER.sub(lambda match: f"--{_OPTIONS[match[1]]} ", text)
+    text = _PARAMETER.sub(lambda match: f"--{_OPTIONS[match[1]]} {match[2] or ''}", text)
     return _BARE.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
 
 
@@ -85,7 +85,9 @@ def _without_parameters(text: str) -> str:
     names = "|".join([*PARAMETERS, "cv", "folds"])
     sentences = re.split(r"(?<=\.) (?=[A-Z`])", text)
     kept = [s for s in sentences if not re.search(rf"\b(?:{names})=['\"{{\d]|`(?:{names})`", s)]
-    return " ".join(kept or sentences)
+    # A value in a sentence that names no remedy, as "(alpha=0.1)", is better than no sentence.
+    plain = [s for s in sentences if not re.search(rf"`(?:{names})`", s)]
+    return " ".join(kept or plain or sentences)
 
 
 def _with_options(text: str) -> str:

@@ -139,6 +139,9 @@ def read_training_table(
     )
     frame, joined = join_small_groups(frame, named["protected"], kinds.protected)
     check_features(frame, learned)
+    if frame[target].nunique() < 2:
+        msg = f"The target {target!r} is the same in every row: nothing can be learned."
+        raise ValueError(msg)
     positive = options.positive
     if positive is not None:
         positive = match_label(positive, frame[target], repr(target))
@@ -199,7 +202,7 @@ def _with_parts(frame: Any, given: Sequence[str] | None, roles: Named) -> tuple[
     try:
         out = with_date_parts(frame, parts, dates)
     except ValueError as error:
-        raise ValueError(f"--date-parts: {error}") from error
+        raise ValueError(f"--date-parts: {str(error).replace('parts=', '')}") from error
     call = f"with_date_parts(table, {parts!a}, {dates!a})"
     return out, ["from fairspan.tables import with_date_parts\n", f"table = {call}"]
 
@@ -375,5 +378,6 @@ def drop_incomplete_rows(frame: Any, roles: Named, *, drop: bool, missing: str =
     frame = complete_rows(frame, used, optional)
     if frame.empty:
         raise ValueError(f"Every row misses a value of {columns}; no rows are left.")
-    print_status(f"Left out {n_incomplete:,} rows that miss a value of {columns}.")
+    some = "1 row that misses" if n_incomplete == 1 else f"{n_incomplete:,} rows that miss"
+    print_status(f"Left out {some} a value of {columns}.")
     return frame

@@ -36,7 +36,7 @@ from fairspan.inputs.tensors import (
     read_tensor_attributes,
     read_tensor_target,
 )
-from fairspan.inputs.units import check_units, units_of
+from fairspan.inputs.units import compare_units
 from fairspan.inputs.weights import read_groups, read_weights
 from fairspan.method.codes import MAX_INTEGER_CATEGORIES
 from fairspan.method.linalg import Array, home_of, is_tensor, to_numpy
@@ -124,7 +124,7 @@ def read_features(
     ``reset`` records the columns on ``est``, as in scikit-learn; otherwise X must have the same ones.
     ``config`` is needed for tensors. Scores of a frozen model come after the columns of X.
     """
-    _compare_units(est, X, reset=reset)
+    compare_units(est, X, reset=reset)
     frozen = est._schema.frozen
     if frozen is None:
         return _read_columns(est, X, reset=reset, protected=protected, config=config)
@@ -139,22 +139,6 @@ def read_features(
             f"rows of the fit. Fit again if the model has changed."
         )
     return np.concatenate([clean, scores], axis=1)
-
-
-def _compare_units(est: FeatureReader, X: Any, *, reset: bool) -> None:
-    """Record the signs of numbers that a reader of files took off, or compare them with those of the fit."""
-    given = units_of(X)
-    if reset:
-        units = None if given is None else tuple((k, v) for k, v in given.items() if k in X.columns)
-        if units != est._schema.units:
-            est._schema = replace(est._schema, units=units)
-        return
-    trained = est._schema.units
-    if given is None or trained is None:
-        return
-    columns = getattr(est, "feature_names_in_", ())
-    names = [name for name in columns if name in X.columns and X[name].notna().any()]
-    check_units(dict(trained), given, names)
 
 
 def _as_given(est: FeatureReader, X: Any, clean: Array) -> Any:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from fairspan.exceptions import DataWarning, warn_user
 
-__all__ = ["NO_UNIT", "UNITS", "check_units", "same_unit", "units_of"]
+if TYPE_CHECKING:
+    from fairspan.inputs.rows import FeatureReader
+
+__all__ = ["NO_UNIT", "UNITS", "check_units", "compare_units", "same_unit", "units_of"]
 
 # Entry of `frame.attrs`: the sign of each column that has one.
 UNITS = "fairspan.units"
@@ -32,6 +36,22 @@ def units_of(X: Any) -> dict[str, str] | None:
 def same_unit(a: str, b: str) -> bool:
     """Whether two signs mean one unit, as EUR and €."""
     return _SAME.get(a, a) == _SAME.get(b, b)
+
+
+def compare_units(est: FeatureReader, X: Any, *, reset: bool) -> None:
+    """Record the signs of the features of a fit, or compare those of new rows with them."""
+    given = units_of(X)
+    if reset:
+        units = None if given is None else tuple((k, v) for k, v in given.items() if k in X.columns)
+        if units != est._schema.units:
+            est._schema = replace(est._schema, units=units)
+        return
+    trained = est._schema.units
+    if given is None or trained is None:
+        return
+    columns = getattr(est, "feature_names_in_", ())
+    names = [name for name in columns if name in X.columns and X[name].notna().any()]
+    check_units(dict(trained), given, names)
 
 
 def check_units(trained: Mapping[str, str], given: Mapping[str, str], names: Iterable[str]) -> None:

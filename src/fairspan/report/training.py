@@ -259,7 +259,8 @@ _FAVOURABLE = _listed(
     offered, on time, paid, paid back, paid in full, paid off, pass, passed, passes, promoted, qualified,
     repaid, selected, success, successful, survived, true, yes"""
 )
-_YES, _NO = _listed("yes, y, true, t, +"), _listed("no, n, false, f, -")
+_YES = _listed("yes, y, true, t, +, ja, j, oui, o, sí, si, sim, s, sì, tak, да")
+_NO = _listed("no, n, false, f, -, nein, nej, nee, non, não, nao, nie, нет")
 _NOT = ("not ", "no ", "non ", "never ")
 _OPPOSITE = ("un", "in", "dis", "non")
 # Words in the name of a target whose "yes" is the unfavourable answer.

@@ -11,9 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from fairspan._system import kind_of_texts
 from fairspan.inputs.columns import require_columns
 
-__all__ = ["date_parts_of", "is_dates", "join_single_rows", "unlearnable", "with_date_parts"]
+__all__ = [
+    "DATES",
+    "NUMBERS",
+    "date_parts_of",
+    "is_dates",
+    "join_single_rows",
+    "unlearnable",
+    "with_date_parts",
+]
 
 # Columns with fewer values may differ in every row by chance.
 _MIN_ROWS = 20
@@ -27,15 +36,20 @@ _ID_NAME = re.compile(
     r"(?:^|[_\W])(?:id|ids|uid|uuid|guid|key|index|nr|no|ssn|pk|rowid|number)(?:$|[_\W])|(?<=[a-z])I[dD]$"
 )
 OTHER = "other"
+DATES = "dates in another form than 2024-05-31"
+NUMBERS = "numbers in several forms"
+# Values that are looked at to find such dates and numbers.
+_SAMPLE = 1000
 PARTS = ("month", "weekday")
 
 
 def unlearnable(frame: Any, names: Iterable[str]) -> dict[str, str]:
-    """Return the columns that are no features: by name, "identifiers" or "free text".
+    """Return the columns that are no features: by name, the reason, such as "identifiers" or "free text".
 
     Identifiers are text that differs in every row, and integers that differ in every row if they count
     rows, have long numbers of one length, or are named like identifiers. Free text differs in more than
-    half of the rows, or consists of sentences. Categories and columns of fewer than 20 values are
+    half of the rows, or consists of sentences; but dates and numbers that differ in so many rows are named
+    as such. Categories and columns of fewer than 20 values are
     neither.
 
     Parameters
@@ -57,19 +71,32 @@ def _reason(name: str, column: Any) -> str | None:
     if n < _MIN_ROWS or str(values.dtype) == "category":
         return None
     if values.dtype.kind in "iu":
-        return "identifiers" if values.is_unique and _is_identifier(name, values) else None
+        if not values.is_unique or not _is_identifier(name, values):
+            return None
+        return DATES if _are_days(values) else "identifiers"
     if values.dtype.kind != "O" or not isinstance(values.iloc[0], str):
         return None
     try:
         levels = values.nunique()
     except TypeError:  # values that have no hash; the encoder refuses them
         return None
+    if levels > max(_TEXT_SHARE * n, _MIN_ROWS) or levels == n:
+        sample = values.iloc[:: max(n // _SAMPLE, 1)]
+        kind = kind_of_texts(sample)
+        if kind == "dates" or (kind == "numbers" and not sample.str.isdecimal().all()):
+            return DATES if kind == "dates" else NUMBERS
     if levels == n:
         return "free text" if _mean_words(values) >= _SENTENCE else "identifiers"
     if levels > max(_TEXT_SHARE * n, _MIN_ROWS):
         return "free text"
     sentences = levels > _MIN_ROWS and levels > 0.1 * n and _mean_words(values) >= _SENTENCE
     return "free text" if sentences else None
+
+
+def _are_days(values: Any) -> bool:
+    """Whether integers are days as 20240531."""
+    year, month, day = values // 10_000, values // 100 % 100, values % 100
+    return bool((year.between(1900, 2100) & month.between(1, 12) & day.between(1, 31)).all())
 
 
 def _mean_words(values: Any) -> float:

@@ -25,6 +25,8 @@ LEADING_ZEROS = "fairspan.leading_zeros"
 
 SEPARATORS = {",": "commas", ";": "';'", "\t": "tabs", "|": "'|'"}
 _SAMPLE_LINES, _SAMPLE_CHARACTERS = 200, 2**16
+# Lines of one width that show that the first lines are no header.
+_MANY_LINES = 10
 # Rows that are searched for values that begin with 0.
 _FIRST_ROWS = 10_000
 _BYTE_ORDER_MARKS = {
@@ -293,10 +295,21 @@ def _check_fields(text: str, sep: str) -> list[str]:
 def _uneven(text: str, sep: str, n: int, widths: Counter[int]) -> str:
     """Describe the lines whose number of fields is not that of the header."""
     words = SEPARATORS.get(sep, repr(sep))
+    most, count = widths.most_common(1)[0]
+    is_title = n == 1 or len(widths) > 1  # otherwise the header lacks names
+    if n < most and is_title and count >= _MANY_LINES and count > 0.9 * widths.total():
+        rows = _rows(text, sep)
+        first = next(rows.line_num for row in rows if len(row) == most)
+        return (
+            f"its first line has {n} field{'s' * (n > 1)}, and {count:,} lines have {most} (separated by "
+            f"{words}), first line {first}. Remove the lines above the names of the columns, or pass sep= if "
+            f"the file has another separator."
+        )
     if set(widths) == {n + 1} or (n not in widths and min(widths) > n):
         return (
-            f"its rows have more fields than the header, which has {n}. Name every column, or remove the "
-            f"additional fields, such as a comma at the end of the rows."
+            f"its rows have more fields than the header, which has {n}. Name every column, remove the "
+            f"additional fields, such as a comma at the end of the rows, or pass sep= if the file has "
+            f"another separator than {words}."
         )
     rows = _rows(text, sep)
     header = next(row for row in rows if row)
@@ -308,9 +321,9 @@ def _uneven(text: str, sep: str, n: int, widths: Counter[int]) -> str:
             f"has {len(fields)} fields, the header {n}. Correct the quotes."
         )
     return (
-        f"line {line} has {len(fields)} fields and the header {n} (separated by {words}); this holds for "
-        f"{n_other:,} of {widths.total():,} rows. Put fields with a separator into quotes, or pass sep= if "
-        f"the file has another one."
+        f"line {line} has {len(fields)} field{'s' * (len(fields) != 1)} and the header {n} (separated by "
+        f"{words}); this holds for {n_other:,} of {widths.total():,} rows. Put fields with a separator into "
+        f"quotes, remove lines that are no rows, or pass sep= if the file has another one."
     )
 
 

@@ -224,6 +224,8 @@ def open_table(path: str | PathLike[str], options: ReadOptions | None = None) ->
     compression = next((end for end in _COMPRESSION if lower.endswith(end)), "")
     inner = Path(lower.removesuffix(compression)).suffix
     if inner not in ENDINGS and not (compression and not inner):
+        with _named_errors(name), file.open("rb") as opened:
+            _refuse_other_kinds(opened.read(64))
         endings = ", ".join((*ENDINGS, *(f".csv{end}" for end in _COMPRESSION)))
         raise ValueError(f"{name} is of no known kind; give a file that ends in {endings}.")
     with _named_errors(name):
@@ -246,10 +248,7 @@ def _file(name: str, data: bytes, options: ReadOptions, suffix: str) -> TableFil
         if kind in _COMPRESSION:
             data = _decompressed(data, kind)
     kind = _kind(data)
-    start = data[:64].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    for magic, words in _NO_TABLES.items():
-        if start.startswith(magic.lower()):
-            raise ValueError(words)
+    _refuse_other_kinds(data[:64])
     expected = _BINARY.get(suffix, "text")
     if kind is None or kind in _COMPRESSION:
         if expected != "text" and suffix:
@@ -260,6 +259,14 @@ def _file(name: str, data: bytes, options: ReadOptions, suffix: str) -> TableFil
         kind = "text"
     note = f"{_WORDS[kind]}, although it is named {suffix}" if kind != expected and suffix else ""
     return TableFile(path=name, kind=kind, data=data, options=options, note=note)
+
+
+def _refuse_other_kinds(start: bytes) -> None:
+    """Raise for the first bytes of a file that is no table."""
+    start = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    for magic, words in _NO_TABLES.items():
+        if start.startswith(magic.lower()):
+            raise ValueError(words)
 
 
 def _kind(start: bytes) -> str | None:

@@ -19,7 +19,7 @@ Decimal = Literal[".", ","]
 # Words that mean a missing value in a column of numbers or dates, although they are text elsewhere.
 PLACEHOLDERS = frozenset(
     {"?", "-", "--", ".", "*", "n/a", "na", "#n/a", "#div/0!", "#value!", "#ref!", "#num!", "none"}
-    | {"null", "nan", "unknown", "missing"}
+    | {"null", "nan", "unknown", "missing", "0000-00-00", "0000-00-00 00:00:00"}
 )
 _LARGEST_INTEGER = 2**63
 # Values that are looked at before a whole column is.
@@ -32,7 +32,7 @@ _CURRENCY = (
 _TOKEN = re.compile(
     rf"(?P<open>\()?\s*(?P<minus>[-+\u2212])?\s*(?:(?P<before>{_CURRENCY})\s*)?(?P<inner>[-+\u2212])?"
     rf"(?P<digits>\d[\d.,'\u2019\s]*|[.,]\d+)(?P<exponent>[eE][-+]?\d+)?"
-    rf"\s*(?P<after>{_CURRENCY}|%)?\s*(?P<close>\))?"
+    rf"\s*(?P<after>{_CURRENCY}|%)?\s*(?P<trailing>-)?\s*(?P<close>\))?"
 )
 # A group of thousands does not begin with 0: 0,123 is a decimal number.
 _DIGITS: dict[Decimal, re.Pattern[str]] = {
@@ -112,7 +112,7 @@ def number_texts(texts: Iterable[str]) -> NumberTexts | None:
             placeholders.append(text)
             continue
         number = " ".join(found["digits"].split())
-        minus = [m for m in (found["minus"], found["inner"], found["open"]) if m]
+        minus = [m for m in (found["minus"], found["inner"], found["trailing"], found["open"]) if m]
         if bool(found["open"]) != bool(found["close"]) or len(minus) > 1:
             return None
         if found["before"] and found["after"]:
@@ -164,11 +164,11 @@ def dates_of(column: Any, texts: Sequence[str]) -> Any:
 
     offsets, known = set(), []
     for text in texts:
+        if text.strip().casefold() in PLACEHOLDERS:
+            continue
         found = _DATE.fullmatch(text.strip())
         if found is None:
-            if text.strip().casefold() not in PLACEHOLDERS:
-                return None
-            continue
+            return None
         known.append(text)
         if len(text.strip()) > len("2020-01-31"):
             offsets.add(found[1] is not None)
@@ -264,6 +264,7 @@ def convert_texts(
     """
     out: dict[str, Any] = {}
     numbers: dict[str, NumberTexts] = {}
+    placeholders: dict[str, tuple[str, ...]] = {}
     for name, column in columns.items():
         texts = texts_of(column)
         if texts is None:
@@ -271,6 +272,8 @@ def convert_texts(
         dates = dates_of(column, texts)
         if dates is not None:
             out[name] = dates
+            words = tuple(text for text in texts if text.strip().casefold() in PLACEHOLDERS)
+            placeholders |= {name: words} if words else {}
             continue
         as_numbers = number_texts(texts)
         if as_numbers is not None and (as_numbers.unit or not only_with_unit):
@@ -292,7 +295,8 @@ def convert_texts(
         decimal=chosen.pop() if len(chosen) == 1 else None,
         commas=tuple(commas),
         units={name: found.unit for name, found in numbers.items() if found.unit},
-        placeholders={n: found.placeholders for n, found in numbers.items() if found.placeholders},
+        placeholders=placeholders
+        | {n: found.placeholders for n, found in numbers.items() if found.placeholders},
     )
 
 

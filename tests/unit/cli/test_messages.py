@@ -16,7 +16,7 @@ from fairspan.cli.messages import for_command, name_options
             "The column 'sample_weight' is not among --protected.",
         ),
         ("Write it (in Python, a.b(c=[d(e)]) does).", "Write it."),
-        ("Text (--kind N=categorical; in Python, .astype(str)). Go.", "Text (--kind N=categorical). Go."),
+        (
             "Text (--kind NAME=categorical; in Python, .astype(str)). Go.",
             "Text (--kind NAME=categorical). Go.",
         ),

@@ -5,6 +5,7 @@ import pytest
 
 pd = pytest.importorskip("pandas")
 
+from fairspan.tables import columns  # noqa: E402
 from fairspan.tables.columns import date_parts_of, join_single_rows, unlearnable, with_date_parts  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -84,3 +85,24 @@ def test_groups_that_leave_nothing_to_compare_are_refused():
     table = pd.DataFrame({"g": [str(i) for i in range(9)]})
     with pytest.raises(ValueError, match="'g' has a different value in nearly every row"):
         join_single_rows(table, ["g"])
+
+
+def test_dates_and_numbers_in_other_forms_are_named_as_such():
+    days = pd.date_range("2020-01-01", periods=60)
+    frame = pd.DataFrame(
+        {
+            "german": days.strftime("%d.%m.%Y"),
+            "digits": days.strftime("%Y%m%d").astype(int),
+            "amount": [f"{'$' if i % 2 else '€'}{i}.5" for i in range(60)],
+            "account": np.arange(60) + 20_209_000,  # no months
+            "iban": [str(10**15 + i) for i in range(60)],
+        }
+    )
+    other = columns.DATES
+    assert columns.unlearnable(frame, frame.columns) == {
+        "german": other,
+        "digits": other,
+        "amount": columns.NUMBERS,
+        "account": "identifiers",
+        "iban": "identifiers",
+    }

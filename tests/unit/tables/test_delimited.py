@@ -37,7 +37,7 @@ def test_every_dialect_gives_one_table(sep, encoding, end):
         (b"", "it is empty"),
         (b"\xef\xbb\xbf \n", "it is empty"),
         (b"a,a\n1,2\n", "two columns named 'a'"),
-        (b"a,b\n1\n", "line 2 has 1 fields and the header 2"),
+        (b"a,b\n1\n", "line 2 has 1 field and the header 2"),
         (b'a,b\n1,2\n"3,4\n5,6\n', "quotes of a field that ends in line 4 are not closed"),
         (b"a,b;c\n1,2;3\n", "may be separated by commas or ';'"),
         ("aä,b\nö,1\nü,2\n".encode() + b"\xff,3\n", "UTF-8 with damaged bytes, first in line 4"),
@@ -90,3 +90,12 @@ def test_a_line_that_names_the_separator_is_no_row():
     frame, _ = read("sep=;\na;b\n1;2\n")
     assert frame.columns.tolist() == ["a", "b"]
     assert len(frame) == 1
+
+
+@pytest.mark.parametrize("above", ["Report\n\n", "# a remark\n", "Report;of 2024\nMay;\n"])
+def test_lines_above_the_header_are_named(above):
+    sep = ";" if ";" in above else ","
+    text = above + f"a{sep}b{sep}c\n" + f"1{sep}2{sep}3\n" * 30
+    line = 1 + above.count("\n")
+    with pytest.raises(ValueError, match=rf"31 lines have 3 .*first line {line}. Remove the lines"):
+        read_delimited(text.encode())

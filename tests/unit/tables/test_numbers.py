@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 pd = pytest.importorskip("pandas")
 
-from fairspan.tables.numbers import convert_texts  # noqa: E402
+from fairspan.tables.numbers import convert_texts, number_texts  # noqa: E402
 
 
 def convert(*values, **options):
@@ -129,3 +129,16 @@ def test_iso_dates_are_dates_and_nothing_else_is(texts, dates):
     else:
         expected = np.array(dates, dtype="datetime64[us]")
         np.testing.assert_array_equal(found.to_numpy().astype("datetime64[us]"), expected)
+
+
+def test_a_minus_may_come_after_the_number():
+    column = pd.Series(["1.5-", "2", "3,000.25-"])
+    assert convert_texts({"x": column}).columns["x"].tolist() == [-1.5, 2.0, -3000.25]
+    assert number_texts(["-1-", "2"]) is None
+
+
+def test_words_among_dates_are_named():
+    column = pd.Series(["2020-01-31", "?", "0000-00-00"])
+    found = convert_texts({"x": column})
+    assert found.columns["x"].isna().tolist() == [False, True, True]
+    assert found.words == ["missing values in x ('?', '0000-00-00')"]
