@@ -369,7 +369,7 @@ SCORED = (*AUDIT, "--scores", "score")
             (*FIT, "--model", "svm"),
             "--model 'svm' is unknown; known are kernel, auto, boosting, ridge",
         ),
-        ((*FIT, "--criterion", "luck"), "--criterion 'luck' is unknown"),
+        ((*FIT, "--criterion", "luck"), "--criterion luck is unknown"),
         ((*FIT, "--fairness", "2"), "--fairness 2 is not allowed"),
         ((*FIT, "--max-correlation", "-1"), "--max-correlation -1 is not allowed"),
         (

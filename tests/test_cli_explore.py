@@ -270,7 +270,7 @@ WRONG = [
         (*START[1:], "--positive", "maybe"),
         "--positive 'maybe' is no label of 'repaid': 'yes', 'no'",
     ),
-    ((*START[1:], "--criterion", "justice"), "--criterion 'justice'"),
+    ((*START[1:], "--criterion", "justice"), "--criterion justice is unknown"),
     ((*START[1:], "--fairness", "1.5"), "--fairness 1.5 is not allowed"),
     ((*START[1:], "--points", "1"), "--points 1 is not allowed"),
     ((*START[1:], "--test-share", "0"), "--test-share 0 is not allowed"),

@@ -251,9 +251,9 @@ def test_an_audit_reads_numbers_as_its_model_did():
 
 
 def test_a_column_name_with_a_brace_keeps_the_words_of_python():
-    output = pytest.importorskip("fairspan.cli.common")
+    output = pytest.importorskip("fairspan.cli.messages")
     for name in ("a{b", "a}b"):
         text = f"pass sensitive_kind={ {name: 'categorical'} }."
-        assert output._with_options(text) == text
+        assert output.name_options(text) == text
     text = f"pass sensitive_kind={ {'a b': 'categorical', 'c': 'continuous'} }."
-    assert output._with_options(text) == "pass --kind 'a b=categorical' --kind c=continuous."
+    assert output.name_options(text) == "pass --kind 'a b=categorical' --kind c=continuous."

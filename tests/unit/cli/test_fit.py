@@ -59,7 +59,7 @@ def test_a_row_that_cannot_be_used_is_counted_as_in_the_file(call, tmp_path):
     frame.to_csv(tmp_path / "people.csv", index=False)
     done = call(*FIT, "ridge-classifier", "--weight", "weight", "--drop-missing")
     assert done.code == 2
-    assert "people.csv, row 7: sample_weight holds 1 negative values" in " ".join(done.err.split())
+    assert "people.csv, row 7: --weight holds 1 negative values" in " ".join(done.err.split())
 
 
 # ------------------------------------------------------------------ decisions

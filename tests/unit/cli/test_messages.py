@@ -4,7 +4,8 @@ import pytest
 
 pytest.importorskip("typer")
 
-from fairspan.cli.messages import for_command, name_options
+from fairspan.cli.messages import collect_warnings, for_command, name_options
+from fairspan.exceptions import DataWarning, NumericalError, warn_user
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,21 @@ def test_sentences_about_other_parameters_are_left_out():
     text = "The fold is small. Add rows. Fewer folds (`cv`) have more rows. Pass `alpha`, or a row."
     assert for_command(text) == "The fold is small. Add rows."
     assert for_command("Pass `alpha`.") == "Pass `alpha`."
+
+
+def test_warnings_are_told_once_and_numerical_errors_are_errors_of_the_data():
+    with collect_warnings() as texts:
+        for text in ("one", "two", "one"):
+            warn_user(text, DataWarning)
+    assert texts == ["one", "two"]
+    with pytest.raises(ValueError, match=r"^no digits left$"), collect_warnings():
+        raise NumericalError("no digits left")
+
+
+def test_sentences_about_parameters_without_an_option_are_left_out():
+    with collect_warnings() as texts:
+        warn_user("Few rows. Pass removal='training_rows' to silence this. Or `eta`.", DataWarning)
+        warn_user("Few groups. Pass sensitive_kind={'a': 'categorical'}.", DataWarning)
+        warn_user("Pass a larger `eta`.", DataWarning)
+    kept = ["Few rows.", "Few groups. Pass --kind a=categorical.", "Pass a larger `eta`."]
+    assert texts == kept
