@@ -506,8 +506,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "standard errors of grouped rows count rows",
         "method/new_rows.py",
-        "n_effective=kish(weight, weight2) * pilot.cluster_share,",
-        "n_effective=kish(weight, weight2),",
+        "n_effective = kish(weight, weight2) * pilot.clusters_per_row(codes.report.attribute)",
+        "n_effective = kish(weight, weight2)",
         _tests("laws/test_row_order", "standard_errors_count_groups"),
     ),
     # ------------------------------------------------------------------ features
@@ -582,8 +582,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "certificate on the wrong cell",
         "method/removal.py",
-        "Block(report=report, cov=cell.cov, delta=code.delta",
-        "Block(report=report, cov=total_cov, delta=code.delta",
+        "cov=cell.cov,\n                delta=code.group_delta,",
+        "cov=total_cov,\n                delta=code.group_delta,",
         SUPREMUM,
     ),
     # ------------------------------------------------------------------ the solution
@@ -800,8 +800,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "damaged checkpoint believed",
-        "streaming/checkpoint.py",
-        "if stated != _digest(header, arrays):",
+        "_archives.py",
+        "if stated != digest_of(header, arrays):",
         "if stated is None:",
         _tests(
             "unit/streaming/test_checkpoint",
@@ -878,8 +878,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "false positive rate on all rows",
         "metrics/decisions.py",
-        'inside = sums if cell == "all" else',
-        'inside = sums if cell != "positive" else',
+        'joint = sums if cell == "all" else',
+        'joint = sums if cell != "positive" else',
         LOOPS,
     ),
     Mutant(
@@ -1213,14 +1213,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a limit with confidence that looks at the estimate",
         "method/new_rows_space.py",
-        "return self._expected(C, confidence=confidence).high",
-        "return self._expected(C, confidence=confidence).correlation",
+        "return self.expected(share, confidence).high",
+        "return self.expected(share, confidence).correlation",
         _tests("unit/method/test_new_rows", "a_limit_with_confidence_is_stricter"),
     ),
     Mutant(
         "codes of a cell spread over all rows",
         "method/new_rows.py",
-        "cov=cross[i] @ mix * (total.weight / weight),",
+        "cov=cross[i] @ mix / code_share,",
         "cov=cross[i] @ mix,",
         NEW_ROWS,
     ),
@@ -1330,8 +1330,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "codes recalibrated on their own fold",
         "method/decision_codes.py",
-        "(crosses.sum(axis=0) - crosses[k]) / (1.0 - pi[k]),",
-        "crosses.sum(axis=0),",
+        "(crosses.sum(axis=0) - crosses[k])[:, same] / (1.0 - pi[k]),",
+        "crosses.sum(axis=0)[:, same],",
         CODES,
     ),
     Mutant(
