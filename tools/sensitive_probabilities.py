@@ -172,5 +172,5 @@ if __name__ == "__main__":
         {"probabilities": 20},
         "sensitive",
         __doc__,
-        "sensitive_probabilities",
+        "tools.sensitive_probabilities",
     )
