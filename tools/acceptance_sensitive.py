@@ -1,4 +1,4 @@
-"""Protected attributes that are missing, probable, private or spread over sites: ``make acceptance-sensitive``.
+"""Protected attributes that are missing, probable, private or spread: ``make acceptance-sensitive``.
 
 The tables of ``tools.sensitive_missing``, ``tools.sensitive_probabilities`` and ``tools.sensitive_federated``
 are read from benchmarks/results; private fits are measured anew, which takes about three minutes.
