@@ -119,7 +119,7 @@ def test_a_small_fit_has_one_thread(monkeypatch):
     monkeypatch.setattr(
         FairRidge,
         "_solve",
-        lambda self, data=None: (seen.append(threads("blas")), solve(self, data)),
+        lambda self, *data: (seen.append(threads("blas")), solve(self, *data)),
     )
     X, y, s = rows()
     FairRidge(**FEW).fit(X, y, sensitive_features=s)
