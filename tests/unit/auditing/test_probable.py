@@ -1,8 +1,9 @@
 import numpy as np
-import pandas as pd
 import pytest
 
 from fairspan import DataWarning, FairRidgeClassifier, audit
+
+pd = pytest.importorskip("pandas")
 
 FAST = {"parts": ["scores", "decisions"], "n_boot": 60, "random_state": 0}
 QUIET = pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")

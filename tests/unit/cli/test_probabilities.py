@@ -1,7 +1,6 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 
 pytest.importorskip("typer")
@@ -9,6 +8,8 @@ from typer.testing import CliRunner
 
 from fairspan.cli.entry import app
 from fairspan.cli.probabilities import read_probability_columns
+
+pd = pytest.importorskip("pandas")
 
 COLUMNS = ["u", "race_a", "race_b", "sex", "y"]
 

@@ -1,7 +1,6 @@
 """What a fit that is private in S refuses, and how groups are named."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import fairspan
@@ -9,6 +8,8 @@ from fairspan import FairGPClassifier, FairnessPath, FairRidge, FairRidgeClassif
 from fairspan.estimators import private_fit
 from fairspan.exceptions import DataWarning
 from fairspan.report import explore
+
+pd = pytest.importorskip("pandas")
 
 PRIVATE = {"epsilon_sensitive": 8.0, "sensitive_groups": ["f", "m"], "gamma": 0.2}
 

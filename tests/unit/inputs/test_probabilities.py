@@ -1,5 +1,4 @@
 import numpy as np
-import pandas as pd
 import pytest
 
 import fairspan
@@ -10,6 +9,8 @@ from fairspan.inputs.probabilities import (
     has_probabilities,
     sensitive_probabilities,
 )
+
+pd = pytest.importorskip("pandas")
 
 
 def gather(table, kind="probabilities"):

@@ -1,11 +1,12 @@
 """Clusters per row among the rows that have an attribute, in memory and in streams."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from fairspan import FairRidge
 from fairspan.method.known_rows import ClusterCounts, cluster_shares
+
+pd = pytest.importorskip("pandas")
 
 
 def rows(seed=0, n=600):

@@ -1,8 +1,9 @@
 import numpy as np
-import pandas as pd
 import pytest
 
 from fairspan import metrics
+
+pd = pytest.importorskip("pandas")
 
 PROBABILITIES = {"sensitive_kind": "probabilities"}
 DECISIONS = [
