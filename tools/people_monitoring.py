@@ -5,10 +5,12 @@ just inside it; two groups of equal size, and three groups of 60, 30 and 10 %. *
 3,000 people, then larger; the limit is .1. The same streams are read by a test of fixed windows, as many
 monitoring tools have it: a z-test of two proportions against the limit in every window of 500 people, at the
 5 % level, and at 5 % divided by the number of windows (Bonferroni). Delays are people from the change to the
-end of the batch, of 100 people for the monitor, or window with the alarm.
+alarm, which windows raise at their end. All streams are computed side by side; the first few are also fed to
+`FairnessMonitor`, whose alarms must be at the same person.
 
 *Ways to compare two groups* (``--ways 20``): the same wealth on neighbouring people (the monitor's), on the
-k-th person of each group, and, without later starts of bets, on one confidence sequence for each group.
+k-th person of each group, and, without later starts of bets, on one confidence sequence for each group. Then
+false alarms of each where the gap is always .05 but the rates of both groups rise from .3 to .7.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import math
 import tempfile
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,148 +28,254 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from fairspan.monitoring import FairnessMonitor
-from fairspan.monitoring.betting import LowerEnds, gap_payoffs
-from fairspan.monitoring.comparisons import Block, GapTest
+from fairspan.monitoring.betting import FRACTIONS, MOST, LowerEnds, gap_payoffs, reserve
+from fairspan.monitoring.comparisons import Block, GapTest, Neighbours
+from fairspan.monitoring.groups import RESERVE
 from tools.table import Measurement, at_least, at_most, show
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
-LIMIT, ALPHA = 0.1, 0.05
+LIMIT, ALPHA, MIN_ROWS = 0.1, 0.05, 30
 PEOPLE, BATCH, WINDOW = 10_000, 100, 500
 CHANGE_AT, BEFORE = 3_000, 0.05
 GAPS = (0.15, 0.2, 0.25, 0.3, 0.4)
+EQUAL, UNEQUAL = (0.5, 0.5), (0.6, 0.3, 0.1)
+# Streams that are fed to the monitor, too.
+FED = 3
 
 
-class Stream(NamedTuple):
-    """People in order: group, decision, score."""
+class Streams(NamedTuple):
+    """People in order, one stream in each row: group, decision, score."""
 
-    group: NDArray[np.str_]
-    decision: NDArray[np.int64]
+    group: Codes
+    decision: Codes
     score: Array
 
 
-def stream(rng: np.random.Generator, gap: Array, shares: tuple[float, ...]) -> Stream:
-    """Draw people; the first group's rate is ``gap`` above that of the others.
+def draw(rng: np.random.Generator, n: int, gap: Array, shares: tuple[float, ...]) -> Streams:
+    """Draw streams; the first group's rate is ``gap`` above that of the others.
 
     With two groups of equal size, the correlation of the score with the group equals the gap.
     """
-    code = rng.choice(len(shares), PEOPLE, p=shares)
-    group = np.array([f"g{k}" for k in range(len(shares))])[code]
-    rate = np.where(code == 0, 0.5 + gap / 2.0, 0.5 - gap / 2.0)
-    decision = (rng.random(PEOPLE) < rate).astype(np.int64)
-    score = np.where(rng.random(PEOPLE) < rate, 0.7, 0.3)
-    return Stream(group, decision, score)
+    group = rng.choice(len(shares), (n, PEOPLE), p=shares)
+    rate = np.where(group == 0, 0.5 + gap / 2.0, 0.5 - gap / 2.0)
+    decision = (rng.random((n, PEOPLE)) < rate).astype(np.int64)
+    score = np.where(rng.random((n, PEOPLE)) < rate, 0.7, 0.3)
+    return Streams(group, decision, score)
 
 
-def new_monitor(shares: tuple[float, ...], limits: list[str]) -> FairnessMonitor:
+def new_monitor(n_groups: int, limits: list[str]) -> FairnessMonitor:
     """A monitor that knows the groups."""
-    return FairnessMonitor(
-        limits, alpha=ALPHA, groups={"group": [f"g{k}" for k in range(len(shares))]}
-    )
+    return FairnessMonitor(limits, alpha=ALPHA, groups={"group": range(n_groups)})
 
 
-def feed(monitor: FairnessMonitor, people: Stream, start: int = 0, end: int = PEOPLE) -> int | None:
-    """Feed batches until the first alarm; return the person at the end of its batch."""
+def feed(
+    monitor: FairnessMonitor, people: Streams, i: int, start: int = 0, end: int = PEOPLE
+) -> None:
+    """Feed batches of one stream."""
     scores = any(limit.measure == "correlation" for limit in monitor.limits)
     for begin in range(start, end, BATCH):
         rows = slice(begin, min(begin + BATCH, end))
         monitor.update(
-            decisions=people.decision[rows],
-            scores=people.score[rows] if scores else None,
-            sensitive_features={"group": people.group[rows]},
+            decisions=people.decision[i, rows],
+            scores=people.score[i, rows] if scores else None,
+            sensitive_features={"group": people.group[i, rows]},
         )
-        if monitor.alarms_:
-            return rows.stop
-    return None
 
 
-def window_test(people: Stream, level: float) -> int | None:
-    """The first person at the end of a window whose gap is significantly above the limit."""
-    for end in range(WINDOW, PEOPLE + 1, WINDOW):
-        rows = slice(end - WINDOW, end)
-        inside = people.group[rows] == "g0"
-        a, b = people.decision[rows][inside], people.decision[rows][~inside]
-        if min(len(a), len(b)) < 2:
+# ------------------------------------------------------------------ all streams side by side
+
+_RESERVES = np.array([reserve(k) for k in range(PEOPLE + 2)])
+
+
+class Bets:
+    """Wealth of bets against both sides of the limit, for every stream."""
+
+    def __init__(self, n: int) -> None:
+        self.starts = np.zeros(n, dtype=np.int64)
+        self.money = np.zeros((n, 2, len(FRACTIONS)))
+
+    def step(self, which: Codes, payoffs: Array) -> Array:
+        """Largest wealth of the two sides after a bet in some streams; payoffs are (streams, 2)."""
+        starts = self.starts[which]
+        money = self.money[which] + (_RESERVES[starts] - _RESERVES[starts + 1])[:, None, None]
+        money = np.minimum(money * (1.0 + FRACTIONS * payoffs[:, :, None]), MOST)
+        self.money[which], self.starts[which] = money, starts + 1
+        best: Array = money.mean(axis=2).max(axis=1)
+        return best + _RESERVES[starts + 1]
+
+
+def gap_alarms(people: Streams, n_groups: int, errors: float) -> Array:
+    """Person at the first alarm about the gap of each stream; infinity without one."""
+    n = len(people.group)
+    first = np.full(n, math.inf)
+    pairs = list(combinations(range(n_groups), 2))
+    errors *= (1.0 - RESERVE) / len(pairs)
+    for a, b in pairs:
+        bets, every = Bets(n), np.arange(n)
+        count, favourable = np.zeros((n, 2)), np.zeros((n, 2))
+        total = np.zeros((n, 2), dtype=np.int64)
+        for k in range(PEOPLE):
+            group = people.group[:, k]
+            inside = every[(group == a) | (group == b)]
+            side = (group[inside] == b).astype(np.int64)
+            count[inside, side] += 1.0
+            favourable[inside, side] += people.decision[inside, k]
+            total[inside, side] += 1
+            done = inside[(count[inside] > 0.0).all(axis=1)]
+            if not len(done):
+                continue
+            shares = favourable[done] / count[done]
+            difference = shares[:, 0] - shares[:, 1]
+            payoffs = (np.stack([difference, -difference], axis=1) - LIMIT) / (1.0 + LIMIT)
+            wealth = bets.step(done, payoffs)
+            count[done] = favourable[done] = 0.0
+            broken = (wealth >= 2.0 / errors) & (total[done] >= MIN_ROWS).all(axis=1)
+            alarm = done[broken]
+            first[alarm] = np.minimum(first[alarm], k + 1)
+    return first
+
+
+def correlation_alarms(people: Streams, errors: float) -> Array:
+    """Person at the first alarm about the correlation with the first of two groups."""
+    n, rows = len(people.group), 4
+    errors *= 1.0 - RESERVE
+    first, bets, every = np.full(n, math.inf), Bets(n), np.arange(n)
+    f, s = people.score, (people.group == 0).astype(np.float64)
+    sums = [np.cumsum(each, axis=1) for each in (f, f * f, s)]
+    most = (rows * rows // 4) / (rows * (rows - 1))
+    for k in range(0, PEOPLE - rows + 1, rows):
+        # The product does not begin before a person of the group was there.
+        known = every[sums[2][:, k - 1] > 0.0] if k else every[:0]
+        if not len(known):
             continue
-        error = math.sqrt(a.var() / len(a) + b.var() / len(b))
+        mean, square, share = (each[known, k - 1] / k for each in sums)
+        variance = share * (1.0 - share), square - mean * mean
+        possible = (variance[0] > 0.0) & (variance[1] > 0.0)
+        ratio = np.divide(*variance, out=np.ones(len(known)), where=possible)
+        tilt = np.where(possible, np.clip(np.sqrt(ratio), 0.1, 10.0), 1.0)
+        block_f, block_s = f[known, k : k + rows], s[known, k : k + rows]
+        block_f = block_f - block_f.mean(axis=1, keepdims=True)
+        block_s = block_s - block_s.mean(axis=1, keepdims=True)
+        together = (block_f * block_s).sum(axis=1) / (rows - 1)
+        variances = [(each * each).sum(axis=1) / (rows - 1) for each in (block_f, block_s)]
+        middle = LIMIT * (tilt * variances[0] + variances[1] / tilt) / 2.0
+        scale = most * (1.0 + LIMIT * (tilt + 1.0 / tilt) / 2.0)
+        payoffs = np.stack([together - middle, -together - middle], axis=1) / scale[:, None]
+        wealth = bets.step(known, payoffs)
+        people_inside = sums[2][known, k + rows - 1]
+        enough = np.minimum(people_inside, k + rows - people_inside) >= MIN_ROWS
+        alarm = known[(wealth >= 2.0 / errors) & enough]
+        first[alarm] = np.minimum(first[alarm], k + rows)
+    return first
+
+
+def monitor_alarms(people: Streams, n_groups: int, limits: list[str]) -> Array:
+    """Person at the first alarm of each stream, of a monitor with these limits."""
+    errors = ALPHA / len(limits)
+    found = gap_alarms(people, n_groups, errors)
+    if len(limits) > 1:
+        found = np.minimum(found, correlation_alarms(people, errors))
+    return found
+
+
+def differ_from_the_monitor(people: Streams, n_groups: int, limits: list[str], found: Array) -> int:
+    """Number of the first streams whose alarm is at another person in `FairnessMonitor`."""
+    different = 0
+    for i in range(FED):
+        monitor = new_monitor(n_groups, limits)
+        feed(monitor, people, i)
+        rows = [alarm.row for alarm in monitor.alarms_]
+        different += (rows[0] if rows else math.inf) != found[i]
+    return different
+
+
+def window_alarms(people: Streams, level: float) -> Array:
+    """The last person of the first window whose gap is significantly above the limit, of two groups."""
+    first = np.full(len(people.group), math.inf)
+    for end in range(PEOPLE, WINDOW - 1, -WINDOW):
+        rows = slice(end - WINDOW, end)
+        inside = people.group[:, rows] == 0
+        d = people.decision[:, rows]
+        rates, squares = [], []
+        for mask in (inside, ~inside):
+            n = mask.sum(axis=1)
+            rate = (d * mask).sum(axis=1) / n
+            rates.append(rate)
+            squares.append(rate * (1.0 - rate) / n)
+        error = np.sqrt(squares[0] + squares[1])
         # Two-sided, as the monitor: either group may be favoured.
-        if abs(a.mean() - b.mean()) - LIMIT > scipy.stats.norm.isf(level / 2.0) * error:
-            return end
-    return None
+        beyond = np.abs(rates[0] - rates[1]) - LIMIT > scipy.stats.norm.isf(level / 2.0) * error
+        first[beyond] = end
+    return first
+
+
+WINDOW_TESTS = {"z-test": ALPHA, "z-test, Bonferroni": ALPHA * WINDOW / PEOPLE}
 
 
 def false_alarms(streams: int) -> Iterator[Measurement]:
     """Shares of streams with an alarm, on the limit and inside it."""
     rng = np.random.default_rng(0)
-    equal, unequal = (0.5, 0.5), (0.6, 0.3, 0.1)
     both = [f"gap={LIMIT}", f"correlation={LIMIT}"]
     for name, gap, shares, limits in (
-        ("gap and correlation on the limit, 2 groups", LIMIT, equal, both),
-        ("gap and correlation .01 inside, 2 groups", LIMIT - 0.01, equal, both),
-        ("gap on the limit, 3 groups", LIMIT, unequal, both[:1]),
+        ("gap on the limit, 2 groups", LIMIT, EQUAL, both[:1]),
+        ("gap and correlation on the limit, 2 groups", LIMIT, EQUAL, both),
+        ("gap and correlation .01 inside, 2 groups", LIMIT - 0.01, EQUAL, both),
+        ("gap on the limit, 3 groups", LIMIT, UNEQUAL, both[:1]),
     ):
-        alarms = [0, 0, 0]
-        for _ in range(streams):
-            people = stream(rng, np.full(PEOPLE, gap), shares)
-            alarms[0] += feed(new_monitor(shares, limits), people) is not None
-            if shares == equal:
-                alarms[1] += window_test(people, ALPHA) is not None
-                alarms[2] += window_test(people, ALPHA * WINDOW / PEOPLE) is not None
-        yield at_most(f"monitoring, false alarms, {name}", alarms[0] / streams, ALPHA)
-        if shares == equal:
+        people = draw(rng, streams, np.full(PEOPLE, gap), shares)
+        found = monitor_alarms(people, len(shares), limits)
+        share = float(np.isfinite(found).mean())
+        yield at_most(f"monitoring, false alarms, {name}", share, ALPHA)
+        different = differ_from_the_monitor(people, len(shares), limits, found)
+        yield at_most(f"  streams in which FairnessMonitor differs, of {FED}", different, 0)
+        if shares == EQUAL:
             # For comparison; no limit of ours.
-            for words, count in (("z-test", alarms[1]), ("z-test, Bonferroni", alarms[2])):
-                share = count / streams
+            for words, level in WINDOW_TESTS.items():
+                share = float(np.isfinite(window_alarms(people, level)).mean())
                 yield Measurement(f"  {words} per {WINDOW} people, same streams", share, "-", True)
 
 
 def delays(streams: int) -> Iterator[Measurement]:
     """Median delays and shares found, of the monitor and of tests of windows."""
     rng = np.random.default_rng(1)
-    shares = (0.5, 0.5)
+    limits = [f"gap={LIMIT}"]
     for gap in GAPS:
-        at: dict[str, list[float]] = {}
-        for _ in range(streams):
-            gaps = np.where(np.arange(PEOPLE) < CHANGE_AT, BEFORE, gap)
-            people = stream(rng, gaps, shares)
-            found = {
-                "monitor": feed(new_monitor(shares, [f"gap={LIMIT}"]), people),
-                "z-test": window_test(people, ALPHA),
-                "z-test, Bonferroni": window_test(people, ALPHA * WINDOW / PEOPLE),
-            }
-            for name, person in found.items():
-                at.setdefault(name, []).append(math.inf if person is None else person)
-        for name, persons in at.items():
-            values = np.array(persons)
-            early = float(np.mean(values <= CHANGE_AT))
-            title = f"gap {BEFORE} to {gap}, {name}"
-            median = float(np.median(values[values > CHANGE_AT] - CHANGE_AT))
-            yield Measurement(f"{title}: median delay, people", median, "-", True)
-            share = float(np.mean(np.isfinite(values) & (values > CHANGE_AT)))
+        gaps = np.where(np.arange(PEOPLE) < CHANGE_AT, BEFORE, gap)
+        people = draw(rng, streams, gaps, EQUAL)
+        found = {"monitor": monitor_alarms(people, 2, limits)}
+        found |= {name: window_alarms(people, level) for name, level in WINDOW_TESTS.items()}
+        different = differ_from_the_monitor(people, 2, limits, found["monitor"])
+        title = f"gap {BEFORE} to {gap}"
+        yield at_most(f"{title}, streams in which FairnessMonitor differs", different, 0)
+        for name, persons in found.items():
+            early = float(np.mean(persons <= CHANGE_AT))
+            later = persons[persons > CHANGE_AT] - CHANGE_AT
+            share = float(np.mean(np.isfinite(later)))
+            yield Measurement(f"{title}, {name}: median delay", float(np.median(later)), "-", True)
             if name == "monitor" and gap >= 0.25:
-                yield at_least(f"{title}: share found after the change", share, 0.95)
+                yield at_least(f"{title}, {name}: share found", share, 0.95)
             else:
-                yield Measurement(f"{title}: share found after the change", share, "-", True)
+                yield Measurement(f"{title}, {name}: share found", share, "-", True)
             if name == "monitor":
-                yield at_most(f"{title}: false alarms before it", early, ALPHA)
+                yield at_most(f"{title}, {name}: false alarms before", early, ALPHA)
             else:
-                yield Measurement(f"{title}: false alarms before it", early, "-", True)
+                yield Measurement(f"{title}, {name}: false alarms before", early, "-", True)
 
 
 def killed_and_resumed() -> Iterator[Measurement]:
     """Whether a state that is saved and read after every batch gives the same file as no stop."""
-    people = stream(np.random.default_rng(2), np.full(PEOPLE, 0.2), (0.5, 0.5))
+    people = draw(np.random.default_rng(2), 1, np.full(PEOPLE, 0.2), EQUAL)
     limits = [f"gap={LIMIT}", "ratio=0.8", f"correlation={LIMIT}"]
-    whole, parts = new_monitor((0.5, 0.5), limits), new_monitor((0.5, 0.5), limits)
-    feed(whole, people)
+    whole, parts = new_monitor(2, limits), new_monitor(2, limits)
+    rows = 3_000
+    feed(whole, people, 0, 0, rows)
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / name for name in ("whole.json", "parts.json")]
-        for begin in range(0, PEOPLE, BATCH):
-            stopped = feed(parts, people, begin, begin + BATCH) is not None
-            parts.save(files[1])
-            parts = FairnessMonitor.load(files[1])
-            if stopped:
-                break
+        for begin in range(0, rows, BATCH):
+            feed(parts, people, 0, begin, begin + BATCH)
+            parts = FairnessMonitor.load(parts.save(files[1]))
         whole.save(files[0])
         different = files[0].read_bytes() != files[1].read_bytes()
     yield at_least("monitoring, alarms of the resumed stream", len(parts.alarms_), 1)
@@ -183,18 +292,31 @@ def ways(streams: int) -> Iterator[Measurement]:
         for gap in (0.2, 0.3):
             at: dict[str, list[float]] = {}
             for _ in range(streams):
-                people = stream(rng, np.full(PEOPLE, gap), shares)
-                second = (people.group == "g1").astype(int)
-                for name, way in (
-                    ("neighbours", _by_neighbours),
-                    ("k-th of each group", _by_rank),
-                    ("a sequence per group", _by_sequences),
-                ):
-                    person = way(second, people.decision)
+                people = draw(rng, 1, np.full(PEOPLE, gap), shares)
+                second, decision = people.group[0], people.decision[0]
+                for name, way in _WAYS.items():
+                    person = way(second, decision)
                     at.setdefault(name, []).append(math.inf if person is None else person)
             for name, persons in at.items():
                 title = f"shares {shares[0]} and {shares[1]}, gap {gap}, {name}: median people"
                 yield Measurement(title, float(np.median(persons)), "-", True)
+    yield from common_trend(streams)
+
+
+def common_trend(streams: int) -> Iterator[Measurement]:
+    """Shares of false alarms where both rates rise and the gap stays inside the limit."""
+    rng = np.random.default_rng(4)
+    trend = np.linspace(-0.2, 0.2, PEOPLE)
+    alarms = dict.fromkeys(_WAYS, 0)
+    for _ in range(streams):
+        second = (rng.random(PEOPLE) < 0.1).astype(int)
+        rate = 0.5 + trend + np.where(second == 0, 0.025, -0.025)
+        decision = (rng.random(PEOPLE) < rate).astype(np.int64)
+        for name, way in _WAYS.items():
+            alarms[name] += way(second, decision) is not None
+    for name, count in alarms.items():
+        title = f"shares 0.9 and 0.1, gap 0.05, common trend, {name}: alarms"
+        yield Measurement(title, count / streams, "-", True)
 
 
 def _first(blocks: Iterator[Block]) -> int | None:
@@ -206,9 +328,7 @@ def _first(blocks: Iterator[Block]) -> int | None:
     return None
 
 
-def _by_neighbours(second: NDArray[np.int64], decision: NDArray[np.int64]) -> int | None:
-    from fairspan.monitoring.comparisons import Neighbours
-
+def _by_neighbours(second: Codes, decision: Codes) -> int | None:
     rows = Neighbours()
 
     def blocks() -> Iterator[Block]:
@@ -220,7 +340,7 @@ def _by_neighbours(second: NDArray[np.int64], decision: NDArray[np.int64]) -> in
     return _first(blocks())
 
 
-def _by_rank(second: NDArray[np.int64], decision: NDArray[np.int64]) -> int | None:
+def _by_rank(second: Codes, decision: Codes) -> int | None:
     places = [np.flatnonzero(second == side) for side in (0, 1)]
     pairs = zip(*places, strict=False)
     return _first(
@@ -234,7 +354,7 @@ def _by_rank(second: NDArray[np.int64], decision: NDArray[np.int64]) -> int | No
     )
 
 
-def _by_sequences(second: NDArray[np.int64], decision: NDArray[np.int64]) -> int | None:
+def _by_sequences(second: Codes, decision: Codes) -> int | None:
     """Lower end of one rate less upper end of the other, each at a quarter of alpha."""
     grid = np.round(np.arange(-99, 100) / 100, 2)
     payoffs = gap_payoffs(grid)
@@ -250,7 +370,14 @@ def _by_sequences(second: NDArray[np.int64], decision: NDArray[np.int64]) -> int
     return None
 
 
-def measurements(streams: int = 1000, delayed: int = 200) -> Iterator[Measurement]:
+_WAYS = {
+    "neighbours": _by_neighbours,
+    "k-th of each group": _by_rank,
+    "a sequence per group": _by_sequences,
+}
+
+
+def measurements(streams: int = 1000, delayed: int = 500) -> Iterator[Measurement]:
     """All rows of the table."""
     yield from false_alarms(streams)
     yield from delays(delayed)
@@ -260,7 +387,7 @@ def measurements(streams: int = 1000, delayed: int = 200) -> Iterator[Measuremen
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--streams", type=int, default=1000)
-    parser.add_argument("--delayed", type=int, default=200)
+    parser.add_argument("--delayed", type=int, default=500)
     parser.add_argument("--ways", type=int, default=0, help="streams for each way to compare")
     options = parser.parse_args()
     rows = ways(options.ways) if options.ways else measurements(options.streams, options.delayed)

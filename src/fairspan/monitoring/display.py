@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fairspan.monitoring.monitor import FairnessMonitor
 
 _MOST_PANELS = 6
+# Batches of fewer than this are marked by points.
+_FEW = 30
 _WORDS = {
     "gap": "difference of rates",
     "ratio": "lower rate / higher rate",
@@ -102,7 +104,12 @@ class FairnessMonitorDisplay:
             handles = {
                 h.get_label(): h for each in axes for h in each.get_legend_handles_labels()[0]
             }
-            where = {"loc": "outside lower center", "ncols": 4, "frameon": False, "fontsize": NOTE}
+            where = {
+                "loc": "outside lower center",
+                "ncols": 4 if len(axes) > 1 else 2,
+                "frameon": False,
+                "fontsize": NOTE,
+            }
             self.figure_.legend(handles=list(handles.values()), **where)
         elif title:
             self.ax_.set_title(title, loc="left", fontsize=LABEL)
@@ -110,11 +117,24 @@ class FairnessMonitorDisplay:
 
     def _draw(self, ax: Any, comparison: Comparison, given: dict[str, Any]) -> None:
         people, values, low, high = self._curve(comparison)
-        band = {"where": low <= high, "color": COLOURS[0], "alpha": 0.18, "lw": 0}
+        band = {
+            "where": low <= high,
+            "color": COLOURS[0],
+            "alpha": 0.18,
+            "lw": 0,
+            "interpolate": True,
+        }
         ax.fill_between(people, low, high, label="a constant value is in this band", **band)
         for end in (low, high):  # without a band between them where they cross
             ax.plot(people, end, color=COLOURS[0], lw=0.6, alpha=0.6)
-        look = {"color": COLOURS[0], "lw": 1.6, "label": "estimate since the start"}
+        few = "o" if len(people) < _FEW else "none"
+        look = {
+            "color": COLOURS[0],
+            "lw": 1.6,
+            "marker": few,
+            "ms": 3.5,
+            "label": "estimate since the start",
+        }
         ax.plot(people, values, **styled(look, given))
         limits = [comparison.limit]
         if comparison.metric in ("change", "correlation"):

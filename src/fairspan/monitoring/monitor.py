@@ -380,6 +380,11 @@ class FairnessMonitor:
         return sorted(found, key=lambda each: each.row or 0)
 
     @property
+    def attributes(self) -> tuple[str, ...]:
+        """Protected attributes; empty before a batch has had groups."""
+        return self._attributes
+
+    @property
     def n_waiting_(self) -> int:
         """People who wait for their groups."""
         return len(self._waiting)
@@ -407,7 +412,7 @@ class FairnessMonitor:
     def to_dict(self) -> dict[str, Any]:
         """Return settings, comparisons and counts as plain Python types."""
         return {
-            "settings": self._settings(),
+            "settings": self.settings,
             "people": self.n_people_,
             "batches": self.n_batches_,
             "waiting": self.n_waiting_,
@@ -441,8 +446,7 @@ class FairnessMonitor:
         return f'<div style="overflow-x:auto" tabindex="0">{shown}{notes}</div>'
 
     def _headline(self) -> str:
-        n = len(self.alarms_)
-        alarms = "no alarm" if n == 0 else f"{n} alarm{'s' if n > 1 else ''}"
+        alarms = _number_of_alarms(len(self.alarms_))
         batches = f"{self.n_batches_} batch{'es' if self.n_batches_ != 1 else ''}"
         return f"FairnessMonitor: {alarms}; {self.n_people_:,} people in {batches}"
 
@@ -473,11 +477,13 @@ class FairnessMonitor:
 
     def _notes(self) -> list[str]:
         level = f"{100 * (1 - self.alpha):g} %"
-        notes = [
-            f"Estimates are of all people since the {'last reset' if self.resets_ else 'start'}. At some "
-            f"time since then each number was above the one end and below the other: {level} confidence "
-            f"for all ends together, at any time. A number that did not change is between them."
-        ]
+        notes = []
+        if self.comparisons_:
+            notes.append(
+                f"Estimates are of all people since the {'last reset' if self.resets_ else 'start'}. At some "
+                f"time since then each number was above the one end and below the other: {level} confidence "
+                f"for all ends together, at any time. A number that did not change is between them."
+            )
         for monitor in self._monitors:
             if small := monitor.small_groups():
                 notes.append(
@@ -505,7 +511,7 @@ class FairnessMonitor:
                 )
         notes.extend(
             f"Before a reset ({reset['reason']}): {reset['people']:,} people, "
-            f"{len(reset['alarms'])} alarms."
+            f"{_number_of_alarms(len(reset['alarms']))}."
             for reset in self.resets_
         )
         return notes
@@ -529,7 +535,9 @@ class FairnessMonitor:
 
     # -------------------------------------------------------------- file
 
-    def _settings(self) -> dict[str, Any]:
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Parameters of the monitor, as plain Python types."""
         return {
             "limits": [str(limit) for limit in self.limits],
             "alpha": self.alpha,
@@ -582,6 +590,10 @@ class FairnessMonitor:
 def _as_dict(comparison: Comparison) -> dict[str, Any]:
     out: dict[str, Any] = json_safe(asdict(comparison))
     return out | {"alarm": comparison.alarm}
+
+
+def _number_of_alarms(n: int) -> str:
+    return "no alarm" if n == 0 else f"{n} alarm{'s' if n > 1 else ''}"
 
 
 def _whole(name: str, value: Any, least: int) -> int:

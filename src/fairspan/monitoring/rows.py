@@ -11,7 +11,13 @@ import numpy as np
 
 from fairspan.inputs.columns import align_rows, read_attributes
 from fairspan.method.codes import warn_of_doubtful_labels
-from fairspan.metrics.inputs import is_positive, listed_labels, read_labels, read_scores
+from fairspan.metrics.inputs import (
+    check_decisions,
+    is_positive,
+    listed_labels,
+    read_labels,
+    read_scores,
+)
 
 _DECIMALS = (
     "sensitive feature {name!r} holds numbers with decimals, such as {value:g}. A monitor compares "
@@ -86,6 +92,8 @@ def _read_decisions(decisions: Any, pos_label: Any) -> list[bool]:
     seen = np.unique(labels)
     if not len(seen):
         raise ValueError("decisions has no rows; give at least one.")
+    if pos_label is not None:
+        check_decisions(labels, None, "decisions", "decisions")
     if pos_label is None:
         if not np.isin(seen, [0, 1]).all():
             raise ValueError(

@@ -26,7 +26,7 @@ _MOST_BYTES = 256 * 2**20
 def write_state(monitor: FairnessMonitor) -> dict[str, Any]:
     """Everything that is needed to go on."""
     state = {
-        "settings": monitor._settings(),
+        "settings": monitor.settings,
         "attributes": list(monitor._attributes),
         "fed": None if monitor._fed is None else [int(value) for value in monitor._fed],
         "people": monitor.n_people_,
@@ -89,13 +89,15 @@ def _read(cls: type[Monitor], file: Path) -> Monitor:
 
 def _new(cls: type[Monitor], fields: Fields) -> Monitor:
     given = dict(fields.value)
-    expected = set(cls()._settings())
+    expected = set(cls().settings)
     if set(given) != expected:
         raise ValueError("'settings' does not have the settings of a monitor")
     if not all(isinstance(limit, str) for limit in fields.entries("limits", 100)):
         raise ValueError("'limits' holds something that is no text")
     given["score_range"] = tuple(fields.numbers("score_range", 2, low=-1e300, high=1e300))
     given["alpha"] = fields.number("alpha", 0.0, 1.0)
+    if isinstance(given["pos_label"], int | float) and not isinstance(given["pos_label"], bool):
+        fields.number("pos_label", -1e300, 1e300)
     return cls(**given)
 
 
