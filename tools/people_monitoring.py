@@ -2,7 +2,7 @@
 
 *False alarms*: streams of 10,000 people whose gap and correlation are exactly the limit, the worst case, and
 just inside it; two groups of equal size, and three groups of 60, 30 and 10 %. *Delays*: the gap is .05 for
-3,000 people, then larger; the limit is .1. The same streams are read by a test of fixed windows, as many
+3,250 people, then larger; the limit is .1. The same streams are read by a test of fixed windows, as many
 monitoring tools have it: a z-test of two proportions against the limit in every window of 500 people, at the
 5 % level, and at 5 % divided by the number of windows (Bonferroni). Delays are people from the change to the
 alarm, which windows raise at their end. All streams are computed side by side; the first few are also fed to
@@ -38,7 +38,7 @@ Codes = NDArray[np.int64]
 
 LIMIT, ALPHA, MIN_ROWS = 0.1, 0.05, 30
 PEOPLE, BATCH, WINDOW = 10_000, 100, 500
-CHANGE_AT, BEFORE = 3_000, 0.05
+CHANGE_AT, BEFORE = 3_250, 0.05
 GAPS = (0.15, 0.2, 0.25, 0.3, 0.4)
 EQUAL, UNEQUAL = (0.5, 0.5), (0.6, 0.3, 0.1)
 # Streams that are fed to the monitor, too.
@@ -377,6 +377,17 @@ _WAYS = {
 }
 
 
+def figure(path: Path) -> None:
+    """Draw a monitor whose gap changes after half of the people."""
+    from fairspan.plotting import require_pyplot
+
+    require_pyplot().switch_backend("agg")
+    gaps = np.where(np.arange(PEOPLE) < PEOPLE // 2, BEFORE, 0.3)
+    monitor = new_monitor(2, [f"gap={LIMIT}", "ratio=0.8"])
+    feed(monitor, draw(np.random.default_rng(5), 1, gaps, EQUAL), 0)
+    monitor.plot().figure_.savefig(path, dpi=120)
+
+
 def measurements(streams: int = 1000, delayed: int = 500) -> Iterator[Measurement]:
     """All rows of the table."""
     yield from false_alarms(streams)
@@ -389,6 +400,10 @@ if __name__ == "__main__":
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--delayed", type=int, default=500)
     parser.add_argument("--ways", type=int, default=0, help="streams for each way to compare")
+    parser.add_argument("--figure", type=Path, help="draw the figure of the page instead")
     options = parser.parse_args()
+    if options.figure is not None:
+        figure(options.figure)
+        raise SystemExit(0)
     rows = ways(options.ways) if options.ways else measurements(options.streams, options.delayed)
     raise SystemExit(show(rows))

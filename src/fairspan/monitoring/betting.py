@@ -18,7 +18,7 @@ from fairspan.monitoring.fields import Fields
 
 # Shares of the wealth that are bet each time; the mean over them is a supermartingale, too. Small shares find
 # small excesses, large shares large ones early.
-FRACTIONS = np.array([0.95, 0.6, 0.35, 0.2, 0.1, 0.05, 0.025])
+FRACTIONS = np.array([0.7, 0.35, 0.15, 0.06])
 _EQUAL = np.full(len(FRACTIONS), 1.0 / len(FRACTIONS))
 # Wealth is cut here, which keeps it a supermartingale and finite.
 MOST = 1e100
@@ -27,10 +27,10 @@ MOST = 1e100
 def reserve(starts: int) -> float:
     """Share of the initial wealth that is not yet bet after a number of starts.
 
-    Half of it is bet from the beginning. The rest is bet from later times on, a little each time, so that
+    A fifth of it is bet from the beginning. The rest is bet from later times on, a little each time, so that
     bets that were lost before a change do not delay the alarm much.
     """
-    return 1.0 if starts == 0 else 0.5 / (1.0 + math.log(starts))
+    return 1.0 if starts == 0 else 0.8 / math.sqrt(1.0 + math.log(starts))
 
 
 class Wealth:
