@@ -20,6 +20,7 @@ MODULES_OF_NAMES = (
     "fairspan",
     "fairspan.metrics",
     "fairspan.auditing",
+    "fairspan.monitoring",
     "fairspan.report",
     "fairspan.plotting",
     "fairspan.datasets",

@@ -33,6 +33,7 @@ ORDER = [
         "streaming",
         "federated",
         "plotting",
+        "monitoring",
         "estimators",
         "auditing",
         "datasets",
@@ -41,7 +42,7 @@ ORDER = [
     *("persistence", "cli", "__main__"),
 ]
 # They judge or replace any model, so they may not know ours.
-NO_ESTIMATORS = {"metrics", "datasets"}
+NO_ESTIMATORS = {"metrics", "monitoring", "datasets"}
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from fairspan.inputs.probabilities import sensitive_probabilities
     from fairspan.method.certificates import Certificate
+    from fairspan.monitoring import FairnessMonitor
     from fairspan.persistence import load_model, save_model
 
 __version__ = "0.2.0.dev0"
@@ -62,6 +63,7 @@ __all__ = [
     "FairRepresentation",
     "FairRidge",
     "FairRidgeClassifier",
+    "FairnessMonitor",
     "FairnessPath",
     "FairspanWarning",
     "IncompatibleMomentsError",
@@ -97,12 +99,13 @@ _MODULES = {
     ),
     "fairspan.inputs.probabilities": ("sensitive_probabilities",),
     "fairspan.method.certificates": ("Certificate",),
+    "fairspan.monitoring": ("FairnessMonitor",),
     "fairspan.persistence": ("load_model", "save_model"),
 }
 # Attributes of `import fairspan` without further import statements.
 _SUBMODULES = (
     *("auditing", "datasets", "device", "encoding", "estimators", "exceptions", "inputs", "method"),
-    *("metrics", "persistence", "plotting", "streaming", "unseen"),
+    *("metrics", "monitoring", "persistence", "plotting", "streaming", "unseen"),
 )
 __getattr__, __dir__ = lazy_names(
     __name__, {name: module for module, names in _MODULES.items() for name in names}, _SUBMODULES

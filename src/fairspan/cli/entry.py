@@ -1,4 +1,4 @@
-"""The command line: `fairspan explore`, `fit`, `predict`, `audit`, `prepare`, `moments`, `merge`, `data`.
+"""The command line: `fairspan explore`, `fit`, `predict`, `audit`, `monitor`, ...
 
 Other packages add commands through the entry point group ``fairspan.commands``: a function that
 takes the application. fairspan-lab adds `reproduce` and `bench` that way.
@@ -37,6 +37,7 @@ from fairspan.cli.federated import merge_command, moments_command, prepare_comma
 from fairspan.cli.fit import fit_command
 from fairspan.cli.help import add_help
 from fairspan.cli.messages import name_options
+from fairspan.cli.monitor import monitor_command
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -47,6 +48,7 @@ app.command("explore")(explore_command)
 app.command("fit")(fit_command)
 app.command("predict")(predict_command)
 app.command("audit")(audit_command)
+app.command("monitor")(monitor_command)
 app.command("prepare")(prepare_command)
 app.command("moments")(moments_command)
 app.command("merge")(merge_command)

@@ -26,6 +26,10 @@ EXAMPLES = {
         "fairspan audit people.csv --model fair.skops --target repaid --protected sex",
         "fairspan audit people.csv --scores score --target repaid --protected sex --markdown card.md",
     ),
+    "monitor": (
+        "fairspan monitor state.json --new monday.csv --decisions approved --protected sex --limit gap=0.1",
+        "fairspan monitor state.json --reset 'new model' --plot monitor.png",
+    ),
     "prepare": (
         "fairspan prepare agreement.json --out pilot.npz",
         "fairspan prepare agreement.json",
