@@ -74,10 +74,11 @@ class LowerEnds:
         if money.max() < threshold:
             return
         for side, rejected in enumerate((money >= threshold).reshape(-1, len(self.grid))):
-            if rejected.any():
-                # The hypotheses are nested: a number above g is above all smaller values.
-                largest = float(self.grid[np.flatnonzero(rejected)[-1]])
-                self.proven[side] = max(self.proven[side], largest)
+            # Payoffs of correlations need not fall in g. So g counts only if all smaller values are rejected
+            # as well: a false end then needs the rejection of one hypothesis, the smallest that is true.
+            n_rejected = len(rejected) if rejected.all() else int(np.argmin(rejected))
+            if n_rejected:
+                self.proven[side] = max(self.proven[side], float(self.grid[n_rejected - 1]))
 
     def to_state(self) -> dict[str, Any]:
         """Numbers for the file."""

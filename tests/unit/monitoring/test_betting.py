@@ -138,3 +138,13 @@ def test_what_is_proven_stays_proven_and_stops_at_the_number_itself():
     assert ends.proven[1] > before[1]  # and the number is proven to have been smaller
     ends.step(payoffs.at(1.0, 0.0), math.inf)
     assert ends.proven[0] == before[0]
+
+
+def test_a_value_is_proven_only_with_all_smaller_ones():
+    ends = LowerEnds(np.array([0.0, 0.1, 0.2]), sides=1)
+    for _ in range(50):
+        ends.step(np.array([1.0, -0.5, 1.0]), threshold=20.0)
+    assert ends.proven == [0.0]
+    for _ in range(50):
+        ends.step(np.array([1.0, 1.0, 1.0]), threshold=20.0)
+    assert ends.proven == [0.2]
