@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from scipy.stats import norm
 
 from fairspan._system import inert
+from fairspan.auditing.documents import LONGEST, bullets, cell, table
 from fairspan.auditing.findings import COVERED, SECTIONS, Finding
 from fairspan.auditing.model_space import ASSUMPTIONS as BOUND_ASSUMPTIONS
 from fairspan.auditing.outputs import COVERAGE
@@ -79,29 +79,6 @@ def _spaced(name: str) -> str:
 
 def _in_brackets(text: str) -> str:
     return f" ({text})" if text else ""
-
-
-# Characters of Markdown for lines, links, images, formulas and emphasis.
-_ACTIVE = re.compile(r"([\\`*_\[\]!|~#$]|(?<=:)(?=//)|(?<=www)(?=\.))", re.I)
-_LIST = re.compile(r"^(\d*)([-+.)])")
-# Characters of a line or a cell: names from data may be of any length.
-_LONGEST = 2000
-
-
-def _cell(text: str) -> str:
-    """Escape text from data on one line, so that it cannot add lines, links or images."""
-    flat = " ".join(inert(text, _LONGEST).split())
-    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _ACTIVE.sub(r"\\\1", flat)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table, or nothing if there are no rows."""
-    cells = [[_cell(text) for text in row] for row in rows]
-    if not cells:
-        return ""
-    lines = [[_cell(text) for text in head], ["---"] * len(head), *cells]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 # ------------------------------------------------------------------ warnings
@@ -226,7 +203,7 @@ def summary(audit: Audit) -> str:
     lines += warnings
     unavailable: dict[str, str] = audit.settings.get("not_made", {})
     lines += [f"  skipped, {part}: {reason}" for part, reason in unavailable.items()]
-    return "\n".join(inert(line, _LONGEST) for line in lines)
+    return "\n".join(inert(line, LONGEST) for line in lines)
 
 
 # ------------------------------------------------------------------ model card
@@ -236,8 +213,8 @@ def markdown(audit: Audit) -> str:
     """The whole audit as a section of a model card."""
     positive = _positive(audit)
     sections = {
-        "What stands out": _bullets(audit.warnings) or "Nothing beyond sampling noise.",
-        "Not computed": _bullets(_not_computed(audit)),
+        "What stands out": bullets(audit.warnings) or "Nothing beyond sampling noise.",
+        "Not computed": bullets(_not_computed(audit)),
         "Groups": _groups(audit),
         "Performance": _findings(audit.select("performance"), _VALUES),
         "Dependence of scores on attributes": _findings(audit.select("scores"), _GAPS),
@@ -252,7 +229,7 @@ def markdown(audit: Audit) -> str:
     }
     unit = "rows" if audit.n_clusters is None else "clusters"
     head = (
-        f"{_cell(audit.model)}, audited on {n_rows(audit)}.{positive and f' {_cell(positive)}'} "
+        f"{cell(audit.model)}, audited on {n_rows(audit)}.{positive and f' {cell(positive)}'} "
         f"Intervals and bounds: {audit.level:.0%}. † marks groups with fewer than "
         f"{audit.settings.get('min_rows', 30)} effective {unit}."
     )
@@ -274,11 +251,6 @@ def _positive(audit: Audit) -> str:
     return f" Positive class: {positive[0]}." if len(positive) == 1 else ""
 
 
-def _bullets(texts: Sequence[str]) -> str:
-    # Escape text that begins like a list item: it would open a list inside this one.
-    return "\n".join("- " + _LIST.sub(r"\1\\\2", _cell(text)) for text in texts)
-
-
 def _groups(audit: Audit) -> str:
     clusters = audit.group_clusters
     rows = [
@@ -291,7 +263,7 @@ def _groups(audit: Audit) -> str:
         if n
     ]
     head = ("attribute", "group", "rows", "share", *(("clusters",) if clusters else ()))
-    return _table(head, rows)
+    return table(head, rows)
 
 
 # Column of a table -> its text for one finding.
@@ -314,7 +286,7 @@ _TESTS = ("attribute", "test", "rows used", "statistic", "p", "p corrected", "ro
 
 def _findings(findings: Iterable[Finding], columns: Sequence[str]) -> str:
     """A table with one line for each finding."""
-    return _table(columns, ([_COLUMNS[name](f) for name in columns] for f in findings))
+    return table(columns, ([_COLUMNS[name](f) for name in columns] for f in findings))
 
 
 def _by_group(audit: Audit) -> str:
@@ -330,9 +302,9 @@ def _by_group(audit: Audit) -> str:
             (group, *(_rate(by_name.get((group, metric))) for metric in metrics))
             for group in {group: None for group, _ in by_name}
         ]
-        stratum = f" where {_cell(where)}" if where else ""
-        table = _table(("group", *map(_spaced, metrics)), rows)
-        out.append(f"**{_cell(attribute)}{stratum}**\n\n{table}")
+        stratum = f" where {cell(where)}" if where else ""
+        rates_table = table(("group", *map(_spaced, metrics)), rows)
+        out.append(f"**{cell(attribute)}{stratum}**\n\n{rates_table}")
     return "\n\n".join(out)
 
 
@@ -346,7 +318,7 @@ def _attacks(audit: Audit) -> str:
         (*line, *(cells.get((*line, attacker), NONE) for attacker in attackers))
         for line in {key[:3]: None for key in cells}
     ]
-    return _table(("attribute", "measure", "from", *attackers), rows)
+    return table(("attribute", "measure", "from", *attackers), rows)
 
 
 def _certificate(audit: Audit) -> str:
@@ -359,4 +331,4 @@ def _certificate(audit: Audit) -> str:
         )
         for b in audit.bounds
     ]
-    return _table(head, rows)
+    return table(head, rows)

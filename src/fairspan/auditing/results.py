@@ -15,7 +15,9 @@ from sklearn.metrics import accuracy_score, mean_squared_error
 
 from fairspan._html import audit_html
 from fairspan._system import atomic_write, json_safe, printable_json, track
-from fairspan._threads import count_rows, with_few_threads
+from fairspan._threads import count_rows, few_threads, with_few_threads
+from fairspan.auditing.alternatives import SearchSettings, find_alternatives
+from fairspan.auditing.alternatives_result import Alternatives
 from fairspan.auditing.attackers import ATTACKERS
 from fairspan.auditing.cross_fit import KernelCheck
 from fairspan.auditing.findings import SECTIONS, Finding
@@ -145,6 +147,45 @@ class Audit:
         if self.rows is None:
             raise ValueError("metric_frame needs the rows, which this audit does not hold.")
         return _metric_frame(self.rows, metrics)
+
+    def alternatives(
+        self,
+        *,
+        search: Any = "auto",
+        criterion: str = "statistical_parity",
+        compare: str = "auto",
+        threshold: float | None = None,
+        test_share: float = 0.25,
+        n_boot: int = 1000,
+        n_points: int = 41,
+        random_state: Any = 0,
+    ) -> Alternatives:
+        """Compare the audited model with models of fairspan on held-out rows of this audit.
+
+        It needs an audit with X and y; confidence level and ``min_rows`` are those of the audit. Strata of
+        control features are not used.
+
+        Parameters
+        ----------
+        search, criterion, compare, threshold, test_share, n_boot, n_points, random_state
+            As in :func:`fairspan.auditing.alternatives`.
+        """
+        if self.rows is None:
+            raise ValueError("alternatives needs the rows, which this audit does not hold.")
+        settings = SearchSettings(
+            search=search,
+            criterion=criterion,
+            compare=compare,
+            threshold=threshold,
+            test_share=test_share,
+            level=self.level,
+            n_boot=n_boot,
+            n_points=n_points,
+            min_rows=self.settings.get("min_rows", 30),
+            random_state=random_state,
+        )
+        with each_warning_once(), few_threads(self.rows.n):
+            return find_alternatives(self.rows, settings)
 
     # ------------------------------------------------------------------ output
 
