@@ -78,11 +78,16 @@ class Alternative:
 
     @property
     def better(self) -> bool:
-        """Whether one of gap and error is shown to be smaller, and the other is not shown to be larger."""
+        """Whether gap or error is shown to be smaller, and no gap and no error is shown to be larger."""
         gap, error = self.gaps[0].change, self.error_change
-        if not (gap.low <= 0.0 and error.low <= 0.0):
+        if error.low > 0.0 or any(g.change.low > 0.0 for g in self.gaps):
             return False
         return gap.high < 0.0 or error.high < 0.0
+
+    @property
+    def larger(self) -> tuple[GapComparison, ...]:
+        """Attributes whose own gap is shown to be larger than that of the incumbent."""
+        return tuple(g for g in self.gaps[1:] if g.change.low > 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,15 +218,26 @@ class Alternatives:
         ]
         if found.at == "gap":
             texts.reverse()
+        texts += [
+            _change(
+                f"the {self.gap_name} by {g.attribute}",
+                number(g.incumbent.value),
+                number(g.alternative.value),
+                g.change,
+                interval,
+            )
+            for g in found.larger
+            if len(found.gaps) > 2
+        ]
         return f"{where}: {'; '.join(texts)}."
 
     def _conclusion(self) -> str:
         if any(a.better for a in self.alternatives):
             return (
-                "So on these rows there is a model with a smaller gap or error, whose other number is not "
-                "shown to be larger. Look at both ends of its interval: what is not shown may be there."
+                "So on these rows there is a model with a smaller gap or error, of which no gap and no "
+                "error is shown to be larger. What the intervals do not exclude may be there."
             )
-        return "So on these rows no model was shown to be better in one number and not worse in the other."
+        return "So on these rows no model was shown to be better in one of gap and error and worse in none."
 
     # ------------------------------------------------------------------ output
 

@@ -53,7 +53,7 @@ def _number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
 
 
-def _interval(f: Finding) -> str:
+def interval_text(f: Finding) -> str:
     """``value [low, high]``, also where the value is not known and its limits are."""
     if math.isnan(f.low + f.high) or (math.isnan(f.value) and math.isinf(f.high)):
         return _number(f.value)
@@ -70,10 +70,11 @@ def _p(value: float) -> str:
 def _rate(f: Finding | None) -> str:
     if f is None:
         return NONE
-    return _interval(f) + (" †" if f.small else "")
+    return interval_text(f) + (" †" if f.small else "")
 
 
-def _spaced(name: str) -> str:
+def spaced(name: str) -> str:
+    """Name of a metric with spaces."""
     return name.replace("_", " ")
 
 
@@ -95,7 +96,7 @@ def warnings_of(audit: Audit) -> tuple[str, ...]:
     for attribute in audit.group_sizes:
         gaps = [f for f in audit.findings if f.attribute == attribute and _is_gap(f)]
         if gaps:
-            texts = [f"{_spaced(f.metric)}{_in_brackets(f.where)} {_number(f.value)}" for f in gaps]
+            texts = [f"{spaced(f.metric)}{_in_brackets(f.where)} {_number(f.value)}" for f in gaps]
             out.append(f"{attribute}, beyond sampling noise: {', '.join(texts)}.")
     for attribute in audit.group_sizes:
         rates = audit.select("decisions", attribute=attribute, where="")
@@ -118,7 +119,7 @@ def warnings_of(audit: Audit) -> tuple[str, ...]:
             name, blind = _MEASURES[measure]
             out.append(
                 f"{attribute} can be recovered from the {source}: {attacker} attacker, {name} "
-                f"{_interval(best)} ({blind:g} is guessing)."
+                f"{interval_text(best)} ({blind:g} is guessing)."
             )
     rejected = {
         (f.attribute, f.metric.partition(" of ")[2], f.where)
@@ -130,7 +131,7 @@ def warnings_of(audit: Audit) -> tuple[str, ...]:
         out.append(f"The {source} depends on {attribute}{given}: a test of independence rejects.")
     out += [
         f"A component of the score stands for {proxy.attribute}: held-out correlation "
-        f"{_interval(proxy)}, {proxy.note}."
+        f"{interval_text(proxy)}, {proxy.note}."
         for proxy in audit.select("proxies")
         if not proxy.small and (proxy.low > 0.0 or proxy.high < 0.0)
     ]
@@ -144,7 +145,7 @@ def _coverage_warning(audit: Audit, attribute: str) -> str:
     rates = audit.select(metric=COVERED, attribute=attribute, where="")
     z, joint = (norm.isf((1.0 - audit.level) / (2 * n)) for n in (1, max(len(rates), 1)))
     below = [
-        f"{f.group} {_interval(f)}"
+        f"{f.group} {interval_text(f)}"
         for f in rates
         if f.group and f.value + (f.high - f.value) * joint / z < COVERAGE
     ]
@@ -183,11 +184,11 @@ def summary(audit: Audit) -> str:
     warnings = [f"  ! {text}" for text in audit.warnings]
     if audit.fitted_share is not None:
         lines.append(warnings.pop(0))
-    lines += [f"  {_spaced(f.metric)}: {_interval(f)}" for f in audit.select("performance")]
+    lines += [f"  {spaced(f.metric)}: {interval_text(f)}" for f in audit.select("performance")]
     for attribute in audit.group_sizes:
         comparisons = audit.select(attribute=attribute, group="")
         shown = [
-            f"    {_spaced(f.metric)}{_in_brackets(f.where)}: {_interval(f)}"
+            f"    {spaced(f.metric)}{_in_brackets(f.where)}: {interval_text(f)}"
             for metric in _SUMMARY
             for f in comparisons
             if f.metric.startswith(metric) and (f.section == "certificate" or not f.where)
@@ -196,7 +197,7 @@ def summary(audit: Audit) -> str:
             f for f in audit.select(metric=COVERED, attribute=attribute, where="") if f.group
         ]
         if covered:
-            rates = ", ".join(f"{f.group} {_interval(f)}" for f in covered)
+            rates = ", ".join(f"{f.group} {interval_text(f)}" for f in covered)
             shown.append(f"    90% intervals contain y: {rates}")
         if shown:
             lines += [f"  {attribute}", *shown]
@@ -270,9 +271,9 @@ def _groups(audit: Audit) -> str:
 _COLUMNS: dict[str, Callable[[Finding], str]] = {
     "attribute": lambda f: f.attribute,
     "rows used": lambda f: f.where or "all rows",
-    "metric": lambda f: _spaced(f.metric),
+    "metric": lambda f: spaced(f.metric),
     "test": lambda f: f.metric,
-    "value": _interval,
+    "value": interval_text,
     "statistic": lambda f: _number(f.value),
     "p": lambda f: _p(f.p_value),
     "p corrected": lambda f: _p(f.p_adjusted),
@@ -303,7 +304,7 @@ def _by_group(audit: Audit) -> str:
             for group in {group: None for group, _ in by_name}
         ]
         stratum = f" where {cell(where)}" if where else ""
-        rates_table = table(("group", *map(_spaced, metrics)), rows)
+        rates_table = table(("group", *map(spaced, metrics)), rows)
         out.append(f"**{cell(attribute)}{stratum}**\n\n{rates_table}")
     return "\n\n".join(out)
 
@@ -312,7 +313,7 @@ def _attacks(audit: Audit) -> str:
     cells = {}
     for f in audit.select("attacks"):
         attacker, measure, _, source = f.metric.split(" ", 3)
-        cells[f.attribute, _MEASURES[measure][0], source, attacker] = _interval(f)
+        cells[f.attribute, _MEASURES[measure][0], source, attacker] = interval_text(f)
     attackers = list({key[3]: None for key in cells})
     rows = [
         (*line, *(cells.get((*line, attacker), NONE) for attacker in attackers))

@@ -4,17 +4,18 @@ Both models are summed by group in the same bootstrap resamples, so that what th
 
 A gap G is the largest of several contrasts c_p: differences of two rates, or signed correlations. It has no
 derivative where two contrasts tie, and at parity all do, so percentiles of resampled gaps miss the truth
-there. Let e_p be the error of an estimated contrast, p0 the truly largest one (fixed, unknown) and p1 the one
-that looks largest (chosen by the rows). Then G lies between ``estimate - e_p1`` and ``estimate - e_p0``,
-because no contrast exceeds the largest. For the change D of the gap from model a to model b this gives
+there. Let e_p be the error of an estimated contrast, and p0 the contrast that is truly the largest: fixed,
+but unknown. Then for every p
 
-    estimate + e_q0(a) - e_p1(b)  <=  D  <=  estimate + e_q1(a) - e_p0(b).
+    c_p - e_p  <=  G = c_p0 - e_p0  <=  (largest c) - e_p0.
 
-Of model b, p0 and p1 are among P, the contrasts that are not clearly smaller than the largest: their distance
-from it is within its own noise, at the confidence level for all contrasts at once (Q for model a). A fixed
-member needs the largest of the quantiles over P, a chosen one the quantile of the largest over P; both come
-from the resamples. If one contrast is clearly the largest in each model, this is the usual interval of a
-paired difference.
+The lower limit is the best of these bounds, which hold at once for all p with Bonferroni's correction. The
+upper limit needs the quantile of one error, the largest over all p that may be p0. Of the change of the gap
+from model a to model b, each limit takes the lower bound of one model and the upper bound of the other, with
+the quantile of the difference e_p(b) - e_q(a) in the same resamples. Contrasts that are clearly smaller than
+the largest are left out of all this: those further from it than the noise of the distance, at the confidence
+level for all contrasts at once. If one contrast is clearly the largest in each model, the result is the usual
+interval of a paired difference.
 """
 
 from __future__ import annotations
@@ -253,32 +254,54 @@ def gap_interval(model: Measured, attribute: str | None, level: float) -> Estima
     return Estimate(*found)
 
 
+def largest_interval(parts: Array, level: float) -> Estimate:
+    """The largest of several numbers with its interval; ``parts`` (p, 1 + B) are data and resamples."""
+    none = np.zeros((1, parts.shape[1]))
+    return _change_of_largest(none, parts, level)
+
+
 def gap_change(before: Measured, after: Measured, attribute: str | None, level: float) -> Estimate:
     """Gap of the second model minus that of the first, with the paired interval of the module."""
-    near = [_near_largest(model.parts(attribute), level) for model in (before, after)]
-    value, reach = after.gap(attribute) - before.gap(attribute), [float("nan")] * 2
-    usable = np.isfinite(near[0]).all(axis=0) & np.isfinite(near[1]).all(axis=0)
-    if not usable.any():
+    a, b = before.parts(attribute), after.parts(attribute)
+    found = _change_of_largest(a, b, level)
+    if np.array_equal(a, b):
+        return found
+    wider = before.wider(attribute) + after.wider(attribute)
+    return Estimate(found.value, found.low - wider, found.high + wider)
+
+
+def _change_of_largest(a: Array, b: Array, level: float) -> Estimate:
+    """Largest of b minus largest of a, both (contrasts, 1 + B), with the interval of the module."""
+    value = float(b[:, 0].max() - a[:, 0].max())
+    a, b = _near_largest(a, level), _near_largest(b, level)
+    usable: Mask = np.asarray(np.isfinite(a).all(axis=0) & np.isfinite(b).all(axis=0))
+    if not usable[1:].any():
         return Estimate(value)
     tail = (1.0 - level) / 2.0
-    for side, (fixed, chosen) in enumerate((near, near[::-1])):
-        sizes = chosen[:, usable].max(axis=0) - fixed[:, usable]
-        reach[side] = float(np.quantile(sizes, 1.0 - tail, axis=1).max())
-    if not np.array_equal(before.parts(attribute), after.parts(attribute)):
-        wider = before.wider(attribute) + after.wider(attribute)
-        reach = [r + wider for r in reach]
-    return Estimate(value, value - max(reach[0], 0.0), value + max(reach[1], 0.0))
+    low = _bound(a[:, usable], b[:, usable], tail)
+    high = -_bound(b[:, usable], a[:, usable], tail)
+    return Estimate(value, min(low, value), max(high, value))
+
+
+def _bound(a: Array, b: Array, tail: float) -> float:
+    """Lower limit of the largest of b minus the largest of a, with the error ``tail``."""
+    errors_a, errors_b = (x[:, 1:] - x[:, :1] for x in (a, b))
+    out = np.inf
+    for error in errors_a:  # of the contrast of a that may truly be the largest
+        reach = np.quantile(errors_b - error, 1.0 - tail / len(b), axis=1)
+        out = min(out, float((b[:, 0] - reach).max()))
+    return out - float(a[:, 0].max())
 
 
 def _near_largest(parts: Array, level: float) -> Array:
-    """Errors (p, B) of the contrasts that may be the largest: resamples minus data."""
-    errors = parts[:, 1:] - parts[:, :1]
+    """Contrasts (p, 1 + B) that may be the largest."""
     largest = int(np.argmax(parts[:, 0]))
-    distance = errors[largest] - errors
+    distance = parts[largest] - parts
     usable = np.isfinite(distance).all(axis=0)
-    noise = distance[:, usable].std(axis=1) if usable.any() else np.zeros(len(parts))
+    noise = distance[:, usable].std(axis=1) if usable[1:].any() else np.zeros(len(parts))
     reach = scipy.stats.norm.isf((1.0 - level) / max(len(parts) - 1, 1)) * noise
-    return np.asarray(errors[parts[largest, 0] - parts[:, 0] <= reach])
+    near: Mask = np.asarray(distance[:, 0] <= reach)
+    return np.asarray(parts[near])
 
 
 def error_interval(model: Measured, level: float) -> Estimate:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.auditing.model_facts import ModelFacts, model_facts
 from fairspan.auditing.outputs import (
     FittedRows,
     Outputs,
@@ -126,6 +127,7 @@ class Audited:
     # Rows that the model was fitted on; None if unknown.
     fitted: FittedRows | None = None
     table: Any = None  # rows of X as given, without protected columns; None without X
+    facts: ModelFacts | None = None  # of the model; None for scores and decisions
     # (n,) rows that belong together, numbered by their first row; None if rows are independent.
     clusters: Codes | None = None
     # (n,) 1 where the model's 90 % interval contains y, 0 elsewhere; None without intervals.
@@ -288,6 +290,7 @@ def read_audit(
         features=features,
         representation=None if space is None else space.take(keep),
         fitted=None if model is None else fitted_rows(model, model_X, keep),
+        facts=model_facts(model),
         table=None if X is None else _table(X, frame, protected, keep),
         clusters=None if clusters is None else _clusters(clusters[keep]),
         covered=_covered(model, model_X, target, aligned["sensitive_features"], keep)

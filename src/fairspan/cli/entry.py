@@ -22,6 +22,7 @@ except ImportError as error:  # pragma: no cover - the message is all there is
 
 from fairspan import __version__
 from fairspan._system import INSTALL_LAB, printable
+from fairspan.cli.alternatives import alternatives_command
 from fairspan.cli.common import (
     STDOUT,
     DataHome,
@@ -47,6 +48,7 @@ app.command("explore")(explore_command)
 app.command("fit")(fit_command)
 app.command("predict")(predict_command)
 app.command("audit")(audit_command)
+app.command("alternatives")(alternatives_command)
 app.command("prepare")(prepare_command)
 app.command("moments")(moments_command)
 app.command("merge")(merge_command)
