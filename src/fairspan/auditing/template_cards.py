@@ -168,6 +168,8 @@ def model_card(audit: Audit) -> Iterator[Block]:
     yield _groups_table(audit)
     yield ToFill(("testing data: source, period, and how it differs from the people in use",))
     yield Heading("Results", 3)
+    if not audit.findings:
+        yield Paragraph("Nothing was measured in this audit.")
     yield _performance(audit)
     yield _performance_by_group(audit)
     yield _gaps(audit)
@@ -231,6 +233,9 @@ def annex_iv(audit: Audit) -> Iterator[Block]:
     yield _not_computed(audit)
     yield Heading("3. Monitoring, functioning and control")
     yield Heading("Performance, overall and for groups of people", 3)
+    if not audit.select("performance") and not audit.select("decisions"):
+        yield Paragraph("Not measured: the audit was given neither true outcomes nor decisions.")
+        yield ToFill(("accuracy, overall and for the groups of people it is used on",))
     yield _performance(audit)
     yield _performance_by_group(audit)
     yield from _selection(audit, data)
