@@ -9,7 +9,7 @@ printed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -130,7 +130,8 @@ def alternatives(
     ----------
     incumbent : fitted model, or array-like of shape (n_samples,)
         The model in use, its scores (larger for the favourable class) or its decisions, as in
-        :func:`fairspan.audit`. A column of X that equals them is left out of the features.
+        :func:`fairspan.audit`; a pandas Series gives its name to the result. A column of X that equals
+        them is left out of the features.
     X : array-like or frame of shape (n_samples, n_features)
         Columns to learn from; those of a model that was given, too.
     y : array-like of shape (n_samples,)
@@ -209,7 +210,9 @@ def alternatives(
             intersectional=False,
             groups=groups,
         )
-        return find_alternatives(data, settings)
+        found = find_alternatives(data, settings)
+    name = getattr(incumbent, "name", None)  # of a column
+    return replace(found, incumbent=name) if isinstance(name, str) else found
 
 
 def find_alternatives(data: Audited, settings: SearchSettings) -> Alternatives:

@@ -369,7 +369,8 @@ class Alternatives:
         lines += [f"  {text}" for text in self.sentences[:-2]]
         for a in self.alternatives:
             lines += [
-                f"    {g.attribute}, at your {a.at}: {interval(g.incumbent)} to {interval(g.alternative)}"
+                f"    {g.attribute}, at your {a.at}: {interval(g.incumbent)} to {interval(g.alternative)}, "
+                f"change {interval(g.change)}"
                 for g in a.gaps[1:]
                 if len(a.gaps) > 2
             ]

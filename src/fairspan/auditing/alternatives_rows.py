@@ -222,7 +222,7 @@ def groups_compared(
     if not out:
         raise ValueError(
             f"No protected attribute has two groups of {min_rows} effective rows among the rows to choose on "
-            f"and among those held out. Give more rows, or a smaller min_rows."
+            f"and among those held out. Give more rows, or a smaller number in place of min_rows={min_rows}."
         )
     shown = ", ".join(small[:8]) + (", ..." if len(small) > 8 else "")
     return out, [f"Left out of gaps, too few rows: {shown}."] if small else []

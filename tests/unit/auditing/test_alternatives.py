@@ -271,7 +271,7 @@ def test_scores_of_the_other_class_are_warned_of():
         ({"n_points": 1}, "n_points"),
         ({"level": 2.0}, "level"),
         ({"threshold": "high"}, "threshold"),
-        ({"min_rows": 10_000}, "smaller min_rows"),
+        ({"min_rows": 10_000}, "min_rows=10000"),
         ({"test_share": 0.01}, "rows are left to hold out"),
     ],
 )
