@@ -42,7 +42,7 @@ import sys, warnings
 import numpy as np
 from fairspan import FairGPRegressor, save_model
 from fairspan.datasets import load_loans
-from fairspan.report.training import named_model
+from fairspan.estimators.named import named_model
 
 warnings.simplefilter("ignore")
 name, folder = sys.argv[1:]

@@ -1,5 +1,12 @@
 """Audits of models: gaps between groups, tests, attacks and bounds, for fairspan and other models."""
 
+from fairspan.auditing.alternatives import alternatives
+from fairspan.auditing.alternatives_result import (
+    Alternative,
+    Alternatives,
+    FrontierPoint,
+    GapComparison,
+)
 from fairspan.auditing.attackers import Attack, attack
 from fairspan.auditing.cross_fit import KernelCheck, kernel_check
 from fairspan.auditing.findings import SECTIONS, Finding
@@ -13,15 +20,20 @@ from fairspan.auditing.scores import distance_correlation
 
 __all__ = [
     "SECTIONS",
+    "Alternative",
+    "Alternatives",
     "Attack",
     "Audit",
     "AuditDisplay",
     "Finding",
+    "FrontierPoint",
+    "GapComparison",
     "HeldOutBound",
     "Independence",
     "KernelCheck",
     "Protected",
     "Proxy",
+    "alternatives",
     "attack",
     "audit",
     "distance_correlation",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from scipy.stats import norm
 
 from fairspan._system import inert
+from fairspan.auditing.documents import LONGEST, bullets, cell, table
 from fairspan.auditing.findings import COVERED, SECTIONS, Finding
 from fairspan.auditing.model_space import ASSUMPTIONS as BOUND_ASSUMPTIONS
 from fairspan.auditing.outputs import COVERAGE
@@ -53,7 +53,7 @@ def _number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
 
 
-def _interval(f: Finding) -> str:
+def interval_text(f: Finding) -> str:
     """``value [low, high]``, also where the value is not known and its limits are."""
     if math.isnan(f.low + f.high) or (math.isnan(f.value) and math.isinf(f.high)):
         return _number(f.value)
@@ -70,38 +70,16 @@ def _p(value: float) -> str:
 def _rate(f: Finding | None) -> str:
     if f is None:
         return NONE
-    return _interval(f) + (" †" if f.small else "")
+    return interval_text(f) + (" †" if f.small else "")
 
 
-def _spaced(name: str) -> str:
+def spaced(name: str) -> str:
+    """Name of a metric with spaces."""
     return name.replace("_", " ")
 
 
 def _in_brackets(text: str) -> str:
     return f" ({text})" if text else ""
-
-
-# Characters of Markdown for lines, links, images, formulas and emphasis.
-_ACTIVE = re.compile(r"([\\`*_\[\]!|~#$]|(?<=:)(?=//)|(?<=www)(?=\.))", re.I)
-_LIST = re.compile(r"^(\d*)([-+.)])")
-# Characters of a line or a cell: names from data may be of any length.
-_LONGEST = 2000
-
-
-def _cell(text: str) -> str:
-    """Escape text from data on one line, so that it cannot add lines, links or images."""
-    flat = " ".join(inert(text, _LONGEST).split())
-    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _ACTIVE.sub(r"\\\1", flat)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table, or nothing if there are no rows."""
-    cells = [[_cell(text) for text in row] for row in rows]
-    if not cells:
-        return ""
-    lines = [[_cell(text) for text in head], ["---"] * len(head), *cells]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 # ------------------------------------------------------------------ warnings
@@ -118,7 +96,7 @@ def warnings_of(audit: Audit) -> tuple[str, ...]:
     for attribute in audit.group_sizes:
         gaps = [f for f in audit.findings if f.attribute == attribute and _is_gap(f)]
         if gaps:
-            texts = [f"{_spaced(f.metric)}{_in_brackets(f.where)} {_number(f.value)}" for f in gaps]
+            texts = [f"{spaced(f.metric)}{_in_brackets(f.where)} {_number(f.value)}" for f in gaps]
             out.append(f"{attribute}, beyond sampling noise: {', '.join(texts)}.")
     for attribute in audit.group_sizes:
         rates = audit.select("decisions", attribute=attribute, where="")
@@ -141,7 +119,7 @@ def warnings_of(audit: Audit) -> tuple[str, ...]:
             name, blind = _MEASURES[measure]
             out.append(
                 f"{attribute} can be recovered from the {source}: {attacker} attacker, {name} "
-                f"{_interval(best)} ({blind:g} is guessing)."
+                f"{interval_text(best)} ({blind:g} is guessing)."
             )
     rejected = {
         (f.attribute, f.metric.partition(" of ")[2], f.where)
@@ -153,7 +131,7 @@ def warnings_of(audit: Audit) -> tuple[str, ...]:
         out.append(f"The {source} depends on {attribute}{given}: a test of independence rejects.")
     out += [
         f"A component of the score stands for {proxy.attribute}: held-out correlation "
-        f"{_interval(proxy)}, {proxy.note}."
+        f"{interval_text(proxy)}, {proxy.note}."
         for proxy in audit.select("proxies")
         if not proxy.small and (proxy.low > 0.0 or proxy.high < 0.0)
     ]
@@ -167,7 +145,7 @@ def _coverage_warning(audit: Audit, attribute: str) -> str:
     rates = audit.select(metric=COVERED, attribute=attribute, where="")
     z, joint = (norm.isf((1.0 - audit.level) / (2 * n)) for n in (1, max(len(rates), 1)))
     below = [
-        f"{f.group} {_interval(f)}"
+        f"{f.group} {interval_text(f)}"
         for f in rates
         if f.group and f.value + (f.high - f.value) * joint / z < COVERAGE
     ]
@@ -206,11 +184,11 @@ def summary(audit: Audit) -> str:
     warnings = [f"  ! {text}" for text in audit.warnings]
     if audit.fitted_share is not None:
         lines.append(warnings.pop(0))
-    lines += [f"  {_spaced(f.metric)}: {_interval(f)}" for f in audit.select("performance")]
+    lines += [f"  {spaced(f.metric)}: {interval_text(f)}" for f in audit.select("performance")]
     for attribute in audit.group_sizes:
         comparisons = audit.select(attribute=attribute, group="")
         shown = [
-            f"    {_spaced(f.metric)}{_in_brackets(f.where)}: {_interval(f)}"
+            f"    {spaced(f.metric)}{_in_brackets(f.where)}: {interval_text(f)}"
             for metric in _SUMMARY
             for f in comparisons
             if f.metric.startswith(metric) and (f.section == "certificate" or not f.where)
@@ -219,14 +197,14 @@ def summary(audit: Audit) -> str:
             f for f in audit.select(metric=COVERED, attribute=attribute, where="") if f.group
         ]
         if covered:
-            rates = ", ".join(f"{f.group} {_interval(f)}" for f in covered)
+            rates = ", ".join(f"{f.group} {interval_text(f)}" for f in covered)
             shown.append(f"    90% intervals contain y: {rates}")
         if shown:
             lines += [f"  {attribute}", *shown]
     lines += warnings
     unavailable: dict[str, str] = audit.settings.get("not_made", {})
     lines += [f"  skipped, {part}: {reason}" for part, reason in unavailable.items()]
-    return "\n".join(inert(line, _LONGEST) for line in lines)
+    return "\n".join(inert(line, LONGEST) for line in lines)
 
 
 # ------------------------------------------------------------------ model card
@@ -236,8 +214,8 @@ def markdown(audit: Audit) -> str:
     """The whole audit as a section of a model card."""
     positive = _positive(audit)
     sections = {
-        "What stands out": _bullets(audit.warnings) or "Nothing beyond sampling noise.",
-        "Not computed": _bullets(_not_computed(audit)),
+        "What stands out": bullets(audit.warnings) or "Nothing beyond sampling noise.",
+        "Not computed": bullets(_not_computed(audit)),
         "Groups": _groups(audit),
         "Performance": _findings(audit.select("performance"), _VALUES),
         "Dependence of scores on attributes": _findings(audit.select("scores"), _GAPS),
@@ -252,7 +230,7 @@ def markdown(audit: Audit) -> str:
     }
     unit = "rows" if audit.n_clusters is None else "clusters"
     head = (
-        f"{_cell(audit.model)}, audited on {n_rows(audit)}.{positive and f' {_cell(positive)}'} "
+        f"{cell(audit.model)}, audited on {n_rows(audit)}.{positive and f' {cell(positive)}'} "
         f"Intervals and bounds: {audit.level:.0%}. † marks groups with fewer than "
         f"{audit.settings.get('min_rows', 30)} effective {unit}."
     )
@@ -274,11 +252,6 @@ def _positive(audit: Audit) -> str:
     return f" Positive class: {positive[0]}." if len(positive) == 1 else ""
 
 
-def _bullets(texts: Sequence[str]) -> str:
-    # Escape text that begins like a list item: it would open a list inside this one.
-    return "\n".join("- " + _LIST.sub(r"\1\\\2", _cell(text)) for text in texts)
-
-
 def _groups(audit: Audit) -> str:
     clusters = audit.group_clusters
     rows = [
@@ -291,16 +264,16 @@ def _groups(audit: Audit) -> str:
         if n
     ]
     head = ("attribute", "group", "rows", "share", *(("clusters",) if clusters else ()))
-    return _table(head, rows)
+    return table(head, rows)
 
 
 # Column of a table -> its text for one finding.
 _COLUMNS: dict[str, Callable[[Finding], str]] = {
     "attribute": lambda f: f.attribute,
     "rows used": lambda f: f.where or "all rows",
-    "metric": lambda f: _spaced(f.metric),
+    "metric": lambda f: spaced(f.metric),
     "test": lambda f: f.metric,
-    "value": _interval,
+    "value": interval_text,
     "statistic": lambda f: _number(f.value),
     "p": lambda f: _p(f.p_value),
     "p corrected": lambda f: _p(f.p_adjusted),
@@ -314,7 +287,7 @@ _TESTS = ("attribute", "test", "rows used", "statistic", "p", "p corrected", "ro
 
 def _findings(findings: Iterable[Finding], columns: Sequence[str]) -> str:
     """A table with one line for each finding."""
-    return _table(columns, ([_COLUMNS[name](f) for name in columns] for f in findings))
+    return table(columns, ([_COLUMNS[name](f) for name in columns] for f in findings))
 
 
 def _by_group(audit: Audit) -> str:
@@ -330,9 +303,9 @@ def _by_group(audit: Audit) -> str:
             (group, *(_rate(by_name.get((group, metric))) for metric in metrics))
             for group in {group: None for group, _ in by_name}
         ]
-        stratum = f" where {_cell(where)}" if where else ""
-        table = _table(("group", *map(_spaced, metrics)), rows)
-        out.append(f"**{_cell(attribute)}{stratum}**\n\n{table}")
+        stratum = f" where {cell(where)}" if where else ""
+        rates_table = table(("group", *map(spaced, metrics)), rows)
+        out.append(f"**{cell(attribute)}{stratum}**\n\n{rates_table}")
     return "\n\n".join(out)
 
 
@@ -340,13 +313,13 @@ def _attacks(audit: Audit) -> str:
     cells = {}
     for f in audit.select("attacks"):
         attacker, measure, _, source = f.metric.split(" ", 3)
-        cells[f.attribute, _MEASURES[measure][0], source, attacker] = _interval(f)
+        cells[f.attribute, _MEASURES[measure][0], source, attacker] = interval_text(f)
     attackers = list({key[3]: None for key in cells})
     rows = [
         (*line, *(cells.get((*line, attacker), NONE) for attacker in attackers))
         for line in {key[:3]: None for key in cells}
     ]
-    return _table(("attribute", "measure", "from", *attackers), rows)
+    return table(("attribute", "measure", "from", *attackers), rows)
 
 
 def _certificate(audit: Audit) -> str:
@@ -359,4 +332,4 @@ def _certificate(audit: Audit) -> str:
         )
         for b in audit.bounds
     ]
-    return _table(head, rows)
+    return table(head, rows)

@@ -20,7 +20,7 @@ from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import as_frame, is_temporal, read_attributes
 from fairspan.method.linalg import Array, take
 from fairspan.method.problem import Codes
-from fairspan.metrics.inputs import Labels, read_labels, read_scores
+from fairspan.metrics.inputs import Labels, Mask, read_labels, read_scores
 
 # ------------------------------------------------------------------ scores and decisions
 
@@ -274,10 +274,30 @@ def _names(Z: Array) -> tuple[str, ...]:
     return tuple(f"z{i}" for i in range(Z.shape[1]))
 
 
-def share_of_fitted_rows(model: Any, X: Any, rows: Any) -> float | None:
-    """Share of the rows ``X[rows]`` that a fairspan model was fitted on; None if unknown or none.
+@dataclass(frozen=True, kw_only=True)
+class FittedRows:
+    """Rows that a fairspan model was fitted on, as far as its sketch of them shows.
 
-    The model may be a step of a pipeline, or the best one of a search; other wrappers are not opened.
+    Attributes
+    ----------
+    share : share of the rows that were fitted on; None if none was recognised.
+    known : (n,) rows that can be looked up.
+    match : (n,) those of them that match a row of the fit.
+    """
+
+    share: float | None
+    known: Mask
+    match: Mask
+
+    def take(self, rows: Any) -> FittedRows:
+        """Select rows; the share stays."""
+        return replace(self, known=self.known[rows], match=self.match[rows])
+
+
+def _step_with_sketch(model: Any, X: Any) -> tuple[FairKernelEstimator | None, Any]:
+    """The fairspan model inside a pipeline or a search, and the rows as it reads them; None if unknown.
+
+    Other wrappers are not opened.
     """
     model = getattr(model, "best_estimator_", model)
     step = model if isinstance(model, FairKernelEstimator) else None
@@ -286,14 +306,27 @@ def share_of_fitted_rows(model: Any, X: Any, rows: Any) -> float | None:
             step, X = part, model[:i].transform(X) if i else X
             break
     if step is None or step._fitted_rows is None:  # without a sketch the rows need not be read
+        return None, X
+    return step, step._read_new(X)
+
+
+def fitted_rows(model: Any, X: Any, rows: Any) -> FittedRows | None:
+    """Which of the rows ``X[rows]`` a fairspan model was fitted on; None if unknown.
+
+    A private model refuses rows of its fit.
+    """
+    step, read = _step_with_sketch(model, X)
+    if step is None or step._fitted_rows is None:
         return None
-    share = step._fitted_share(take(step._read_new(X), rows))
+    some = take(read, rows)
+    share = step._fitted_share(some)
     if share is not None:
         reason = (
             "its numbers would count groups of the rows of the fit, without noise. Audit other rows"
         )
         refuse_private(step._config, "An audit of training rows", reason)
-    return share
+    known, match = step._looked_up(some)
+    return FittedRows(share=share, known=known, match=match)
 
 
 # ------------------------------------------------------------------ features

@@ -144,6 +144,8 @@ def sums(
     with_scores = "scores" in settings.parts and data.scores is not None
     of_scores, of_decisions = score_columns(data) if with_scores else {}, decision_columns(data)
     columns, factors = of_scores | of_decisions, _cell_factors(data)
+    if not factors:  # groups known as probabilities are compared by `probable_sums`
+        return
     sets: list[tuple[Sequence[Protected], Mapping[str, Codes]]] = [(groupings, factors)]
     if count_cells(factors) * settings.n_boot * (1 + len(columns)) > _MOST_SUMS:
         # Sum over the cells of one attribute at a time, not over those of all attributes together.

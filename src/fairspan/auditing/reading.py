@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.auditing.model_facts import ModelFacts, model_facts
 from fairspan.auditing.outputs import (
+    FittedRows,
     Outputs,
     Representation,
     codes_of,
     find_representation,
+    fitted_rows,
     last_step,
     looks_like,
     model_outputs,
     plain_outputs,
     prediction_intervals,
     read_numbers,
-    share_of_fitted_rows,
 )
 from fairspan.estimators.path import FairnessPath
 from fairspan.exceptions import DataWarning, warn_user
@@ -33,9 +35,17 @@ from fairspan.method.codes import (
 )
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes, GroupProbabilities, Kind
-from fairspan.metrics.groups import STRATA, GroupSums, clusters_of, combinations, unit_of
+from fairspan.metrics.groups import (
+    STRATA,
+    GroupSums,
+    clusters_of,
+    combinations,
+    renumbered,
+    unit_of,
+)
 from fairspan.metrics.inputs import (
     Labels,
+    Mask,
     Rows,
     SensitiveKind,
     check_bins,
@@ -47,6 +57,7 @@ from fairspan.metrics.inputs import (
     read_scores,
     unknown_pos_label,
 )
+from fairspan.streaming.rows import take_rows
 
 # Slices of a number among control features, and in combinations of attributes.
 _STRATA = 4
@@ -113,8 +124,10 @@ class Audited:
     features: Array | None  # (n, p) features of the model as numbers, without protected columns
     # Coordinates that the functions of the model are linear in.
     representation: Representation | None
-    # Share of the rows that the model was fitted on, if any were recognised.
-    fitted_share: float | None = None
+    # Rows that the model was fitted on; None if unknown.
+    fitted: FittedRows | None = None
+    table: Any = None  # rows of X as given, without protected columns; None without X
+    facts: ModelFacts | None = None  # of the model; None for scores and decisions
     # (n,) rows that belong together, numbered by their first row; None if rows are independent.
     clusters: Codes | None = None
     # (n,) 1 where the model's 90 % interval contains y, 0 elsewhere; None without intervals.
@@ -126,6 +139,11 @@ class Audited:
     # `fairspan.auditing.probable`); None for rows as given.
     copied_rows: int | None = None
     clustered: bool = True  # the clusters are the user's, not copies of a row
+
+    @property
+    def fitted_share(self) -> float | None:
+        """Share of the rows that the model was fitted on; None if no such row was recognised."""
+        return None if self.fitted is None else self.fitted.share
 
     @property
     def n(self) -> int:
@@ -141,6 +159,25 @@ class Audited:
     def groupings(self) -> tuple[Protected, ...]:
         """The attributes, and all of them as one."""
         return self.attributes if self.crossed is None else (*self.attributes, self.crossed)
+
+    def take(self, rows: Any) -> Audited:
+        """Select rows by an index: outputs, target, groups, weights and clusters; the rest is dropped."""
+        return Audited(
+            name=self.name,
+            weight=self.weight[rows],
+            attributes=tuple(attribute.take(rows) for attribute in self.attributes),
+            crossed=None if self.crossed is None else self.crossed.take(rows),
+            strata=None if self.strata is None else self.strata.take(rows),
+            target=None if self.target is None else self.target.take(rows),
+            classes=self.classes,
+            positive=self.positive,
+            scores=None if self.scores is None else self.scores[rows],
+            decided=None if self.decided is None else self.decided[rows],
+            probability=None if self.probability is None else self.probability[rows],
+            features=None,
+            representation=None,
+            clusters=renumbered(self.clusters, rows),
+        )
 
     def in_strata(self, sums: GroupSums) -> Iterator[tuple[str, GroupSums]]:
         """Sums of all rows, then of the rows of each stratum, with its name ("" for all rows)."""
@@ -234,9 +271,9 @@ def read_audit(
     features = None
     # The representation of a linear model may be the features themselves: they are compared.
     is_input = space is not None and not space.is_model_space and not space.is_given
+    protected = [*named, *(attribute.name for attribute in attributes)]
     if (with_features or is_input) and X is not None:
-        names = [*named, *(attribute.name for attribute in attributes)]
-        features = read_numbers(X, frame, names)[keep]
+        features = read_numbers(X, frame, protected)[keep]
     return Audited(
         name=outputs.name,
         weight=rows.weight,
@@ -252,7 +289,9 @@ def read_audit(
         probability=outputs.probability(classes, positive),
         features=features,
         representation=None if space is None else space.take(keep),
-        fitted_share=None if model is None else share_of_fitted_rows(model, model_X, keep),
+        fitted=None if model is None else fitted_rows(model, model_X, keep),
+        facts=model_facts(model),
+        table=None if X is None else _table(X, frame, protected, keep),
         clusters=None if clusters is None else _clusters(clusters[keep]),
         covered=_covered(model, model_X, target, aligned["sensitive_features"], keep)
         if with_intervals and model is not None
@@ -262,6 +301,16 @@ def read_audit(
 
 
 # ------------------------------------------------------------------ the model and X
+
+
+def _table(X: Any, frame: Any, protected: Sequence[str], keep: Mask) -> Any:
+    """Some rows of X as given, without protected columns."""
+    if frame is not None:
+        X = frame.drop([name for name in protected if name in frame.columns]).to_native()
+    if keep.all():
+        return X
+    rows = np.flatnonzero(keep)
+    return X[rows] if hasattr(X, "tocsr") else take_rows(X, rows)
 
 
 def _is_model(given: Any) -> bool:

@@ -15,9 +15,12 @@ from sklearn.metrics import accuracy_score, mean_squared_error
 
 from fairspan._html import audit_html
 from fairspan._system import atomic_write, json_safe, printable_json, track
-from fairspan._threads import count_rows, with_few_threads
+from fairspan._threads import count_rows, few_threads, with_few_threads
+from fairspan.auditing.alternatives import SearchSettings, find_alternatives
+from fairspan.auditing.alternatives_result import Alternatives
 from fairspan.auditing.attackers import ATTACKERS
 from fairspan.auditing.cross_fit import KernelCheck
+from fairspan.auditing.documents import to_fragment, to_markdown, to_page
 from fairspan.auditing.findings import SECTIONS, Finding
 from fairspan.auditing.markdown import ASSUMPTIONS, markdown, summary, warnings_of
 from fairspan.auditing.model_space import HeldOutBound
@@ -25,6 +28,7 @@ from fairspan.auditing.parts import PARTS, Settings, finish, gather, unavailable
 from fairspan.auditing.plot import AuditDisplay
 from fairspan.auditing.proxy import Proxy
 from fairspan.auditing.reading import Audited, read_audit
+from fairspan.auditing.templates import document
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.checks import refuse
 from fairspan.inputs.config import read_seed
@@ -146,6 +150,45 @@ class Audit:
             raise ValueError("metric_frame needs the rows, which this audit does not hold.")
         return _metric_frame(self.rows, metrics)
 
+    def alternatives(
+        self,
+        *,
+        search: Any = "kernel",
+        criterion: str = "statistical_parity",
+        compare: str = "auto",
+        threshold: float | None = None,
+        test_share: float = 0.25,
+        n_boot: int = 1000,
+        n_points: int = 41,
+        random_state: Any = 0,
+    ) -> Alternatives:
+        """Compare the audited model with models of fairspan on held-out rows of this audit.
+
+        It needs an audit with X and y; confidence level and ``min_rows`` are those of the audit. Strata of
+        control features are not used.
+
+        Parameters
+        ----------
+        search, criterion, compare, threshold, test_share, n_boot, n_points, random_state
+            As in :func:`fairspan.auditing.alternatives`.
+        """
+        if self.rows is None:
+            raise ValueError("alternatives needs the rows, which this audit does not hold.")
+        settings = SearchSettings(
+            search=search,
+            criterion=criterion,
+            compare=compare,
+            threshold=threshold,
+            test_share=test_share,
+            level=self.level,
+            n_boot=n_boot,
+            n_points=n_points,
+            min_rows=self.settings.get("min_rows", 30),
+            random_state=random_state,
+        )
+        with each_warning_once(), few_threads(self.rows.n):
+            return find_alternatives(self.rows, settings)
+
     # ------------------------------------------------------------------ output
 
     def plot(self, ax: Any = None, *, attribute: str | None = None) -> Any:
@@ -184,9 +227,36 @@ class Audit:
         text = json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
         return write_text(printable_json(text) + "\n", path)
 
-    def to_markdown(self, path: Any = None) -> str:
-        """A section for a model card; written to ``path`` too if given."""
-        return write_text(markdown(self), path)
+    def to_markdown(self, path: Any = None, *, template: str | None = None) -> str:
+        """A section for a model card, or a whole document; written to ``path`` too if given.
+
+        Parameters
+        ----------
+        path : path, optional
+            File to write.
+        template : {"adverse-impact", "ll144", "annex-iv", "model-card"}, optional
+            "adverse-impact": selection rates, impact ratios, shortfalls and their significance. "ll144":
+            rates by category and intersection as the rules of New York City ask. "annex-iv": the sections of
+            technical documentation of the EU AI Act. "model-card". What only the people responsible know is
+            marked as a line to fill in. No document draws a conclusion about law.
+        """
+        if template is None:
+            return write_text(markdown(self), path)
+        return write_text(to_markdown(document(self, template)), path)
+
+    def to_html(self, path: Any = None, *, template: str | None = None) -> str:
+        """A page without scripts; written to ``path`` too if given.
+
+        Parameters
+        ----------
+        path : path, optional
+            File to write.
+        template : {"adverse-impact", "ll144", "annex-iv", "model-card"}, optional
+            As in :meth:`to_markdown`. None: what notebooks show of an audit.
+        """
+        title = f"Audit of {self.model}"
+        body = self._repr_html_() if template is None else to_fragment(document(self, template))
+        return write_text(to_page(title, body), path)
 
     @property
     def assumptions(self) -> str:

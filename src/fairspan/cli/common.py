@@ -136,6 +136,16 @@ Markdown = Annotated[
     Path | None,
     typer.Option(help="Markdown file for the audit, for a model card; - is standard output."),
 ]
+TEMPLATES = ("adverse-impact", "ll144", "annex-iv", "model-card")
+DOCUMENT_KINDS = (".md", ".markdown", ".html", ".htm")
+Template = Annotated[
+    str | None,
+    typer.Option(help=f"Document for --out: {', '.join(TEMPLATES)}."),
+]
+Document = Annotated[
+    Path | None,
+    typer.Option("--out", help="File for the document of --template: .md or .html."),
+]
 Plot = Annotated[Path | None, typer.Option(help="Picture of the audit: a .png, .pdf or .svg file.")]
 
 
@@ -152,6 +162,7 @@ class AuditFiles(NamedTuple):
     json: Path | None
     markdown: Path | None
     plot: Path | None
+    out: Path | None = None
 
     @property
     def to_stdout(self) -> bool:
@@ -161,7 +172,10 @@ class AuditFiles(NamedTuple):
     @property
     def by_option(self) -> dict[str, Path | None]:
         """The files by option."""
-        return {f"--{option}": path for option, path in self._asdict().items()}
+        given = self._asdict()
+        if self.out is None:  # elsewhere --out is the file of a model
+            del given["out"]
+        return {f"--{option}": path for option, path in given.items()}
 
     def check(self) -> None:
         """Raise if one of the files cannot be written."""
@@ -177,6 +191,18 @@ class AuditFiles(NamedTuple):
             if self.plot.suffix[1:].lower() not in ("png", "pdf", "svg", "jpg", "jpeg"):
                 msg = f"--plot {self.plot}: give a file that ends in .png, .pdf, .svg or .jpg."
                 raise ValueError(msg)
+
+
+def check_template(template: str | None, out: Path | None) -> None:
+    """Raise unless ``--template`` and ``--out`` go together."""
+    if template is not None and template not in TEMPLATES:
+        raise ValueError(f"--template {template} is not allowed; give {', '.join(TEMPLATES)}.")
+    if (template is None) != (out is None):
+        missing, given = (
+            ("--out FILE", "--template") if out is None else ("--template NAME", "--out")
+        )
+        raise ValueError(f"{given} needs {missing}: the document, and the file to write it to.")
+    check_kind(out, "--out", DOCUMENT_KINDS)
 
 
 def check_kind(path: Path | None, option: str, kinds: Sequence[str]) -> None:

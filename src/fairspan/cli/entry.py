@@ -22,6 +22,7 @@ except ImportError as error:  # pragma: no cover - the message is all there is
 
 from fairspan import __version__
 from fairspan._system import INSTALL_LAB, printable
+from fairspan.cli.alternatives import alternatives_command
 from fairspan.cli.common import (
     STDOUT,
     DataHome,
@@ -49,6 +50,7 @@ app.command("fit")(fit_command)
 app.command("predict")(predict_command)
 app.command("audit")(audit_command)
 app.command("monitor")(monitor_command)
+app.command("alternatives")(alternatives_command)
 app.command("prepare")(prepare_command)
 app.command("moments")(moments_command)
 app.command("merge")(merge_command)

@@ -70,7 +70,7 @@ def predict_command(
     common.check_fairness(fairness)
     if out in (None, common.STDOUT) and json_file == common.STDOUT:
         out = None
-    fitted, names = _load_model(model, trust)
+    fitted, names = load_model_file(model, trust)
     frame = date_parts_of(read_data(given, text_for(fitted)).frame, names)
     require_columns(names, frame.columns, f"{model} was fitted with")
     tables.check_features(frame, names)
@@ -100,7 +100,7 @@ def predict_command(
             common.print_status(f"Predictions of {len(frame):,} rows written to {path}")
 
 
-def _load_model(path: Path, trust: list[str] | None) -> tuple[Any, list[str]]:
+def load_model_file(path: Path, trust: list[str] | None) -> tuple[Any, list[str]]:
     """Return a saved model, and the columns it was fitted with."""
     from fairspan.persistence import load_model, untrusted_types
 
@@ -249,6 +249,8 @@ def audit_command(
     json_file: common.Json = None,
     markdown: common.Markdown = None,
     plot: common.Plot = None,
+    template: common.Template = None,
+    out: common.Document = None,
     keep: Keep = None,
     dictionary: Dictionary = None,
     drop_missing: common.DropMissing = False,
@@ -269,15 +271,16 @@ def audit_command(
     if model is None and not (scores or decisions):
         msg = "There is nothing to audit: pass --model FILE, or --scores or --decisions COLUMN."
         raise ValueError(msg)
-    files = common.AuditFiles(json_file, markdown, plot)
+    common.check_template(template, out)
+    files = common.AuditFiles(json_file, markdown, plot, out)
     files.check()
     audit_parts = common.read_parts(parts)
     common.check_audit(level, min_rows, attackers)
     common.check_missing(missing_protected)
     inputs: dict[str, Path | None] = {**given.files, "--model": model}
     common.check_distinct(inputs, files.by_option)
-    fitted, names = (None, []) if model is None else _load_model(model, trust)
-    source = _read_for_audit(given, fitted, target, protected, kind)
+    fitted, names = (None, []) if model is None else load_model_file(model, trust)
+    source = read_for_audit(given, fitted, target, protected, kind)
     probable = read_probability_columns(protected_probability, list(source.frame.columns))
     roles = tables.find_roles(
         source.frame,
@@ -314,12 +317,12 @@ def audit_command(
         # Numbers alone would be taken for scores. Objects are comparable only with objects.
         audited = audited.astype(object)
         arguments["y"] = None if target is None else arguments["y"].to_numpy().astype(object)
-    favourable = _favourable_class(fitted, frame, roles, positive, str(model))
+    favourable = favourable_class(fitted, frame, roles, positive, str(model))
     if favourable is not None:
         common.print_status(favourable.sentence(common.POSITIVE))
         if scores and target:
             _warn_of_direction(frame, scores, target, favourable)
-    _print_roles(frame, roles, kinds, fitted)
+    print_roles(frame, roles, kinds, fitted)
     if model is not None:
         for text in tables.missing_values_note(frame, names):
             common.print_status(text)
@@ -337,6 +340,7 @@ def audit_command(
         audited,
         favourable,
         words,
+        template,
         **arguments,
         sensitive_kind=probable.sensitive_kind(kinds.protected) or "auto",
         parts=audit_parts,
@@ -347,7 +351,7 @@ def audit_command(
     )
 
 
-def _read_for_audit(
+def read_for_audit(
     given: Input,
     fitted: Any,
     target: str | None,
@@ -379,7 +383,7 @@ def _is_regressor(model: Any) -> bool:
     return getattr(model, "classes_", None) is None
 
 
-def _favourable_class(
+def favourable_class(
     fitted: Any, frame: Any, roles: column_kinds.Named, positive: str | None, model: str
 ) -> Favourable | None:
     """Return the favourable class: of the option, of the saved model, or guessed from the labels."""
@@ -415,7 +419,7 @@ def _warn_of_direction(frame: Any, scores: str, target: str, favourable: Favoura
         )
 
 
-def _print_roles(
+def print_roles(
     frame: Any, roles: column_kinds.Named, kinds: column_kinds.Kinds, fitted: Any
 ) -> None:
     """Print how the target and the protected attributes are read."""
@@ -437,6 +441,7 @@ def write_audit(
     audited: Any,
     favourable: Favourable | None = None,
     words: Mapping[str, ColumnWords] | None = None,
+    template: str | None = None,
     **arguments: Any,
 ) -> None:
     """Audit a model or scores, print the result and write the files.
@@ -447,6 +452,7 @@ def write_audit(
     audited : fitted model, scores or decisions.
     favourable : the favourable class; its origin is part of the JSON.
     words : labels of columns, which the result shows.
+    template : the document of ``files.out``.
     **arguments : of :func:`fairspan.audit`.
     """
     from fairspan.auditing import audit
@@ -469,6 +475,9 @@ def write_audit(
             common.write_stdout(printable_json(to_text()))
         elif path is not None:
             to_text(path)
+    if files.out is not None:
+        page = files.out.suffix.lower() in common.PAGE_KINDS
+        (result.to_html if page else result.to_markdown)(files.out, template=template)
     if files.plot is not None:
         figure = result.plot().figure_
         with atomic_write(files.plot) as part:

@@ -92,9 +92,10 @@ def fit_command(
     from fairspan.cli import checks, tables
     from fairspan.cli.evaluation import write_audit
     from fairspan.cli.read import Input
+    from fairspan.estimators.named import set_equalize
     from fairspan.exceptions import DataWarning, warn_user
     from fairspan.report import held_out_rows
-    from fairspan.report.training import by_stratum, fit_model, set_equalize
+    from fairspan.report.training import by_stratum, fit_model
 
     given = Input.of(data)
     files = common.AuditFiles(json_file, markdown, plot)

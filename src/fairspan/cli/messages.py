@@ -39,7 +39,10 @@ def for_command(text: str) -> str:
 
 # Parameters that messages of the Python interface name, and their options.
 _OPTIONS = {
-    **{name: name for name in ("criterion", "equalize", "fairness", "level", "confidence")},
+    **{
+        name: name
+        for name in ("criterion", "equalize", "fairness", "level", "confidence", "threshold")
+    },
     **{name: name.replace("_", "-") for name in ("test_share", "min_rows", "selection_rate")},
     **{name: name.replace("_", "-") for name in ("max_gap", "min_ratio", "max_correlation")},
     "n_points": "points",

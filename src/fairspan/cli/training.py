@@ -42,8 +42,8 @@ def make_estimator(
 ) -> Any:
     """Return the unfitted model that ``--model`` names, for classes or numbers as the target has them."""
     from fairspan import estimators
+    from fairspan.estimators.named import named_model
     from fairspan.report.table import is_continuous
-    from fairspan.report.training import named_model
 
     if choice not in (*FOR_ANY, *MODELS):
         known = ", ".join((*FOR_ANY, *MODELS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -139,9 +139,7 @@ def set_aside(
     strata = [_strata(data.y, config.target_kind)]
     strata += [_strata(attribute, None) for attribute in data.sensitive.values()]
     seed = 0 if config.random_state is None else config.random_state
-    order = np.lexsort([read_seed(seed).permutation(data.n), *reversed(strata)])
-    taken = np.diff(np.floor(np.arange(data.n + 1) * float(share) + 0.5)) > 0.0
-    held = np.sort(order[taken])
+    held = balanced_share(strata, float(share), read_seed(seed).permutation(data.n))
     if not 0 < len(held) < data.n:
         msg = f"holdout={share!r} of {data.n} rows leaves no rows to fit or to evaluate on."
         raise ValueError(msg)
@@ -152,6 +150,20 @@ def set_aside(
     if square:
         rest["X"] = np.asarray(rest["X"])[:, train]
     return _take(given, train, square=square), rest
+
+
+def balanced_share(strata: Sequence[Codes], share: float, random_order: Codes) -> Codes:
+    """Draw a share of the rows that is the same in every stratum, up to a row; sorted positions.
+
+    Parameters
+    ----------
+    strata : (n,) codes, the most important first.
+    share : share of the rows.
+    random_order : a permutation of n, which decides within a stratum.
+    """
+    order = np.lexsort([random_order, *reversed(strata)])
+    taken = np.diff(np.floor(np.arange(len(order) + 1) * share + 0.5)) > 0.0
+    return np.asarray(np.sort(order[taken]), dtype=np.intp)
 
 
 def _strata(attribute: Attribute, kind: Kind | None) -> Codes:

@@ -12,6 +12,7 @@ from fairspan.estimators.learners import FairLearner, LearnerClassifier, Learner
 from fairspan.inputs.columns import as_frame, named_columns_of
 from fairspan.inputs.config import document_parameters
 from fairspan.inputs.rows import ColumnSchema
+from fairspan.method.row_sketch import Mask
 
 
 class FrozenLearner(FairLearner):
@@ -118,6 +119,9 @@ class FrozenLearner(FairLearner):
     def _fitted_share(self, X: Any) -> float | None:
         # Scores can differ in the last digits with the number of rows.
         return super()._fitted_share(self._without_scores(X))
+
+    def _looked_up(self, X: Any) -> tuple[Mask, Mask]:
+        return super()._looked_up(self._without_scores(X))
 
 
 @document_parameters

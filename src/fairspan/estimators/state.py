@@ -30,7 +30,7 @@ from fairspan.method.moments import Moments
 from fairspan.method.new_rows_space import NewRowsEnds
 from fairspan.method.pilot import Pilot
 from fairspan.method.problem import Codes, FitConfig, Kind
-from fairspan.method.row_sketch import RowSketch
+from fairspan.method.row_sketch import Mask, RowSketch
 from fairspan.method.site_dependence import SiteSums
 from fairspan.method.solution import Solution
 from fairspan.method.spaces import Position, native_dial
@@ -302,6 +302,11 @@ class FittedEstimator(BaseEstimator):
     def _fitted_share(self, X: Any) -> float | None:
         """Share of clean rows (:meth:`_read_new`) that the model was fitted on; None if unknown or none."""
         return None if self._fitted_rows is None else self._fitted_rows.share_of(X)
+
+    def _looked_up(self, X: Any) -> tuple[Mask, Mask]:
+        """Which clean rows the sketch of training rows can look up, and which of them match one."""
+        assert self._fitted_rows is not None
+        return self._fitted_rows.look_up(X)
 
     @property
     def _native_dial(self) -> str:

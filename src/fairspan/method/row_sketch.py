@@ -51,6 +51,7 @@ _BLOCK_VALUES = 2**20  # number of values of X that are hashed at once
 
 Hashes = NDArray[np.uint32]
 Counts = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -169,6 +170,20 @@ class RowSketch:
         """Return the sketch with only ``BITS`` bits of each hash after the level, as stored in files."""
         known = min(self.known, self.level + BITS)
         return replace(self, known=known, hashes=_leading(self.hashes, known))
+
+    def look_up(self, X: Any) -> tuple[Mask, Mask]:
+        """Which rows of X can be looked up, and which of these match a training row: two masks (n,).
+
+        At level 0 every row can be looked up. At higher levels the hash of the row decides, which is random.
+        A row that was not fitted on matches if it is a copy of one that was, or by chance: with a
+        probability of at most 6 %, and far less while the sketch is small.
+        """
+        blocks = [to_numpy(block) for block in _hash_blocks(X, self.key)]
+        hashes = np.concatenate([np.zeros(0, dtype=np.int64), *blocks]).astype(np.uint32)
+        bits = min(BITS, self.known - self.level)
+        stored = np.unique(_leading(self.hashes, self.level + bits))
+        known = np.asarray(_passes(hashes, self.level), dtype=bool)
+        return known, known & np.isin(_leading(hashes, self.level + bits), stored)
 
     def share_of(self, X: Any) -> float | None:
         """Estimate the share of the rows of X that are training rows.

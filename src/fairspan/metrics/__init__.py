@@ -2,7 +2,8 @@
 
 On real-valued scores f (METHOD 10): correlations with the protected attribute S, which is how the
 paper measures fairness, the correlation ratio, and the Kolmogorov distance between groups. On
-decisions: fairlearn's gaps, which are different quantities and may be large at correlation 0.
+decisions: fairlearn's gaps, which are different quantities and may be large at correlation 0; impact
+ratios, shortfalls and tests of selection rates, as rules about employment and lending count them.
 For misclassification and RMSE use scikit-learn.
 
 Common to all: ``sensitive_features`` may hold several attributes of any type (list, array, mapping,
@@ -20,6 +21,15 @@ from fairspan.metrics.decisions import (
     selection_rates,
 )
 from fairspan.metrics.groups import correlation_noise
+from fairspan.metrics.impact import (
+    SelectionTest,
+    adverse_impact_ratios,
+    scoring_rate_ratios,
+    scoring_rates,
+    selection_shortfalls,
+    selection_tests,
+    standardized_mean_differences,
+)
 from fairspan.metrics.scorers import by_attribute, fairness_scorer
 from fairspan.metrics.scores import (
     correlation_ratio,
@@ -30,6 +40,8 @@ from fairspan.metrics.scores import (
 )
 
 __all__ = [
+    "SelectionTest",
+    "adverse_impact_ratios",
     "by_attribute",
     "correlation_noise",
     "correlation_ratio",
@@ -41,6 +53,11 @@ __all__ = [
     "equalized_odds_difference",
     "fairness_scorer",
     "ks_distance",
+    "scoring_rate_ratios",
+    "scoring_rates",
     "selection_rates",
+    "selection_shortfalls",
+    "selection_tests",
+    "standardized_mean_differences",
     "statistical_parity_correlation",
 ]

@@ -7,7 +7,7 @@ is summed once per cell; all statistics are then computed from the sums of the c
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any, TypeAlias
@@ -241,11 +241,17 @@ def resample(
     n_boot : number of resamples, each of n rows drawn with replacement, or of whole clusters.
     rng : their source; they are drawn one after the other, in batches of 64 MiB.
     """
-    n = len(weight)
-    batch = max(1, _BATCH_NUMBERS // n)
-    sizes = (min(batch, n_boot - start) for start in range(0, n_boot, batch))
-    counts = (bootstrap_counts(n, size, rng, clusters=clusters) for size in sizes)
+    counts = count_batches(len(weight), n_boot, rng, clusters)
     return group_sums(factors, columns, weight, counts, clusters)
+
+
+def count_batches(
+    n: int, n_boot: int, rng: np.random.Generator, clusters: Codes | None = None
+) -> Iterator[Array]:
+    """Yield the resamples of :func:`resample`, in batches (n, b) of :func:`bootstrap_counts`."""
+    batch = max(1, _BATCH_NUMBERS // n)
+    for start in range(0, n_boot, batch):
+        yield bootstrap_counts(n, min(batch, n_boot - start), rng, clusters=clusters)
 
 
 def standardize(columns: Array, weight: Array) -> Array:

@@ -87,9 +87,15 @@ def label_audit(result: Audit, words: Mapping[str, ColumnWords]) -> Audit:
     if not labels:
         return result
     findings = [replace(f, attribute=_label(f.attribute, labels)) for f in result.findings]
+    rows = result.rows
+    if rows is not None:
+        attributes = [replace(a, name=_label(a.name, labels)) for a in rows.attributes]
+        crossed = rows.crossed and replace(rows.crossed, name=_label(rows.crossed.name, labels))
+        rows = replace(rows, attributes=tuple(attributes), crossed=crossed)
     return replace(
         result,
         findings=tuple(findings),
+        rows=rows,
         proxies=tuple(replace(p, attribute=_label(p.attribute, labels)) for p in result.proxies),
         group_sizes=_keys(result.group_sizes, labels),
         group_clusters=_keys(result.group_clusters, labels),

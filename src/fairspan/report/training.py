@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
-from fairspan.estimators import FairClassifier, FairGPClassifier, FairGPRegressor, FairRegressor
 from fairspan.estimators.learners import FairLearner
-from fairspan.estimators.predictors import FairPredictor, RuleClassifier
+from fairspan.estimators.named import named_model, set_equalize
+from fairspan.estimators.predictors import FairPredictor
 from fairspan.estimators.private_fit import refuse_private
 from fairspan.exceptions import (
     DataWarning,
@@ -25,7 +25,6 @@ from fairspan.exceptions import (
     RowError,
     warn_user,
 )
-from fairspan.inputs.checks import refuse, without_decisions_form
 from fairspan.inputs.columns import read_attribute
 from fairspan.inputs.config import read_config
 from fairspan.inputs.probabilities import has_probabilities
@@ -108,27 +107,6 @@ def choose_model(
     if equalize is not None:
         set_equalize(out, equalize, int(table[roles.target].nunique()))
     return out
-
-
-def named_model(name: str, *, numeric: bool, **parameters: Any) -> FairPredictor:
-    """A Gaussian process for "kernel"; a stack of learners for "auto", boosted trees for "boosting"."""
-    if name == "kernel":
-        return (FairGPRegressor if numeric else FairGPClassifier)(**parameters)
-    return (FairRegressor if numeric else FairClassifier)(name, **parameters)
-
-
-def set_equalize(model: FairPredictor, equalize: str, n_classes: int) -> None:
-    """Set what a classifier makes equal; "auto" is decisions for two classes, where they have a form."""
-    if equalize not in ("auto", "scores", "decisions"):
-        refuse("equalize", equalize, "'auto', 'scores' or 'decisions'")
-    if not isinstance(model, RuleClassifier):
-        if equalize == "decisions":
-            raise ValueError("equalize='decisions' is for classes, and the model predicts numbers.")
-        return
-    if equalize == "auto":
-        decides = n_classes == 2 and without_decisions_form(read_config(model)) is None
-        equalize = "decisions" if decides else "scores"
-    model.set_params(equalize=equalize)
 
 
 def _check_agreement(model: FairPredictor, criterion: str, pos_label: Any) -> None:

@@ -215,3 +215,15 @@ def test_shares_are_unbiased(kind, share):
         shares.append(sketch(X, str(seed)).share_of(np.concatenate([X[:m], new[m:]])))
     error = np.std(shares) / np.sqrt(len(shares))
     assert abs(np.mean(shares) - share) < 4.0 * error + 0.01
+
+
+@pytest.mark.parametrize("n", [1_000, 20_000])
+def test_single_rows_are_looked_up(n):
+    X, new = people(n, 0), people(n, 1)
+    found = sketch(X).shortened()
+    known, match = found.look_up(np.concatenate([X, new]))
+    assert known.all() == (found.level == 0)
+    assert known.mean() == pytest.approx(2.0**-found.level, abs=0.05)
+    assert match[:n][known[:n]].all()  # rows of the fit
+    assert not match[~known].any()
+    assert match[n:][known[n:]].mean() < 0.1  # by chance
