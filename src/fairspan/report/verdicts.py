@@ -306,7 +306,7 @@ def how_to_read(
             "A mean prediction is the average of what the model predicts for the people of a group."
         )
     else:
-        unit = "A selection rate is the share of a group that the model decides to be of a class."
+        unit = "A share is the part of a group that the model decides to be of a class."
     if any(y.measure != "correlation" for y in limits.yardsticks):
         measure = (
             "The ratio is the lowest selection rate divided by the highest, the gap is the highest minus "
