@@ -73,7 +73,7 @@ def table_digest(frame: Any) -> str:
 
 
 def model_digest(model: FairPredictor) -> str:
-    """SHA-256 of the fitted parameters: equal fits have equal digests.
+    """SHA-256 of the fitted parameters: equal fits with equal versions have equal digests.
 
     Files of models are no measure of that: they contain times and numbers of objects.
     """
