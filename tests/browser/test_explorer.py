@@ -408,7 +408,8 @@ def test_a_guessed_class_is_announced_at_the_top(opened, examples, tmp_path):
         assert ("This is a guess (the larger of the two labels)" in facts) != named
         assert ("--positive CLASS" in facts) != named
         text = page.inner_text("body")
-        assert "Gained" not in text
+        assert ("Gained repaid = yes" in text) == ("Lost repaid = yes" in text) == named
+        assert ("Changed to repaid = no" in text) != named
         assert "Now predicted repaid = yes" in text
 
 
@@ -418,4 +419,6 @@ def test_the_named_class_of_several_is_the_one_in_the_texts(opened, tmp_path):
     assert page.is_hidden("#class-choice")
     assert "mid" in page.inner_text("#facts")
     assert "Now predicted mid" in page.inner_text("#view-changed")
+    assert example.study["limits"]["given"] == ["ratio=0.8"]
+    assert "Gained mid" in page.inner_text("#verdict-0")
     assert "Decided mid" in page.inner_text("#view-confusion")

@@ -140,11 +140,12 @@ def test_the_slider_moves_every_view(opened):
     for i, _ in PLACES:
         move(page, i)
         seen.append(page.evaluate(read))
-    still = {"view-importance", "view-audit", "view-notes", "view-columns"}
+    still = {"view-importance", "view-audit", "view-notes", "view-columns", "view-origin",
+             "view-reading"}  # fmt: skip
     assert {card for card in seen[0] if seen[0][card] == seen[2][card]} == still
     assert {card for card in seen[0] if seen[0][card] == seen[1][card]} == still
-    charts = {"view-tradeoff", "view-price", "view-changed", "view-scores", "view-rates",
-              "view-calibration", "view-confusion", "view-parity", "view-certificate",
+    charts = {"verdict-0", "verdict-1", "view-tradeoff", "view-price", "view-changed", "view-scores",
+              "view-rates", "view-calibration", "view-confusion", "view-parity", "view-certificate",
               "view-snippet"}  # fmt: skip
     assert charts | still == set(seen[0])
 

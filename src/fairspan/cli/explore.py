@@ -6,7 +6,7 @@ import math
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +51,17 @@ def explore_command(
     test_share: Annotated[float, typer.Option(help="Share of rows held out.")] = 0.25,
     points: Annotated[int, typer.Option(help="Number of dial values of the slider.")] = 41,
     parts: common.Parts = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="ratio=0.8, gap=0.05 or correlation=0.1: limit that the report judges for each protected "
+            "attribute. The default is the four-fifths ratio; correlation=0.1 without a favourable class.",
+            metavar="LIMIT",
+        ),
+    ] = None,
+    date: Annotated[
+        str | None, typer.Option(help="Date on the report, as 2024-05-31; today if not given.")
+    ] = None,
     json_file: common.Json = None,
     seed: common.Seed = 0,
 ) -> None:
@@ -60,6 +71,8 @@ def explore_command(
     from fairspan.method.problem import canonical_criterion
     from fairspan.report import explore
     from fairspan.report.pipeline import check_options
+    from fairspan.report.provenance import read_date
+    from fairspan.report.verdicts import read_limits
 
     given = Input.of(data)
     common.check_output_file(out, "--out")
@@ -72,6 +85,8 @@ def explore_command(
     common.check_kind(save_model, "--save-model", common.MODEL_KINDS)
     common.check_fairness(fairness)
     audit_parts = common.read_parts(parts)
+    limits = _read("--limit", read_limits, common.split_commas(limit))
+    day = _read("--date", read_date, date)
     table = tables.read_training_table(given, columns, numeric_target=model in FOR_NUMBERS)
     check_options(points, seed, fairness, test_share)
     canonical_criterion(criterion)
@@ -119,20 +134,25 @@ def explore_command(
             source=table.code,
             dictionary=table.words,
             missing_sensitive=columns.missing_protected,
+            limits=limits,
+            date=day,
+            data_file=given.file,
         )
     # Files come first: the reader of the printed lines may close the pipe after the first one.
-    report.to_html(out)
-    if json_file not in (None, common.STDOUT):
-        report.to_json(json_file)
     if save_model is not None:
         from fairspan.persistence import save_model as write_model
 
         write_model(report.model, save_model, keep_moments=with_moments)
+        report = report.with_model_file(save_model)
+    report.to_html(out)
+    if json_file not in (None, common.STDOUT):
+        report.to_json(json_file)
     common.print_warnings(warnings_seen)
     print_line(_kinds_line(report.study))
     if report.study["task"] != "regression":
         print_line(equal_line(report.model))
     print_line(_dial_table(report.study, test_share))
+    print_line(_verdict_lines(report.study))
     if save_model is not None:
         print_written(save_model, print_line)
     if json_file == common.STDOUT:
@@ -141,6 +161,14 @@ def explore_command(
         print_line(f"Numbers written to {json_file}")
     size, address = out.stat().st_size / 1e6, out.resolve().as_uri()
     print_line(f"Report written to {out} ({size:.1f} MB). Open it in a browser: {address}")
+
+
+def _read(option: str, read: Callable[[Any], Any], given: Any) -> Any:
+    """Read the value of an option; an error names the option."""
+    try:
+        return read(given)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from error
 
 
 def _kinds_line(study: dict[str, Any]) -> str:
@@ -195,6 +223,13 @@ def _dial_table(study: dict[str, Any], test_share: float) -> str:
     note = "- : too few held-out rows in a group (a larger --test-share gives more)"
     notes = [note] if any("-" in row for row in body) else []
     return "\n".join(["", title, *(text.rstrip() for text in lines), *notes, ""])
+
+
+def _verdict_lines(study: dict[str, Any]) -> str:
+    """Return the verdicts on the limits where the slider starts, one sentence each."""
+    at = study["start"]
+    title = f"Limits at fairness {study['fairness'][at]:g}, with {study['about']['level']:.0%} intervals:"
+    return "\n".join([title, *(v["words"] for v in study["positions"][at]["verdicts"]), ""])
 
 
 def _interval(curve: dict[str, list[float | None]], i: int) -> str:

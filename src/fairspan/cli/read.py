@@ -98,6 +98,12 @@ class Input(InputOptions):
         return {"DATA": Path(self.data or "")}
 
     @property
+    def file(self) -> Path | None:
+        """The file that holds the rows; None for a data set or standard input."""
+        (path,) = self.files.values()
+        return path if self.data != STDIN and path.is_file() else None
+
+    @property
     def _is_set(self) -> bool:
         return self.data in SETS and not Path(self.data or "").is_file()
 

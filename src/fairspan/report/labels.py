@@ -19,7 +19,16 @@ __all__ = ["label_audit", "relabel"]
 _BY_NAME = ("scores", "rates", "calibration", "continuous")
 _HEADLINE = ("gap_attribute", "correlation_attribute")
 # Keys of the study whose texts are sentences.
-_SENTENCES = ("criterion_words", "score_words", "notes", "warnings", "words", "summary", "note")
+_SENTENCES = (
+    "criterion_words",
+    "score_words",
+    "notes",
+    "warnings",
+    "words",
+    "reading",
+    "summary",
+    "note",
+)
 # Combinations of attributes are named by this sign between their names.
 _CROSS = " x "
 # Words of the report's own sentences: a bare word of these is probably not the column.
@@ -123,6 +132,10 @@ def _position(point: dict[str, Any], labels: Mapping[str, str]) -> dict[str, Any
     out["headline"] = headline
     if isinstance(point.get("parity"), list):
         out["parity"] = [p | {"attribute": _label(p["attribute"], labels)} for p in point["parity"]]
+    if "verdicts" in point:
+        out["verdicts"] = [
+            v | {"attribute": _label(v["attribute"], labels)} for v in point["verdicts"]
+        ]
     return out
 
 

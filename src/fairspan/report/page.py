@@ -23,6 +23,7 @@ from fairspan._system import json_safe, printable_json
 from fairspan.auditing import Audit
 from fairspan.auditing.results import write_text
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups, hide_few
+from fairspan.report.provenance import saved_model
 from fairspan.report.views import error_of, own_metrics, own_parity, supremum_of
 from fairspan.report.words import ReportContext, metric_words
 
@@ -118,6 +119,17 @@ class Report:
         """
         return write_text(page(self.study), path)
 
+    def with_model_file(self, path: Any) -> Report:
+        """The same report, whose page names the file that the model was saved in, and its digest.
+
+        Parameters
+        ----------
+        path : path
+            File of :func:`fairspan.save_model`.
+        """
+        origin = self.study["provenance"] | saved_model(path)
+        return replace(self, study=self.study | {"provenance": origin})
+
     @property
     def _lines(self) -> list[str]:
         about, first, last = self.study["about"], *(self.study["positions"][i] for i in (0, -1))
@@ -136,6 +148,8 @@ class Report:
                 f"{words}: {name} {_rounded(head['error'])}; {head['gap_name']} {_rounded(head['gap'])}"
                 + (f" ({head['gap_attribute']})" if head["gap_attribute"] else "")
             )
+        start = self.study["positions"][self.study["start"]]
+        out += [verdict["words"] for verdict in start["verdicts"]]
         return [*out, *(f"! {text}" for text in about["warnings"])]
 
     def __repr__(self) -> str:

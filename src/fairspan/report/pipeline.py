@@ -37,6 +37,7 @@ from fairspan.report.dial_points import (
 )
 from fairspan.report.labels import relabel
 from fairspan.report.page import Report, attributes_of, audit_lines, fit_in, tradeoff
+from fairspan.report.provenance import data_origin, model_origin, read_date
 from fairspan.report.recipe import Recipe, source_lines
 from fairspan.report.table import (
     Roles,
@@ -59,6 +60,7 @@ from fairspan.report.training import (
     known_rows,
     read_kinds,
 )
+from fairspan.report.verdicts import choose_limits, how_to_read, read_limits, verdicts
 from fairspan.report.views import extra_errors, position
 from fairspan.report.words import ReportContext, about, notes
 from fairspan.tables.dictionary import ColumnWords, read_dictionary
@@ -95,6 +97,9 @@ def explore(
     command: str = "",
     dictionary: Any = None,
     missing_sensitive: str | None = None,
+    limits: Any = None,
+    date: Any = None,
+    data_file: Any = None,
 ) -> Report:
     """Fit a fair model on a table, and report what every dial value means for groups of people.
 
@@ -145,7 +150,7 @@ def explore(
     audit_parts : sequence of str, optional
         Parts of the full audit, as in :func:`fairspan.audit`; all if not given.
     random_state : int, default=0
-        The same number gives the same report.
+        The same number gives the same report, on the same ``date``.
     verbose : int, default=0
         1 shows progress.
     name : str, default="table"
@@ -161,6 +166,17 @@ def explore(
     missing_sensitive : {"raise", "omit"}, optional
         "omit" fits also on rows without a protected attribute; the rows held out have all of them.
         Otherwise such rows are left out. If not given, a ``model`` of your own decides.
+    limits : list of str or dict, optional
+        Limits that the page judges by the intervals of the held-out rows, as
+        ``["ratio=0.8", "gap=0.05", "correlation=0.1"]`` or ``{"gap": 0.05}``: the lowest selection rate over
+        the highest, their difference, the correlation of the score. If not given, the four-fifths ratio
+        (0.8); a correlation of 0.1 if the target is a number, or has several classes of which none is
+        favourable.
+    date : date or str, optional
+        Date on the page, as "2024-05-31"; today if not given.
+    data_file : path, optional
+        File that the table was read from. The page shows its name and its SHA-256 digest, or else that of
+        ``table.to_csv(index=False)``.
 
     Returns
     -------
@@ -183,6 +199,7 @@ def explore(
     if equalize is None and isinstance(model, str):
         equalize = "auto"
     check_options(n_points, random_state, fairness, test_share)
+    stated, day = read_limits(limits), read_date(date)
     parts = PARTS if audit_parts is None else audit_parts
     words = _read_words(dictionary)
     settings = Settings(level=level, n_boot=n_boot, parts=parts)
@@ -190,6 +207,7 @@ def explore(
     # Rare values of a column may occur only among the held-out rows; that needs no warning.
     with log.record(), each_warning_once(), collect_unseen():
         whole = _as_pandas(frame)
+        origin = data_origin(whole, data_file)
         roles, refused = find_roles(
             whole,
             target=target,
@@ -221,12 +239,13 @@ def explore(
         kinds = read_kinds(estimator.sensitive_kind, roles.sensitive)
         complete = table
         table, joined = join_small_groups(complete, roles.sensitive, kinds)
-        criterion, favourable = canonical_criterion(estimator.criterion), None
+        criterion, favourable, labels = canonical_criterion(estimator.criterion), None, None
         if is_classifier(estimator):
             labels = table[roles.target].unique().tolist()
             favourable = choose_favourable(labels, roles.target, estimator.pos_label, criterion)
         if favourable is not None:
             estimator.set_params(pos_label=favourable.label)
+        judged = choose_limits(stated, roles.target, labels and len(labels), favourable)
         columns, share = [roles.target, *roles.sensitive], test_share
         out = held_out_rows(
             table, columns, kinds=kinds, share=share, seed=random_state, says="test_share="
@@ -268,6 +287,8 @@ def explore(
             joined=bool(joined),
         )
         positions = _positions(points, held_out, context, recipe, rng)
+        for place, point in zip(positions, points, strict=True):
+            place["verdicts"] = verdicts(point, held_out, judged, context)
         importance = shuffled_errors(predictor, held_out, rng, verbose=verbose)
         start, at = time.perf_counter(), grid.index(float(f"{fairness:.6g}"))
         chosen = estimator if grid[at] == 1.0 else estimator.at(grid[at])
@@ -278,6 +299,17 @@ def explore(
         *notes(whole, complete, roles, refused, held_out, context, favourable, may_miss),
         *map(str, chosen.certificate_.missing),
     ]
+    chosen_options = {
+        "target": roles.target,
+        "sensitive_features": list(roles.sensitive),
+        "criterion": criterion,
+        "equalize": "decisions" if context.decides else "scores",
+        "fairness": grid[at],
+        "test_share": test_share,
+        "level": level,
+        "n_boot": n_boot,
+        "random_state": random_state,
+    }
     study = {
         "format": 2,
         "about": about(held_out, context, roles, estimator, points[0])
@@ -307,6 +339,9 @@ def explore(
             if groups.values is not None
         },
         "importance": importance,
+        "limits": {"stated": judged.stated, "given": list(map(str, judged.yardsticks))},
+        "reading": how_to_read(held_out, context, judged, roles.target, favourable),
+        "provenance": {"date": day, **origin, **model_origin(chosen), "options": chosen_options},
         "audit": audit_lines(full, grid[at], held_out.too_few),
     }
     study = fit_in(relabel(study, words) if words else study)

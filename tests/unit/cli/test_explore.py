@@ -1,5 +1,6 @@
 """Command explore: its table of numbers, its code, and the model that it saves."""
 
+import hashlib
 import json
 
 import pytest
@@ -54,3 +55,37 @@ def test_the_report_saves_its_model_without_moments(call, tmp_path):
     )
     assert said.code == 0
     assert not hasattr(fairspan.load_model(tmp_path / "m.skops"), "moments_")
+
+
+@pytest.mark.usefixtures("table")
+def test_verdicts_are_printed_and_the_page_names_its_files(call, tmp_path):
+    given = ("--points", "2", "--parts", "scores", "--date", "2024-05-31", "--json", "n.json")
+    stated = ("--limit", "ratio=0.8,gap=0.5", "--limit", "correlation=0.9")
+    done = call("explore", *FIT[1:-1], *given, *stated, "--save-model", "m.skops")
+    assert done.code == 0, done.err
+    study = json.loads((tmp_path / "n.json").read_text(encoding="utf-8"))
+    assert study["limits"]["given"] == ["ratio=0.8", "gap=0.5", "correlation=0.9"]
+    verdicts = study["positions"][study["start"]]["verdicts"]
+    assert f"Limits at fairness 1, with 95% intervals:\n{verdicts[0]['words']}" in done.out
+    assert all(verdict["words"] in done.out for verdict in verdicts)
+    origin = study["provenance"]
+    for key, file in (("data", "people.csv"), ("model", "m.skops")):
+        assert origin[f"{key}_file"] == file
+        digest = hashlib.sha256((tmp_path / file).read_bytes()).hexdigest()
+        assert origin[f"{key}_digest"] == digest
+    assert origin["date"] == "2024-05-31"
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--limit", "gap"), "--limit: 'gap' is no limit; write gap=0.05, ratio=0.8"),
+        (("--limit", "gap=5"), "--limit: gap=5 is not allowed; give a number between 0 and 1."),
+        (("--date", "tomorrow"), "--date: 'tomorrow' is no date; give one such as 2024-05-31."),
+    ],
+)
+def test_wrong_limits_and_dates_are_refused(call, given, words):
+    done = call("explore", *FIT[1:-1], *given)
+    assert done.code == 2
+    assert words in done.err

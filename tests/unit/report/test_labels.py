@@ -25,6 +25,7 @@ def study():
                 "headline": {"gap_attribute": "sex x age", "correlation_attribute": None},
                 "scores": {"sex": 1},
                 "parity": [{"attribute": "sex"}],
+                "verdicts": [{"attribute": "sex", "words": "The ratio by sex is kept."}],
                 "snippet": "table['sex']",
                 "certificate": {"words": ["Groups of sex, by score and 'score'; sex=f."]},
             }
@@ -46,6 +47,9 @@ def test_readers_see_labels_and_programs_see_names():
     (point,) = found["positions"]
     assert point["headline"]["gap_attribute"] == "Gender x age"
     assert (point["scores"], point["parity"]) == ({"Gender": 1}, [{"attribute": "Gender"}])
+    assert point["verdicts"] == [
+        {"attribute": "Gender", "words": "The ratio by Gender is kept."},
+    ]
     assert point["snippet"] == "table['sex']"
     assert [f["name"] for f in found["importance"]["features"]] == ["Points", "debt"]
     assert found["audit"]["lines"] == [{"attribute": "Gender", "group": "sex"}]

@@ -1,5 +1,7 @@
 """A whole report: columns left out, and small tables."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -128,3 +130,68 @@ def test_a_report_of_equal_decisions_is_about_decisions():
     assert "correlation of the rule's margin" in str(study["positions"][0]["parity"])
     assert "certificate: the model equalizes decisions" in study["audit"]["summary"]
     assert not any("predicts the mean of y" in text for text in study["about"]["warnings"])
+
+
+# ------------------------------------------------------------------ verdicts and provenance
+
+SMALL = {**OPTIONS, "audit_parts": ["decisions"], "model": fairspan.FairRidgeClassifier()}
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
+def test_a_report_judges_limits_at_every_position(tmp_path):
+    table, path = people(), tmp_path / "people.csv"
+    table.to_csv(path, index=False)
+    given = {"limits": ["ratio=0.8", "gap=0.3", "correlation=0.9"], "date": "2024-05-31"}
+    options = {**SMALL, "sensitive_features": ["sex", "job"], "audit_parts": ["scores"]}
+    report = explore(table, **options, **given, data_file=path)
+    study = report.study
+    assert study["limits"] == {"stated": True, "given": given["limits"]}
+    assert len(study["reading"]) == 10
+    for at in study["positions"]:
+        judged = [(v["attribute"], v["limit"]) for v in at["verdicts"]]
+        assert judged == [(name, limit) for name in ("sex", "job") for limit in given["limits"]]
+        by = {(p["attribute"], p["metric"]): p for p in at["parity"] if not p["where"]}
+        for v in at["verdicts"]:
+            metric = {
+                "ratio": "demographic_parity_ratio",
+                "gap": "demographic_parity_difference",
+                "correlation": "statistical_parity_correlation",
+            }[v["limit"].partition("=")[0]]
+            row = by[v["attribute"], metric]
+            assert all(v[key] == row[key] for key in ("value", "low", "high"))
+    start = study["positions"][study["start"]]["verdicts"]
+    assert all(v["words"] in repr(report) for v in start)
+    origin = study["provenance"]
+    assert (origin["date"], origin["data_file"]) == ("2024-05-31", "people.csv")
+    assert origin["options"]["sensitive_features"] == ["sex", "job"]
+    again = explore(table, **options, **given, data_file=path)
+    assert again.to_json() == report.to_json()
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
+def test_the_page_names_the_file_of_the_model(tmp_path):
+    pytest.importorskip("skops")
+    report = explore(people(), **SMALL)
+    path = fairspan.save_model(report.model, tmp_path / "fair.skops")
+    named = report.with_model_file(path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert named.study["provenance"]["model_file"] == "fair.skops"
+    assert named.study["provenance"]["model_digest"] == digest
+    assert report.study["provenance"]["model_file"] is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"limits": "gap"}, "is no limit"),
+        ({"date": "today"}, "is no date"),
+        ({"data_file": "nowhere.csv"}, "is no file"),
+        ({"limits": "gap=0.1", "target": "amount", "model": "kernel"}, "is a number"),
+        ({"limits": "gap=0.1", "target": "grade"}, "3 classes, and none is named"),
+    ],
+)
+def test_wrong_limits_are_refused_before_the_fit(changed, words, monkeypatch):
+    monkeypatch.setattr(_explore, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    table = people().assign(grade=np.resize(["a", "b", "c"], 240))
+    with pytest.raises(ValueError, match=words):
+        explore(table, **{**SMALL, **changed})

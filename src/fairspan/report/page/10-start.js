@@ -230,6 +230,7 @@ function update() {
   showHeadline(now.i);
   byId("crossed").hidden = Boolean(now.at.scores[now.attribute]);
   for (const [view, show] of [
+    ["verdict", showVerdicts],
     ["glance", showTiles],
     ["view-changed", showChanged],
     ["view-confusion", showConfusion],
@@ -301,6 +302,7 @@ function start() {
   }
   guarded(byId("view-audit"), showAudit);
   guarded(byId("data"), showRecord);
+  guarded(byId("verdict"), showOrigin);
   showHeader();
   slider.addEventListener("input", () => go(Number(slider.value)));
   byId("less").addEventListener("click", () => go(current - 1));
