@@ -53,14 +53,18 @@ def _explore(path: Path, table: pd.DataFrame, **options: Any) -> Example:
 
 def read_study(path: Path) -> dict[str, Any]:
     """The study that a page carries."""
+    from fairspan.report.packing import unpack
+
     study = json.loads(_carried(path.read_text(encoding="utf-8"))[1])
-    before, after = study.pop("code")  # stored once for all places
     study["scatter"] = dict(study["scatter"])
-    study["tradeoff"]["parity"] = dict(study["tradeoff"]["parity"])
-    for place in study["positions"]:
-        place["snippet"] = before + place["snippet"] + after
-        for part in ("scores", "rates", "calibration", "continuous"):
-            place[part] = dict(place[part])
+    for side in filter(None, (study, study["other"])):
+        before, after = side.pop("code")  # stored once for all places
+        side["tradeoff"]["parity"] = dict(side["tradeoff"]["parity"])
+        side["positions"] = unpack(side["positions"], len(study["fairness"]))
+        for place in side["positions"]:
+            place["snippet"] = before + place["snippet"] + after
+            for part in ("scores", "rates", "calibration", "continuous"):
+                place[part] = dict(place[part])
     return study
 
 

@@ -117,13 +117,12 @@ def _side(side: dict[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
     positions = [_position(point, labels) for point in side["positions"]]
     out = {"tradeoff": tradeoff, "positions": positions}
     if promise := side.get("promise"):
-        group = lambda text: _group(text, labels)  # noqa: E731
         out["promise"] = promise | {
             "attributes": [_label(name, labels) for name in promise["attributes"]],
-            "left_out": [group(text) for text in promise["left_out"]],
+            "left_out": [_group(text, labels) for text in promise["left_out"]],
         }
         if smallest := promise["smallest"]:
-            out["promise"]["smallest"] = smallest | {"group": group(smallest["group"])}
+            out["promise"]["smallest"] = smallest | {"group": _group(smallest["group"], labels)}
     return out
 
 

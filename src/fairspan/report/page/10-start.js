@@ -325,4 +325,4 @@ function start() {
 }
 
 start();
-window.fairspan = { study, show: (i) => go(i), current: () => current };
+window.fairspan = { study, equalize, show: (i) => go(i), current: () => current };
