@@ -211,7 +211,7 @@ def test_a_page_without_promises_has_no_box(opened, examples, tmp_path):
 def test_a_numeric_attribute_has_a_slope(opened, examples):
     page = opened("numbers", hash="#fairness=0.5")
     number = examples["numbers"].study["positions"][5]["selected"][1]
-    sign = "+" if number["value"] > 0 else "−"
+    sign = "+" if number["value"] > 0 else "\N{MINUS SIGN}"
     assert f"age higher by 10: mean prediction {sign}" in page.inner_text("#headline")
     tile = page.locator("#tiles > div", has_text="age higher by 10")
     assert tile.count() == 1

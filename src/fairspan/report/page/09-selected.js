@@ -37,12 +37,18 @@ function selectedParts({ selected }) {
   return more > 0 ? [out, `; ${count(more)} more below`] : out;
 }
 
+// The slope along a numeric attribute, before anything about its slices.
+function slopeParts({ selected }, attribute) {
+  const number = selected.find((one) => one.what === "slope" && one.attribute === attribute);
+  return number ? [sentenceCase(number.step), selectedName(number).slice(1), " ", selectedValue(number), selectedRange(number), ". "] : "";
+}
+
 function selectedTiles({ selected }) {
   const among = (number) => (number.note ? ` · ${brief(noteWords(number.note), 90)}` : "");
   return selected.slice(0, MOST_SELECTED).map((number) => {
     const attribute = name(brief(number.attribute, 30));
     const terms = {
-      slope: number.step,
+      slope: sentenceCase(number.step),
       gap: ["Gap between groups of ", attribute],
       correlation: ["Dependence on ", attribute],
     };

@@ -153,15 +153,20 @@ function showSetting() {
     promise.rows === "held-out"
       ? `the ${many(promise.n, "held-out row")}`
       : `the ${many(promise.n, "training row")}, each judged by functions that did not see it; the other views are about the held-out rows`;
+  const about = equalize === "decisions" ? "decisions" : isNumber ? "predictions" : "scores";
+  const left = promise.left_out;
+  const facts = [
+    endWords(),
+    [`The promise is about ${about} by `, listed(promise.attributes), ", for new people who are drawn like these rows and independently of each other."],
+    `Its bounds come from ${rows}.`,
+    `Positions are tested from fairness 1 on, up to the first that cannot be promised. Of those that can, the one with the smallest ${errorName} is taken.`,
+    "The confidence holds for one limit that was chosen beforehand: trying limits until one is kept proves less.",
+    left.length
+      ? ["Nothing is promised for groups of fewer than 30 rows: ", listed(left.slice(0, 6)), left.length > 6 ? ` and ${count(left.length - 6)} more` : "", "."]
+      : null,
+  ];
   fill(
     byId("limit-about"),
-    endWords(),
-    `The promise is about new people who are drawn like these rows and independently of each other, and about ${equalize === "decisions" ? "decisions" : isNumber ? "predictions" : "scores"} by `,
-    listed(promise.attributes),
-    `. Its bounds come from ${rows}. Positions are tested from fairness 1 on, up to the first that cannot be promised; of those that can, the one with the smallest ${errorName} is taken. `,
-    `The confidence holds for one limit that was chosen beforehand: trying limits until one is kept proves less.`,
-    promise.left_out.length
-      ? [" Nothing is promised for groups of fewer than 30 rows: ", listed(promise.left_out.slice(0, 6)), promise.left_out.length > 6 ? ` and ${count(promise.left_out.length - 6)} more` : "", "."]
-      : "",
+    facts.filter(Boolean).map((text) => element("li", {}, text)),
   );
 }
