@@ -53,19 +53,9 @@ def _explore(path: Path, table: pd.DataFrame, **options: Any) -> Example:
 
 def read_study(path: Path) -> dict[str, Any]:
     """The study that a page carries."""
-    from fairspan.report.packing import unpack
+    from tests.support.report_data import whole_study
 
-    study = json.loads(_carried(path.read_text(encoding="utf-8"))[1])
-    study["scatter"] = dict(study["scatter"])
-    for side in filter(None, (study, study["other"])):
-        before, after = side.pop("code")  # stored once for all places
-        side["tradeoff"]["parity"] = dict(side["tradeoff"]["parity"])
-        side["positions"] = unpack(side["positions"], len(study["fairness"]))
-        for place in side["positions"]:
-            place["snippet"] = before + place["snippet"] + after
-            for part in ("scores", "rates", "calibration", "continuous"):
-                place[part] = dict(place[part])
-    return study
+    return whole_study(json.loads(_carried(path.read_text(encoding="utf-8"))[1]))
 
 
 def with_study(example: Example, study: dict[str, Any], path: Path) -> Path:
