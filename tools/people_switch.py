@@ -33,7 +33,7 @@ def measurements() -> Iterator[Measurement]:
     small = report(large_table(4_000), n_points=31)
     for measure, name in (("gap", "max_gap"), ("ratio", "min_ratio")):
         wrong = sum(differs(small, measure, name, float(limit)) for limit in LIMITS)
-            yield at_most(f"limits on the {measure} with another answer than `at`, of 50", wrong, 0)
+        yield at_most(f"limits on the {measure} with another answer than `at`, of 50", wrong, 0)
 
 
 def large_table(n: int = N_ROWS) -> pd.DataFrame:
