@@ -53,15 +53,9 @@ def _explore(path: Path, table: pd.DataFrame, **options: Any) -> Example:
 
 def read_study(path: Path) -> dict[str, Any]:
     """The study that a page carries."""
-    study = json.loads(_carried(path.read_text(encoding="utf-8"))[1])
-    before, after = study.pop("code")  # stored once for all places
-    study["scatter"] = dict(study["scatter"])
-    study["tradeoff"]["parity"] = dict(study["tradeoff"]["parity"])
-    for place in study["positions"]:
-        place["snippet"] = before + place["snippet"] + after
-        for part in ("scores", "rates", "calibration", "continuous"):
-            place[part] = dict(place[part])
-    return study
+    from tests.support.report_data import whole_study
+
+    return whole_study(json.loads(_carried(path.read_text(encoding="utf-8"))[1]))
 
 
 def with_study(example: Example, study: dict[str, Any], path: Path) -> Path:

@@ -13,7 +13,7 @@ ALL = sorted(EXAMPLES)
 WIDTHS = (1280, 768, 390)
 # What a hand with a mouse could use, and is in sight.
 USABLE = """() => [...document.querySelectorAll(
-    'a[href], button, input, select, summary, [tabindex="0"]')]
+    'a[href], button, input:not([type=radio]:not(:checked)), select, summary, [tabindex="0"]')]
     .filter(e => e.checkVisibility() && !e.closest('details:not([open]) > :not(summary)'))"""
 
 
@@ -260,6 +260,7 @@ def test_keys_move_choices_details_and_copy(opened, examples):
 
 def test_structure_for_screen_readers(opened):
     page = opened("loans")
+    settle(page)
     levels = page.locator("h1, h2, h3, h4").evaluate_all(
         "all => all.filter(h => h.checkVisibility()).map(h => Number(h.tagName[1]))"
     )

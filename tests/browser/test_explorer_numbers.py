@@ -92,8 +92,8 @@ def test_classification(opened, examples, monkeypatch, i, fairness):
                 np.sum(~a & b),
             ]
             assert mean[1][:1] == near([score[mine].mean()])
-    gap = max(max(rates) - min(rates) for rates in selected.values())
-    assert shown(page, "#headline", "gap") == near([gap])
+    gaps = [max(rates) - min(rates) for rates in selected.values()]
+    assert shown(page, "#headline", "gap") == near(gaps)
 
 
 @pytest.mark.parametrize(("i", "fairness"), PLACES)
@@ -109,6 +109,10 @@ def test_regression_with_a_continuous_attribute(opened, examples, monkeypatch, i
     first = model.at(0.0).predict(held)
     assert shown(page, "#headline", "error") == near([rmse(predictions)])
     assert shown(page, "#tiles", "error_extra") == near([rmse(predictions) - rmse(first)])
+    per_decade = 10 * np.polyfit(held["age"], predictions, 1)[0]
+    assert shown(page, "#headline", "slope") == near([per_decade])
+    means = [predictions[held["sex"] == sex].mean() for sex in ("f", "m")]
+    assert shown(page, "#headline", "gap") == near([abs(means[0] - means[1])])
     rates = rows_of(page, "#view-rates")
     for (_, found), g in zip(rates, ("f", "m"), strict=True):
         mine = held["sex"].to_numpy() == g
@@ -140,7 +144,7 @@ def test_the_slider_moves_every_view(opened):
     for i, _ in PLACES:
         move(page, i)
         seen.append(page.evaluate(read))
-    still = {"view-importance", "view-audit", "view-notes", "view-columns", "view-origin",
+    still = {"view-importance", "view-audit", "view-notes", "view-columns", "view-setting", "view-origin",
              "view-reading"}  # fmt: skip
     assert {card for card in seen[0] if seen[0][card] == seen[2][card]} == still
     assert {card for card in seen[0] if seen[0][card] == seen[1][card]} == still

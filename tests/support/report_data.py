@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from fairspan.report.packing import unpack
 from fairspan.report.table import Roles
 
 
@@ -32,3 +33,24 @@ def roles_of(target="repaid", **changed):
         "weight": None,
     }
     return Roles(**(given | changed))
+
+
+def whole_study(stored):
+    """The study of a page, from what the page stores."""
+    out = stored | {"scatter": dict(stored["scatter"])}
+    out |= _whole_side(out, len(out["fairness"]))
+    if out["other"]:
+        out["other"] |= _whole_side(out["other"], len(out["fairness"]))
+        del out["other"]["code"]
+    del out["code"]
+    return out
+
+
+def _whole_side(side, n):
+    before, after = side["code"]  # stored once for all positions
+    positions = unpack(side["positions"], n)
+    for at in positions:
+        at["snippet"] = before + at["snippet"] + after
+        at |= {part: dict(at[part]) for part in ("scores", "rates", "calibration", "continuous")}
+    tradeoff = side["tradeoff"] | {"parity": dict(side["tradeoff"]["parity"])}
+    return {"positions": positions, "tradeoff": tradeoff}

@@ -18,6 +18,8 @@ __all__ = ["label_audit", "relabel"]
 # Parts of a position, and of the trade-off, whose keys are names of protected attributes.
 _BY_NAME = ("scores", "rates", "calibration", "continuous")
 _HEADLINE = ("gap_attribute", "correlation_attribute")
+# Parts of a position that are lists of attributes.
+_LISTED = ("parity", "selected", "verdicts")
 # Keys of the study whose texts are sentences.
 _SENTENCES = (
     "criterion_words",
@@ -69,8 +71,9 @@ def relabel(study: dict[str, Any], words: Mapping[str, ColumnWords]) -> dict[str
     out["attributes"] = [a | {"name": _label(a["name"], labels)} for a in study["attributes"]]
     out["target"] = study["target"] | {"name": _label(study["target"]["name"], labels)}
     out["scatter"] = _keys(study["scatter"], labels)
-    out["tradeoff"] = study["tradeoff"] | {"parity": _keys(study["tradeoff"]["parity"], labels)}
-    out["positions"] = [_position(point, labels) for point in study["positions"]]
+    out |= _side(study, labels)
+    if study.get("other"):
+        out["other"] = study["other"] | _side(study["other"], labels)
     importance = study["importance"]
     if importance and importance.get("features"):
         features = [
@@ -123,6 +126,27 @@ def _keys(by_name: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, An
     return {_label(name, labels): value for name, value in by_name.items()}
 
 
+def _side(side: dict[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
+    """Parts of a study that the switch changes."""
+    tradeoff = side["tradeoff"] | {"parity": _keys(side["tradeoff"]["parity"], labels)}
+    positions = [_position(point, labels) for point in side["positions"]]
+    out = {"tradeoff": tradeoff, "positions": positions}
+    if promise := side.get("promise"):
+        out["promise"] = promise | {
+            "attributes": [_label(name, labels) for name in promise["attributes"]],
+            "left_out": [_group(text, labels) for text in promise["left_out"]],
+        }
+        if smallest := promise["smallest"]:
+            out["promise"]["smallest"] = smallest | {"group": _group(smallest["group"], labels)}
+    return out
+
+
+def _group(text: str, labels: Mapping[str, str]) -> str:
+    """A group such as "sex=f", by the label of its attribute."""
+    name = next((name for name in labels if text.startswith(f"{name}=")), None)
+    return text if name is None else labels[name] + text.removeprefix(name)
+
+
 def _position(point: dict[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
     out = point | {key: _keys(point[key], labels) for key in _BY_NAME if key in point}
     headline = dict(point["headline"])
@@ -130,12 +154,9 @@ def _position(point: dict[str, Any], labels: Mapping[str, str]) -> dict[str, Any
         if headline.get(key):
             headline[key] = _label(headline[key], labels)
     out["headline"] = headline
-    if isinstance(point.get("parity"), list):
-        out["parity"] = [p | {"attribute": _label(p["attribute"], labels)} for p in point["parity"]]
-    if "verdicts" in point:
-        out["verdicts"] = [
-            v | {"attribute": _label(v["attribute"], labels)} for v in point["verdicts"]
-        ]
+    for key in _LISTED:
+        if isinstance(point.get(key), list):
+            out[key] = [p | {"attribute": _label(p["attribute"], labels)} for p in point[key]]
     return out
 
 

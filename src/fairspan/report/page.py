@@ -23,7 +23,9 @@ from fairspan._system import json_safe, printable_json
 from fairspan.auditing import Audit
 from fairspan.auditing.results import write_text
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups, hide_few
+from fairspan.report.packing import pack
 from fairspan.report.provenance import saved_model
+from fairspan.report.selected import number_words
 from fairspan.report.views import error_of, own_metrics, own_parity, supremum_of
 from fairspan.report.words import ReportContext, metric_words
 
@@ -143,11 +145,12 @@ class Report:
         if target["positive"] is not None:
             out.append(f"Favourable class: {target['positive']} ({target['reason']}).")
         for words, position in (("without fairness", first), ("fairest", last)):
-            head = position["headline"]
-            out.append(
-                f"{words}: {name} {_rounded(head['error'])}; {head['gap_name']} {_rounded(head['gap'])}"
-                + (f" ({head['gap_attribute']})" if head["gap_attribute"] else "")
-            )
+            numbers = [
+                f"{number['attribute']}: {number_words(number)} {_rounded(number)}"
+                for number in position["selected"]
+            ]
+            error = f"{name} {_rounded(position['headline']['error'])}"
+            out.append("; ".join([f"{words}: {error}", *numbers]))
         start = self.study["positions"][self.study["start"]]
         out += [verdict["words"] for verdict in start["verdicts"]]
         return [*out, *(f"! {text}" for text in about["warnings"])]
@@ -169,8 +172,8 @@ def _rounded(number: dict[str, Any]) -> str:
     return f"{number['value']:.3g} [{number['low']:.3g}, {number['high']:.3g}]"
 
 
-# Largest size of the study's JSON: the page with its script then stays below 6 MB.
-_MOST_BYTES = 1_000_000
+# Largest size of the study's JSON: with Plotly's basic bundle and the scripts, the page stays below 3 MB.
+_MOST_BYTES = 1_400_000
 _DIGITS, _FEWER_DIGITS = 6, 4
 # Parts of a position whose keys are names of protected attributes.
 _BY_NAME = ("scores", "rates", "calibration", "continuous")
@@ -286,40 +289,79 @@ def fit_in(study: dict[str, Any], most: int = _MOST_BYTES) -> dict[str, Any]:
     out: dict[str, Any] = plain(study)
     if _size(for_page(out)) <= most:
         return out
+    exact = [_promised(side) for side in _sides(out)]
     out = plain(study, _FEWER_DIGITS)
+    for side, promises in zip(_sides(out), exact, strict=True):
+        for point, promise in zip(side["positions"], promises, strict=True):
+            point |= promise  # limits are compared with these numbers
     notes = out["about"]["notes"]
     notes.append(f"Numbers have {_FEWER_DIGITS} digits, so that the file stays small.")
-    stored, n = for_page(out), len(out["fairness"])
-    size = _size(stored)
+    n, size = len(out["fairness"]), _size(for_page(out))
     if size <= most or n < 3:
         return out
-    moving = sum(map(_size, stored["positions"]))
-    room = int((most - (size - moving) - 200) / (moving / n))
-    fixed = {out["start"], *(i for i, f in enumerate(out["fairness"]) if f == 0.5 and room > 3)}
-    for count in (room, room - 1, room - 2):  # fewer, if the start or the middle is none of them
+    notes.append("")  # takes its room, too
+    fixed = {out["start"], *(i for i, f in enumerate(out["fairness"]) if f == 0.5)}
+    room = min(int(n * most / size) + 1, n - 1)
+    while True:
+        chosen = _spread(room, n, fixed if room > 3 else {out["start"]})
+        less = _with_positions(out, chosen)
+        notes[-1] = (
+            f"The slider has {len(chosen)} positions instead of {n}, so that the file stays small."
+        )
+        if room <= 3 or _size(for_page(less)) <= most:
+            return less
+        room -= 1
+
+
+def _sides(study: dict[str, Any]) -> list[dict[str, Any]]:
+    """Both sets of positions of a study, or the only one."""
+    return [study, other] if (other := study.get("other")) else [study]
+
+
+def _promised(side: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in point.items() if k == "promise"} for point in side["positions"]]
+
+
+def _spread(room: int, n: int, fixed: Collection[int]) -> list[int]:
+    """At most ``room`` of n dial values at equal distances, the fixed ones and both ends among them."""
+    for count in (room, room - 1, room - 2):  # fewer, if a fixed one is none of them
         even = np.linspace(0, n - 1, min(max(count, 2), n - 1)).round().astype(int).tolist()
         chosen = sorted({*even, *fixed})
         if len(chosen) <= room:
             break
-    for name in ("fairness", "positions"):
-        out[name] = [out[name][i] for i in chosen]
-    out["start"], out["tradeoff"] = chosen.index(out["start"]), _take(out["tradeoff"], chosen)
-    notes.append(
-        f"The slider has {len(chosen)} positions instead of {n}, so that the file stays small."
-    )
-    return out
+    return chosen
+
+
+def _with_positions(study: dict[str, Any], chosen: list[int]) -> dict[str, Any]:
+    """The study with some of its dial values."""
+
+    def of(side: dict[str, Any]) -> dict[str, Any]:
+        positions = [side["positions"][i] for i in chosen]
+        return side | {"positions": positions, "tradeoff": _take(side["tradeoff"], chosen)}
+
+    out = of(study) | {
+        "fairness": [study["fairness"][i] for i in chosen],
+        "start": chosen.index(study["start"]),
+    }
+    return out | {"other": of(out["other"])} if out.get("other") else out
 
 
 def for_page(study: dict[str, Any]) -> dict[str, Any]:
-    """The study as the page stores it: common code once, and names from the data never as keys.
+    """The study as the page stores it: what repeats once, and names from the data never as keys.
 
     Every JavaScript object inherits keys such as "constructor" and "__proto__", which a column may be
     named. So a dict whose keys are names from the data is stored as a list of its items.
     """
-    out = share_code(study)
+    out = _stored(study) | _items(study, ["scatter"])
+    return out | {"other": _stored(out["other"])} if out.get("other") else out
+
+
+def _stored(side: dict[str, Any]) -> dict[str, Any]:
+    """A set of positions as the page stores it."""
+    out = share_code(side)
     positions = [point | _items(point, _BY_NAME) for point in out["positions"]]
     tradeoff = out["tradeoff"] | _items(out["tradeoff"], ["parity"])
-    return out | _items(out, ["scatter"]) | {"positions": positions, "tradeoff": tradeoff}
+    return out | {"positions": pack(positions), "tradeoff": tradeoff}
 
 
 def _items(part: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:

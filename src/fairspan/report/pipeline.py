@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,12 @@ from fairspan.report.dial_points import (
 )
 from fairspan.report.labels import relabel
 from fairspan.report.page import Report, attributes_of, audit_lines, fit_in, tradeoff
+from fairspan.report.promises import Promises, path_of_rows, rule_promises, score_promises
 from fairspan.report.provenance import data_origin, model_origin, read_date
 from fairspan.report.recipe import Recipe, source_lines
+from fairspan.report.selected import selected_numbers
+from fairspan.report.slopes import lines_of
+from fairspan.report.switch import other_side
 from fairspan.report.table import (
     Roles,
     check_share,
@@ -60,12 +65,14 @@ from fairspan.report.training import (
     known_rows,
     read_kinds,
 )
-from fairspan.report.verdicts import choose_limits, how_to_read, read_limits, verdicts
+from fairspan.report.verdicts import Limits, choose_limits, how_to_read, read_limits, verdicts
 from fairspan.report.views import extra_errors, position
 from fairspan.report.words import ReportContext, about, notes
 from fairspan.tables.dictionary import ColumnWords, read_dictionary
 from fairspan.unseen import collect_unseen
 
+# Parts of the description of a model that differ between equal scores and equal decisions.
+_FOLLOWS_SWITCH = "criterion_words", "equalize", "score_words", "probable"
 # Rows in the scatter plots of all continuous attributes together.
 _MOST_DISPLAYED = 400
 
@@ -277,6 +284,7 @@ def explore(
             unseen_groups=tuple(_unseen_groups(held_out, fitted, held, roles, criterion)),
             drawn_class=drawn_class(points[0], held_out),
             displayed=_displayed(held_out, rng),
+            lines=lines_of(held_out, criterion, words),
         )
         recipe = Recipe(
             source=source or source_lines(name),
@@ -286,9 +294,35 @@ def explore(
             seed=random_state,
             joined=bool(joined),
         )
-        positions = _positions(points, held_out, context, recipe, rng)
-        for place, point in zip(positions, points, strict=True):
-            place["verdicts"] = verdicts(point, held_out, judged, context)
+        rows = train, held[familiar], roles
+        promises = _promises(estimator, points, context, rows)
+        positions = _positions(points, held_out, context, recipe, promises, judged, rng)
+        other = None
+        if (side := other_side(estimator)) is not None:
+            second = DialPredictor(side, side._read_new(held[list(roles.features)]))
+            also = read_held_out(second, settings, seed, **given)
+            dial = track(grid, len(grid), "positions of the other slider", verbose=verbose)
+            others = [dial_point(second, also, f) for f in dial]
+            other_context = replace(
+                context,
+                noise=_noise(side, held[familiar], roles),
+                end=others[-1].certificate,
+                latent=others[0].has_probabilities,
+                decides=others[-1].certificate.decisions is not None,
+                drawn_class=drawn_class(others[0], also),
+            )
+            promised = _promises(side, others, other_context, rows)
+            about_other = about(also, other_context, roles, side, others[0])
+            rng_other = np.random.default_rng([seed, 2])
+            other = {
+                "about": {key: about_other[key] for key in _FOLLOWS_SWITCH},
+                "tradeoff": tradeoff(others, also, other_context),
+                "positions": _positions(
+                    others, also, other_context, recipe, promised, judged, rng_other, side.equalize
+                ),
+                "promise": promised.about,
+                "reading": how_to_read(also, other_context, judged, roles.target, favourable),
+            }
         importance = shuffled_errors(predictor, held_out, rng, verbose=verbose)
         start, at = time.perf_counter(), grid.index(float(f"{fairness:.6g}"))
         chosen = estimator if grid[at] == 1.0 else estimator.at(grid[at])
@@ -333,6 +367,8 @@ def explore(
         "start": at,
         "tradeoff": tradeoff(points, held_out, context),
         "positions": positions,
+        "promise": promises.about,
+        "other": other,
         "scatter": {
             groups.name: groups.values[context.displayed].tolist()
             for groups in held_out.data.attributes
@@ -467,18 +503,40 @@ def _positions(
     held_out: HeldOut,
     context: ReportContext,
     recipe: Recipe,
+    promises: Promises,
+    limits: Limits,
     rng: np.random.Generator,
+    equalize: str | None = None,
 ) -> list[dict[str, Any]]:
-    """All views at every dial value."""
+    """All views at every dial value; ``equalize`` if the fit was switched."""
     losses, settings = [point.loss for point in points], held_out.settings
     root = held_out.task == "regression"
     extra = extra_errors(
         losses, held_out.data.weight, settings.level, settings.n_boot, rng, root=root
     )
-    return [
-        position(point, points[0], held_out, context, more, recipe.snippet(point.fairness))
-        for point, more in zip(points, extra, strict=True)
-    ]
+    out = []
+    for point, more, promise in zip(points, extra, promises.positions, strict=True):
+        snippet = recipe.snippet(point.fairness, equalize)
+        views = position(point, points[0], held_out, context, more, snippet)
+        selected = selected_numbers(point, held_out, context)
+        judged = verdicts(point, held_out, limits, context)
+        out.append(views | {"selected": selected, "promise": promise, "verdicts": judged})
+    return out
+
+
+def _promises(
+    model: FairPredictor,
+    points: Sequence[DialPoint],
+    context: ReportContext,
+    rows: tuple[Any, Any, Roles],
+) -> Promises:
+    """Bounds on new rows along the slider."""
+    if points[-1].certificate.decisions is not None:
+        return rule_promises(points, context.n_train, context.criterion)
+    path = path_of_rows(model, *rows, [point.fairness for point in points])
+    if path is None:
+        return Promises.none(len(points))
+    return score_promises(path, context.criterion, latent=context.latent)
 
 
 def _is_continuous(held_out: HeldOut, roles: Roles) -> dict[str, bool]:

@@ -44,8 +44,11 @@ class Recipe:
     seed: int
     joined: bool = False
 
-    def snippet(self, fairness: float) -> str:
-        """Python code that trains the model at a dial value and predicts the held-out rows."""
+    def snippet(self, fairness: float, equalize: str | None = None) -> str:
+        """Python code that trains the model at a dial value and predicts the held-out rows.
+
+        ``equalize`` switches the fit to what it was not fitted for.
+        """
         roles = self.roles
         held_out = [_code([roles.target, *roles.sensitive])]
         if kinds := read_kinds(self.model.sensitive_kind, roles.sensitive):
@@ -59,6 +62,7 @@ class Recipe:
             "held_out_rows",
             *(["join_small_groups"] if self.joined else []),
         ]
+        switch = "" if equalize is None else f", equalize={_code(equalize)}"
         lines = [
             "import fairspan",
             f"from fairspan.report import {', '.join(helpers)}",
@@ -71,7 +75,7 @@ class Recipe:
             "# Fitted on the other rows alone, as in the report.",
             f"model = fairspan.{_constructed(self.model)}",
             *self._fit_lines(),
-            f"model = model.at({fairness!r})",
+            f"model = model.at({fairness!r}{switch})",
             f"predictions = model.predict(table{held})",
         ]
         return "\n".join(lines) + "\n"

@@ -105,8 +105,14 @@ def own_parity(
     point: DialPoint, held_out: HeldOut, name: str, context: ReportContext
 ) -> Finding | None:
     """The criterion's correlation or gap of one attribute; of several strata, the largest."""
-    criterion = context.criterion
-    metric = own_metrics(criterion, held_out.task)[context.decides]
+    return own_finding(point, held_out, name, context.criterion, gap=context.decides)
+
+
+def own_finding(
+    point: DialPoint, held_out: HeldOut, name: str, criterion: str, *, gap: bool
+) -> Finding | None:
+    """The criterion's gap or correlation of one attribute; of several classes and strata, the largest."""
+    metric = own_metrics(criterion, held_out.task)[gap]
     candidates = _candidates(point, held_out, metric, [name], criterion)
     return candidates[0] if candidates else None
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairspan.method.certificates import Certificate, NewRowsCertificate
 from fairspan.method.decision_certificate import DecisionCertificate
 from fairspan.method.problem import Codes
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
+from fairspan.report.slopes import Line
 from fairspan.report.table import NOT_ENCODED, Roles
 from fairspan.report.training import Favourable
 
@@ -85,6 +86,8 @@ class ReportContext:
     # Number of the class whose scores are drawn, of several; None for one score.
     drawn_class: int | None = None
     displayed: Codes | None = None  # rows of the scatter plots
+    # Numeric protected attributes, by name, as slopes need them.
+    lines: Mapping[str, Line] = field(default_factory=dict)
 
 
 def metric_words(metric: str, *, decides: bool = False) -> str:

@@ -67,3 +67,23 @@ def test_descriptions_alone_change_no_name():
     found = relabel(study(), words)
     assert found["attributes"] == study()["attributes"]
     assert found["about"] == study()["about"]
+
+
+def test_both_sides_of_the_switch_and_promises_have_labels():
+    given = study()
+    point = given["positions"][0] | {"selected": [{"attribute": "sex", "words": "sex"}]}
+    promise = {
+        "attributes": ["sex", "age"],
+        "smallest": {"group": "sex=f", "n": 40},
+        "left_out": ["sex=x", "age=9"],
+    }
+    side = {"tradeoff": given["tradeoff"], "positions": [point], "promise": promise}
+    both = given | side | {"other": side | {"about": {"criterion_words": "by sex"}}}
+    found = relabel(both, WORDS)
+    for part in (found, found["other"]):
+        assert part["tradeoff"]["parity"] == {"Gender": 1, "age": 2}
+        assert part["positions"][0]["selected"] == [{"attribute": "Gender", "words": "Gender"}]
+        assert part["promise"]["attributes"] == ["Gender", "age"]
+        assert part["promise"]["smallest"] == {"group": "Gender=f", "n": 40}
+        assert part["promise"]["left_out"] == ["Gender=x", "age=9"]
+    assert found["other"]["about"]["criterion_words"] == "by Gender"

@@ -1,6 +1,6 @@
 // The trade-off, what the model pays for fairness, and whose decision changed.
 
-const study = JSON.parse(byId("study").textContent);
+const study = chosenStudy();
 // Columns may be named "constructor" or "__proto__", which every ordinary object inherits. The file
 // stores names as items of lists; objects without a prototype hold them here.
 const byName = (items) => {

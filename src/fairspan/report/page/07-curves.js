@@ -158,6 +158,7 @@ chart(
         { text: "mean of a slice", colour: strong, marker: "diamond" },
       ],
       say: [
+        slopeParts(at, attribute),
         "Means of the slices range from ",
         value("lowest_mean", Math.min(...steps), show(Math.min(...steps), scoreKind)),
         " to ",

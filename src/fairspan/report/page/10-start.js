@@ -69,9 +69,9 @@ function showHeader() {
           hasFavourable ? name(outcomeText(0)) : "to be of a class",
           ". ",
         ],
-    listsRates
-      ? ""
-      : `Dependence is a correlation${decides ? " of the rule's margin" : about.probable ? " of the raw score" : ""}: 0 is none, 1 is the most. `,
+    positions[0].selected.some((number) => number.what === "correlation")
+      ? `Dependence is a correlation${about.probable ? " of the raw score" : ""}: 0 is none, 1 is the most. `
+      : "",
     `Each range is a ${percent(about.level)} confidence interval on its own. ${CHOSEN}`,
   );
   for (const one of document.querySelectorAll("main > section")) {
@@ -96,23 +96,16 @@ function alike(i) {
 function headlineParts(i) {
   const { headline } = positions[i];
   const extra = i > 0 && known(headline.error_extra?.value) ? extraWords(headline.error_extra) : "";
-  const error = headline.error,
-    gap = headline.gap;
+  const error = headline.error;
   const aside = (e, kind) =>
     range(e, kind) ? element("span", { class: "more" }, ` (${range(e, kind)})`) : null;
-  const gapName = headline.gap_name ?? "decisions";
   return [
     `At fairness ${fairnessText(i)}: ${errorName} `,
     value("error", error.value, show(error.value, errorKind)),
     aside(error, errorKind),
     extra ? [", ", extra] : "",
     "; ",
-    gapName,
-    headline.gap_attribute ? [" between groups of ", name(brief(headline.gap_attribute, 40))] : "",
-    headline.gap_where ? [" in ", name(brief(headline.gap_where, 40))] : "",
-    " ",
-    value("gap", gap?.value, show(gap?.value, gapKind)),
-    aside(gap, gapKind),
+    selectedParts(positions[i]),
     ".",
     alike(i),
   ];
@@ -134,12 +127,12 @@ function tile(term, metric, e, kind, fine) {
   );
 }
 
-// Where decisions are made equal: how often each group is selected. The attribute stays the same while the
+// How often each group is selected. The attribute stays the same while the
 // slider moves: that of the largest gap without fairness.
 const MOST_LISTED = 5;
 const ratesAttribute = positions[0].headline.gap_attribute;
 const listsRates =
-  decides && hasFavourable && ratesAttribute && positions[0].rates?.[ratesAttribute]?.length <= MOST_LISTED;
+  hasFavourable && ratesAttribute && positions[0].rates?.[ratesAttribute]?.length <= MOST_LISTED;
 
 function ratesTile(at) {
   if (!listsRates) return null;
@@ -158,10 +151,7 @@ function ratesTile(at) {
 
 function showTiles({ i, at }) {
   const { headline } = at;
-  const { error, error_extra: extra, gap, correlation, changed } = headline;
-  const of = (attribute) => (attribute ? [", ", name(brief(attribute, 30))] : "");
-  const aside = (e) => (e?.note ? ` (${brief(e.note, 90)})` : "");
-  const among = (n) => (n > 1 ? ` · the largest of ${count(n)}` : "");
+  const { error, error_extra: extra, changed } = headline;
   const fine = (e, kind, text) => [range(e, kind), text].filter(Boolean).join(" · ");
   fill(
     byId("tiles"),
@@ -173,21 +163,8 @@ function showTiles({ i, at }) {
       extraKind,
       i === 0 ? "other positions are compared with this model" : fine(extra, extraKind, "against fairness 0"),
     ),
-    tile("Largest gap between groups", "gap", gap, gapKind, [
-      fine(gap, gapKind, headline.gap_name),
-      of(headline.gap_attribute),
-      of(headline.gap_where),
-      among(headline.gap_among),
-      aside(gap),
-    ]),
-    ratesTile(at) ??
-      tile(decides ? "Dependence of the rule's margin" : "Dependence of the score", "correlation", correlation, "index", [
-        fine(correlation, "index", "largest correlation"),
-        of(headline.correlation_attribute),
-        among(headline.correlation_among),
-        aside(correlation),
-        known(noise) ? ` · chance alone gives about ${show(noise, "index")}` : "",
-      ]),
+    selectedTiles(at),
+    ratesTile(at),
     known(changed)
       ? element(
           "div",
@@ -267,18 +244,21 @@ function place(i) {
 function go(i, keep = true) {
   const to = Math.min(Math.max(Math.round(i) || 0, 0), positions.length - 1);
   place(to);
-  if (keep) {
-    try {
-      history.replaceState(null, "", "#fairness=" + study.fairness[to]);
-    } catch {
-      // Some frames forbid it; the slider works all the same.
-    }
-  }
+  if (keep) keepHash();
   soon();
 }
 
+function keepHash() {
+  try {
+    const side = equalize === sides[0] ? "" : `&equalize=${equalize}`;
+    history.replaceState(null, "", `#fairness=${study.fairness[current]}${side}`);
+  } catch {
+    // Some frames forbid it; the slider works all the same.
+  }
+}
+
 function fromHash() {
-  const found = /^#fairness=([0-9]*\.?[0-9]+)$/.exec(location.hash);
+  const found = HASH.exec(location.hash);
   if (!found) return null;
   const wanted = Number(found[1]);
   const far = study.fairness.map((f) => Math.abs(f - wanted));
@@ -303,6 +283,8 @@ function start() {
   guarded(byId("view-audit"), showAudit);
   guarded(byId("data"), showRecord);
   guarded(byId("verdict"), showOrigin);
+  showSwitch();
+  guarded(byId("setting"), showSetting);
   showHeader();
   slider.addEventListener("input", () => go(Number(slider.value)));
   byId("less").addEventListener("click", () => go(current - 1));
@@ -310,6 +292,11 @@ function start() {
   for (const one of [attributeSelect, classSelect, metricSelect]) one.addEventListener("change", soon);
   addEventListener("hashchange", () => {
     const i = fromHash();
+    const side = HASH.exec(location.hash)?.[2] ?? sides[0];
+    if (i !== null && side !== equalize && sides.includes(side)) {
+      startAgain(side, false);
+      return;
+    }
     if (i !== null && i !== current) go(i, false);
   });
   const fit = (width) => {
@@ -319,20 +306,25 @@ function start() {
   };
   addEventListener("beforeprint", () => fit(PAPER));
   addEventListener("afterprint", () => fit(null));
-  night.addEventListener("change", update);
-  place(fromHash() ?? study.start);
+  night.addEventListener("change", update, { signal: stopped.signal });
+  if (carried && study.attributes.some((a) => a.name === carried.attribute)) attributeSelect.value = carried.attribute;
+  place(carried?.i ?? fromHash() ?? study.start);
   reserve();
   update();
+  if (known(carried?.i)) keepHash(); // the switch was used
   const bar = byId("bar");
   let wide = byId("main").clientWidth; // its height changes with every move
-  new ResizeObserver(() => {
+  const resized = new ResizeObserver(() => {
     if (wide !== byId("main").clientWidth) fit(paper);
     wide = byId("main").clientWidth;
-  }).observe(byId("main"));
-  new ResizeObserver(() =>
+  });
+  resized.observe(byId("main"));
+  const barSize = new ResizeObserver(() =>
     document.documentElement.style.setProperty("--bar", `${bar.offsetHeight}px`),
-  ).observe(bar);
+  );
+  barSize.observe(bar);
+  stopped.signal.addEventListener("abort", () => [resized, barSize].forEach((one) => one.disconnect()));
 }
 
 start();
-window.fairspan = { study, show: (i) => go(i), current: () => current };
+window.fairspan = { study, equalize, show: (i) => go(i), current: () => current };
