@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         FairGPClassifier,
         FairGPRegressor,
         FairnessPath,
+        FairnessReceipt,
         FairPostprocessor,
         FairPostprocessorRegressor,
         FairRegressor,
@@ -63,6 +64,7 @@ __all__ = [
     "FairRidge",
     "FairRidgeClassifier",
     "FairnessPath",
+    "FairnessReceipt",
     "FairspanWarning",
     "IncompatibleMomentsError",
     "MomentsFileError",
@@ -88,7 +90,7 @@ _MODULES = {
     "fairspan.estimators": (
         *("BoostedLeaves", "FairClassifier", "FairGPClassifier", "FairGPRegressor", "FairnessPath"),
         *("FairPostprocessor", "FairPostprocessorRegressor", "FairRegressor", "FairRepresentation"),
-        *("FairRidge", "FairRidgeClassifier", "fairness_path", "load_pilot"),
+        *("FairRidge", "FairRidgeClassifier", "FairnessReceipt", "fairness_path", "load_pilot"),
     ),
     "fairspan.exceptions": (
         *("CheckpointError", "DatasetError", "DataWarning", "DecisionRuleError", "FairspanWarning"),
