@@ -51,6 +51,13 @@ def explore_command(
     test_share: Annotated[float, typer.Option(help="Share of rows held out.")] = 0.25,
     points: Annotated[int, typer.Option(help="Number of dial values of the slider.")] = 41,
     parts: common.Parts = None,
+    people: Annotated[
+        bool,
+        typer.Option(
+            "--people",
+            help="Show, by row number, what fairness changed in the scores of single held-out rows.",
+        ),
+    ] = False,
     json_file: common.Json = None,
     seed: common.Seed = 0,
 ) -> None:
@@ -119,6 +126,7 @@ def explore_command(
             source=table.code,
             dictionary=table.words,
             missing_sensitive=columns.missing_protected,
+            people=people,
         )
     # Files come first: the reader of the printed lines may close the pipe after the first one.
     report.to_html(out)

@@ -23,6 +23,7 @@ from fairspan._system import json_safe, printable_json
 from fairspan.auditing import Audit
 from fairspan.auditing.results import write_text
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups, hide_few
+from fairspan.report.people import shortened
 from fairspan.report.views import error_of, own_metrics, own_parity, supremum_of
 from fairspan.report.words import ReportContext, metric_words
 
@@ -302,7 +303,7 @@ def for_page(study: dict[str, Any]) -> dict[str, Any]:
     Every JavaScript object inherits keys such as "constructor" and "__proto__", which a column may be
     named. So a dict whose keys are names from the data is stored as a list of its items.
     """
-    out = share_code(study)
+    out = shortened(share_code(study))
     positions = [point | _items(point, _BY_NAME) for point in out["positions"]]
     tradeoff = out["tradeoff"] | _items(out["tradeoff"], ["parity"])
     return out | _items(out, ["scatter"]) | {"positions": positions, "tradeoff": tradeoff}

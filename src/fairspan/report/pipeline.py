@@ -23,9 +23,10 @@ from fairspan.estimators.dial_predictor import DialPredictor
 from fairspan.estimators.path_rows import read_rows
 from fairspan.estimators.path_selection import PathEvaluator, sampling_noise
 from fairspan.estimators.predictors import FairPredictor
+from fairspan.estimators.receipts import check_has_form
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import as_frame
-from fairspan.inputs.config import read_seed
+from fairspan.inputs.config import read_config, read_seed
 from fairspan.method.problem import canonical_criterion
 from fairspan.report.dial_points import (
     DialPoint,
@@ -37,6 +38,7 @@ from fairspan.report.dial_points import (
 )
 from fairspan.report.labels import relabel
 from fairspan.report.page import Report, attributes_of, audit_lines, fit_in, tradeoff
+from fairspan.report.people import describe_people
 from fairspan.report.recipe import Recipe, source_lines
 from fairspan.report.table import (
     Roles,
@@ -95,6 +97,7 @@ def explore(
     command: str = "",
     dictionary: Any = None,
     missing_sensitive: str | None = None,
+    people: bool = False,
 ) -> Report:
     """Fit a fair model on a table, and report what every dial value means for groups of people.
 
@@ -161,6 +164,9 @@ def explore(
     missing_sensitive : {"raise", "omit"}, optional
         "omit" fits also on rows without a protected attribute; the rows held out have all of them.
         Otherwise such rows are left out. If not given, a ``model`` of your own decides.
+    people : bool, default=False
+        Show a receipt of single held-out rows, by row number: scores without fairness and at the start of
+        the slider, and the part of each protected attribute in the change. No columns of the rows are shown.
 
     Returns
     -------
@@ -227,6 +233,8 @@ def explore(
             favourable = choose_favourable(labels, roles.target, estimator.pos_label, criterion)
         if favourable is not None:
             estimator.set_params(pos_label=favourable.label)
+        if people:
+            check_has_form(read_config(estimator))
         columns, share = [roles.target, *roles.sensitive], test_share
         out = held_out_rows(
             table, columns, kinds=kinds, share=share, seed=random_state, says="test_share="
@@ -309,6 +317,8 @@ def explore(
         "importance": importance,
         "audit": audit_lines(full, grid[at], held_out.too_few),
     }
+    if people:
+        study["people"] = describe_people(chosen, predictor.rows, (held.index + 1).tolist())
     study = fit_in(relabel(study, words) if words else study)
     seconds["all"] = time.perf_counter() - began
     log.give()
