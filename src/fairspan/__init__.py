@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         FairGPClassifier,
         FairGPRegressor,
         FairnessPath,
+        FairnessReceipt,
         FairPostprocessor,
         FairPostprocessorRegressor,
         FairRegressor,
@@ -65,6 +66,7 @@ __all__ = [
     "FairRidgeClassifier",
     "FairnessMonitor",
     "FairnessPath",
+    "FairnessReceipt",
     "FairspanWarning",
     "IncompatibleMomentsError",
     "MomentsFileError",
@@ -90,7 +92,7 @@ _MODULES = {
     "fairspan.estimators": (
         *("BoostedLeaves", "FairClassifier", "FairGPClassifier", "FairGPRegressor", "FairnessPath"),
         *("FairPostprocessor", "FairPostprocessorRegressor", "FairRegressor", "FairRepresentation"),
-        *("FairRidge", "FairRidgeClassifier", "fairness_path", "load_pilot"),
+        *("FairRidge", "FairRidgeClassifier", "FairnessReceipt", "fairness_path", "load_pilot"),
     ),
     "fairspan.exceptions": (
         *("CheckpointError", "DatasetError", "DataWarning", "DecisionRuleError", "FairspanWarning"),

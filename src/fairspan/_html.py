@@ -204,3 +204,8 @@ def _interval(finding: Any) -> str:
     if not math.isfinite(finding.low + finding.high):
         return "-"
     return f"{number(finding.low)} to {number(finding.high)}"
+
+
+def receipt_html(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of what fairness changed in the scores of a few rows."""
+    return _box(table(caption, head, rows))

@@ -245,6 +245,30 @@ class CategoryEncoder(OneHotEncoder):
         return out
 
 
+def encoded_columns(encoder: Any) -> dict[str, list[int]]:
+    """Positions of the columns that :func:`table_encoder` makes of each table column.
+
+    They are derived from the structure of the encoder, not from names, which users choose.
+    """
+    out: dict[str, list[int]] = {}
+    for branch, step, names in encoder.transformers_:
+        if branch == "remainder":
+            continue
+        if branch == "numbers":
+            widths = [1] * len(names)
+        elif branch == "indicators":
+            flagged = set(step.steps[1][1].features_.tolist())
+            widths = [int(j in flagged) for j in range(len(names))]
+        else:  # one-hot columns; infrequent categories share one
+            pairs = zip(step.categories_, step.infrequent_categories_, strict=True)
+            widths = [len(a) - (0 if rare is None else len(rare) - 1) for a, rare in pairs]
+        start = encoder.output_indices_[branch].start
+        for name, width in zip(names, widths, strict=True):
+            out.setdefault(name, []).extend(range(start, start + width))
+            start += width
+    return out
+
+
 def is_number_label(text: str) -> bool:
     """Whether a category is a number as :func:`category_label` writes it: "1" and not "01"."""
     try:

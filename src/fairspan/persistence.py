@@ -37,6 +37,7 @@ _READABLE = (1, 2)
 # Our own classes and what numpy needs; scikit-learn's estimators are on skops's own list.
 TRUSTED = (
     "fairspan.method.row_sketch.RowSketch",
+    "fairspan.method.attribute_parts.AttributeParts",
     "fairspan.method.calibration.Link",
     "fairspan.method.certificates.BlockCertificate",
     "fairspan.method.certificates.Certificate",

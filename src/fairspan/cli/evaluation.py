@@ -20,6 +20,7 @@ from fairspan.cli.read_options import Dictionary, InputOptions, Keep, expand_opt
 if TYPE_CHECKING:
     from fairspan.cli import column_kinds
     from fairspan.cli.read import Input, Source
+    from fairspan.estimators.receipts import FairnessReceipt
     from fairspan.report.training import Favourable
     from fairspan.tables.dictionary import ColumnWords
 
@@ -52,6 +53,14 @@ def predict_command(
             help=common.parameter_help("fairness", "That of the saved model if not given.")
         ),
     ] = None,
+    receipts: Annotated[
+        bool,
+        typer.Option(
+            "--receipts",
+            help="Add what fairness changed in each score: before, after, a part for each protected "
+            "attribute, rescaling.",
+        ),
+    ] = False,
     trust: Trust = None,
 ) -> None:
     """Predict the rows of a table with a saved model; needs no protected attribute."""
@@ -81,8 +90,12 @@ def predict_command(
         if fairness is not None:
             fitted = fitted.at(fairness)
         columns = _predictions(fitted, frame[names])
+        receipt = _receipt(fitted, frame[names], model) if receipts else None
+    words = [] if receipt is None else [_receipt_words(receipt)]
+    if receipt is not None:
+        columns |= {name: values.tolist() for name, values in receipt.to_dict().items()}
     common.print_warnings(warnings_seen)
-    for text in (*tables.missing_values_note(frame, names), *_explanation(fitted)):
+    for text in (*tables.missing_values_note(frame, names), *_explanation(fitted), *words):
         common.print_status(text)
     if json_file is not None:
         common.write_json(json_file, columns, indent=None)
@@ -145,6 +158,28 @@ def _predictions(model: Any, X: Any) -> dict[str, list[Any]]:
     for j, label in enumerate(classes):
         out[f"{word} of {label}"] = values[:, j].tolist()
     return out
+
+
+def _receipt(model: Any, X: Any, path: Path) -> FairnessReceipt:
+    """Return the receipts of the rows; raise for a model that has none."""
+    from fairspan.estimators.receipts import check_has_form
+
+    try:
+        check_has_form(model._config)
+    except ValueError as error:
+        raise ValueError(f"--receipts: {path} has none. {error}") from error
+    found: FairnessReceipt = model.explain_fairness(X, columns=False)
+    return found
+
+
+def _receipt_words(receipt: FairnessReceipt) -> str:
+    """Return what the columns of the receipts mean."""
+    parts = common.first_few([f"part_{name}" for name in receipt.names])
+    return (
+        f"Receipts: 'before' (fairness 0) minus 'after' (this model), each a {receipt.scale}, is the sum of "
+        f"{parts} and 'rescaling'. A part is what the model subtracts because the columns predict the "
+        f"attribute. It is not the effect of the attribute on the target, and not the reason for a decision."
+    )
 
 
 def _has_probabilities(model: Any) -> bool:

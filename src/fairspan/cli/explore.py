@@ -62,6 +62,13 @@ def explore_command(
     date: Annotated[
         str | None, typer.Option(help="Date on the report, as 2024-05-31; today if not given.")
     ] = None,
+    people: Annotated[
+        bool,
+        typer.Option(
+            "--people",
+            help="Show, by row number, what fairness changed in the scores of single held-out rows.",
+        ),
+    ] = False,
     json_file: common.Json = None,
     seed: common.Seed = 0,
 ) -> None:
@@ -137,6 +144,7 @@ def explore_command(
             limits=limits,
             date=day,
             data_file=given.file,
+            people=people,
         )
     # Files come first: the reader of the printed lines may close the pipe after the first one.
     if save_model is not None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fairspan.estimators.leaves import BoostedLeaves
     from fairspan.estimators.path import FairnessPath, fairness_path
     from fairspan.estimators.postprocessors import FairPostprocessor, FairPostprocessorRegressor
+    from fairspan.estimators.receipts import FairnessReceipt
     from fairspan.estimators.representation import FairRepresentation
     from fairspan.estimators.ridge import FairRidge, FairRidgeClassifier
 
@@ -27,6 +28,7 @@ __all__ = [
     "FairRidge",
     "FairRidgeClassifier",
     "FairnessPath",
+    "FairnessReceipt",
     "fairness_path",
     "load_pilot",
 ]
@@ -45,6 +47,7 @@ __getattr__, __dir__ = lazy_names(
         "FairRidge": "fairspan.estimators.ridge",
         "FairRidgeClassifier": "fairspan.estimators.ridge",
         "FairnessPath": "fairspan.estimators.path",
+        "FairnessReceipt": "fairspan.estimators.receipts",
         "fairness_path": "fairspan.estimators.path",
         "load_pilot": "fairspan.estimators.federation",
     },

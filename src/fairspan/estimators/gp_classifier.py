@@ -189,6 +189,10 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
         lambda s: "likelihood" if s.solved.uses_likelihood_metric else "constant"
     )
 
+    @property
+    def _score_scale(self) -> tuple[float, float]:
+        return (2.0, -1.0) if self._config.likelihood == "gaussian" else (1.0, 0.0)
+
     # Intercepts and slopes at which Newton's method starts; None: from the ridge head.
     _start: Array | None = None
 

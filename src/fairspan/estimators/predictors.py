@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.decision_fit import RuleRows, choose_rules, predict_rows
+from fairspan.estimators.receipts import FairnessReceipt, explain
 from fairspan.estimators.rows_again import FoldSums, check_starts_anew, read_block, refuse_rows
 from fairspan.estimators.rule_stream import rule_sums, stream_rules
 from fairspan.estimators.state import FittedAttribute, FittedState, ScoredRows
@@ -43,6 +44,57 @@ _NO_RULES = (
 class FairPredictor(FairKernelEstimator):
     """An estimator that predicts from the scores of the model space."""
 
+    @property
+    def _score_scale(self) -> tuple[float, float]:
+        """Factor and shift from the fitted outputs to predictions, or to scores of classes."""
+        return 1.0, 0.0
+
+    @property
+    def _score_words(self) -> str:
+        """What predictions or scores are."""
+        return "prediction"
+
+    def explain_fairness(self, X: Any, *, columns: bool = True) -> FairnessReceipt:
+        """What fairness changed in the score of each row, divided among the protected attributes.
+
+        The score of the unconstrained model (fairness 0) minus that of this model is the sum of one part
+        for each attribute and of a rescaling. No protected attribute is read. A part is what the model
+        subtracts because the columns of X predict the attribute. It is neither the effect of the
+        attribute on the outcome nor the reason for a decision.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        columns : bool, default=True
+            With ``kernel="linear"``, divide the parts among the columns of X as well: one more number per
+            row, attribute and column.
+
+        Returns
+        -------
+        FairnessReceipt
+
+        Raises
+        ------
+        ValueError
+            For ``method="paper"`` and "rkhs", ``subspace="fair"`` and precomputed kernels, which have no
+            such form.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairRidge
+        >>> rng = np.random.default_rng(0)
+        >>> s = rng.integers(0, 2, 200)
+        >>> X = rng.normal(size=(200, 2)) + s[:, None] * [1, 0]
+        >>> y = X.sum(axis=1) + rng.normal(size=200)
+        >>> model = FairRidge(kernel="linear").fit(X, y, sensitive_features=s)
+        >>> receipt = model.explain_fairness(X)
+        >>> total = receipt.parts.sum(axis=1) + receipt.rescaling
+        >>> bool(np.allclose(total, receipt.before - receipt.after))
+        True
+        """
+        return explain(self, X, columns=columns)
+
     def _path(self, X: Any, y: Any, *, control_features: Any = None, **options: Any) -> Any:
         """``FairnessPath.from_estimator`` of this model, for displays, which cannot import it.
 
@@ -68,6 +120,12 @@ class RuleClassifier(FairPredictor):
     predict: Any
 
     decision_rule_ = FittedAttribute(lambda s: _rule_in_words(s), after="rule")
+
+    @property
+    def _score_words(self) -> str:
+        if self._config.equalize == "decisions":
+            return "margin of the rule"
+        return "score" if self._score_scale[0] == 2.0 else "log odds"
 
     # ------------------------------------------------------------------ decision rules
 

@@ -148,6 +148,10 @@ class FairRidgeClassifier(ClassifierMixin, ConformalSets, RuleClassifier):
         self.selection_rate = selection_rate
         self.cost_matrix = cost_matrix
 
+    @property
+    def _score_scale(self) -> tuple[float, float]:
+        return 2.0, -1.0
+
     def decision_function(self, X: Any) -> Array:
         """Least-squares scores, -1 to 1: one column per class, or the larger label's for two.
 

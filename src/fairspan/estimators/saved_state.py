@@ -8,6 +8,7 @@ from typing import Any
 from fairspan.estimators.learner_columns import KernelModels, LearnerColumns
 from fairspan.estimators.representation import FairRepresentation
 from fairspan.estimators.state import FittedEstimator, FittedState
+from fairspan.method.attribute_parts import AttributeParts
 from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.folded import Folding, pack_triangle, unpack_triangle
 from fairspan.method.linalg import Array
@@ -99,6 +100,8 @@ def _functions(state: FittedState, solution: Solution) -> list[Array]:
         out += [solution.new_rows.basis, solution.new_rows.fold_bases]
     if solution.refits is not None:
         out += [fold.basis for fold in solution.refits.folds]
+    if solution.parts is not None:
+        out.append(solution.parts.codes)
     return out
 
 
@@ -113,6 +116,7 @@ def _fold_solution(solution: Solution, folding: Folding) -> Solution:
             basis=functions(fit.basis),
             fold_bases=functions(fit.fold_bases),
             fold_means=folding.points(fit.fold_means),
+            parts=_fold_parts(fit.parts, folding),
         )
     if refits is not None:
         folds = tuple(replace(fold, basis=functions(fold.basis)) for fold in refits.folds)
@@ -126,7 +130,12 @@ def _fold_solution(solution: Solution, folding: Folding) -> Solution:
         held_out=held_out,
         new_rows=fit,
         refits=refits,
+        own_parts=_fold_parts(solution.own_parts, folding),
     )
+
+
+def _fold_parts(parts: AttributeParts | None, folding: Folding) -> AttributeParts | None:
+    return parts and replace(parts, codes=folding.functions(parts.codes))
 
 
 def _fold_learners(columns: LearnerColumns) -> LearnerColumns:

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.exceptions import DataWarning, warn_user
+from fairspan.method.attribute_parts import AttributeParts, parts_of_codes
 from fairspan.method.certificates import Direction
 from fairspan.method.directions import ROUNDING, find_removal, noise_size
 from fairspan.method.fold_codes import CodeSums, FoldCodes, Outputs, make_codes
@@ -113,6 +114,8 @@ class CrossFit:
     # Covariance of the averaged functions on new rows, over all rows and in the cell of every block;
     # None: that of the training rows.
     averaged_cov: tuple[Array, tuple[Array, ...]] | None = None
+    # What belongs to each attribute; None in files of earlier versions.
+    parts: AttributeParts | None = None
     spread_by_fold: ClassVar[bool] = False  # one model has the same coefficients in all folds
 
     def coefficients(self, share: float) -> Array:
@@ -443,6 +446,12 @@ def remove_out_of_fold(
         code_functions=for_decisions,
         code_mix=mix[L:, L:] if code_functions is None else None,
         leverage=float(share @ [fold.leverage or 0.0 for fold in folds]) if leverages else None,
+        parts=parts_of_codes(
+            np.einsum("k,kdq->dq", share, both[:, :, L:]),
+            mix[L:, L:],
+            [blocks[i].report.attribute for i in constrained],
+            [blocks[i].rank for i in constrained],
+        ),
     )
 
 

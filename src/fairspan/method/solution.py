@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
+from fairspan.method.attribute_parts import AttributeParts, parts_of_covectors
 from fairspan.method.certificates import MissingSensitive
 from fairspan.method.gp import evidence_ridge
 from fairspan.method.laplace import RowCurvature
@@ -146,6 +147,8 @@ class Solution:
     no_estimate: str = ""  # why nothing is estimated about new rows
     privacy: str = ""  # what holds about S, if its sums have noise
     missing: tuple[MissingSensitive, ...] = ()  # attributes that some rows do not have
+    # What belongs to each attribute, for removal on the training rows in the metric of predictions.
+    own_parts: AttributeParts | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore from a file; version 0.1.0 called ``uses_likelihood_metric`` ``bent``."""
@@ -162,6 +165,11 @@ class Solution:
     def cosines(self) -> Array:
         """Cosines of the angles (the paper's sigma)."""
         return self.pair.cosines if self.new_rows is None else np.cos(self.angles)
+
+    @property
+    def parts(self) -> AttributeParts | None:
+        """What belongs to each attribute in the functions of the basis; None if it is not known."""
+        return self.own_parts if self.new_rows is None else self.new_rows.parts
 
     @property
     def constrained(self) -> list[int]:
@@ -236,6 +244,18 @@ def solve(
     codes = [block.delta for block in blocks if block.report.constrained]
     u = _basis_coordinates(config, metric, codes, pair)
     basis = metric.back(u)
+    own_parts = None
+    if new_rows is None and config.correlation_metric and config.subspace == "model":
+        d = len(pair.angles)
+        own_parts = parts_of_covectors(
+            metric,
+            u[:, d : 2 * d],
+            covectors,
+            u[:, 2 * d :],
+            codes,
+            u[:, :d],
+            [block.report.attribute for block in blocks if block.covectors is not None],
+        )
     refits, no_estimate = None, ""
     if new_rows is None:
         no_estimate = _why_no_estimate(moments, pilot, config, pair)
@@ -325,6 +345,7 @@ def solve(
         no_estimate=no_estimate,
         privacy=config.privacy,
         missing=missing,
+        own_parts=own_parts,
     )
 
 

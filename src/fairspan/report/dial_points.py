@@ -20,6 +20,7 @@ from fairspan.auditing import Finding, Protected
 from fairspan.auditing.outputs import Outputs
 from fairspan.auditing.parts import Case, Settings, bounds, resample_source, sums
 from fairspan.auditing.reading import Audited, read_audit
+from fairspan.encoding import encoded_columns
 from fairspan.estimators.dial_predictor import DialPrediction, DialPredictor, score_rows
 from fairspan.method.certificates import Certificate
 from fairspan.method.linalg import Array
@@ -243,30 +244,6 @@ MOST_SHOWN = 30
 MOST_COLUMNS = 40
 # Rows whose kernel columns are computed in total, and the least number of rows at a time.
 _MOST_WORK, _LEAST_ROWS = 120_000, 500
-
-
-def encoded_columns(encoder: Any) -> dict[str, list[int]]:
-    """Positions of the columns that :func:`fairspan.table_encoder` makes of each table column.
-
-    They are derived from the structure of the encoder, not from names, which users choose.
-    """
-    out: dict[str, list[int]] = {}
-    for branch, step, names in encoder.transformers_:
-        if branch == "remainder":
-            continue
-        if branch == "numbers":
-            widths = [1] * len(names)
-        elif branch == "indicators":
-            flagged = set(step.steps[1][1].features_.tolist())
-            widths = [int(j in flagged) for j in range(len(names))]
-        else:  # one-hot columns; infrequent categories share one
-            pairs = zip(step.categories_, step.infrequent_categories_, strict=True)
-            widths = [len(a) - (0 if rare is None else len(rare) - 1) for a, rare in pairs]
-        start = encoder.output_indices_[branch].start
-        for name, width in zip(names, widths, strict=True):
-            out.setdefault(name, []).extend(range(start, start + width))
-            start += width
-    return out
 
 
 def shuffled_errors(

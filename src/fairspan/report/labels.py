@@ -85,6 +85,8 @@ def relabel(study: dict[str, Any], words: Mapping[str, ColumnWords]) -> dict[str
             for f in importance["features"]
         ]
         out["importance"] = importance | {"features": features}
+    if people := study.get("people"):
+        out["people"] = people | {"names": [_label(name, labels) for name in people["names"]]}
     lines = [
         line | {"attribute": _label(line["attribute"], labels)} for line in study["audit"]["lines"]
     ]

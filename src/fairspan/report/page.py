@@ -24,6 +24,7 @@ from fairspan.auditing import Audit
 from fairspan.auditing.results import write_text
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups, hide_few
 from fairspan.report.packing import pack
+from fairspan.report.people import shortened
 from fairspan.report.provenance import saved_model
 from fairspan.report.selected import number_words
 from fairspan.report.views import error_of, own_metrics, own_parity, supremum_of
@@ -352,7 +353,7 @@ def for_page(study: dict[str, Any]) -> dict[str, Any]:
     Every JavaScript object inherits keys such as "constructor" and "__proto__", which a column may be
     named. So a dict whose keys are names from the data is stored as a list of its items.
     """
-    out = _stored(study) | _items(study, ["scatter"])
+    out = _stored(shortened(study)) | _items(study, ["scatter"])
     return out | {"other": _stored(out["other"])} if out.get("other") else out
 
 

@@ -24,9 +24,10 @@ from fairspan.estimators.dial_predictor import DialPredictor
 from fairspan.estimators.path_rows import read_rows
 from fairspan.estimators.path_selection import PathEvaluator, sampling_noise
 from fairspan.estimators.predictors import FairPredictor
+from fairspan.estimators.receipts import check_has_form
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import as_frame
-from fairspan.inputs.config import read_seed
+from fairspan.inputs.config import read_config, read_seed
 from fairspan.method.problem import canonical_criterion
 from fairspan.report.dial_points import (
     DialPoint,
@@ -38,6 +39,7 @@ from fairspan.report.dial_points import (
 )
 from fairspan.report.labels import relabel
 from fairspan.report.page import Report, attributes_of, audit_lines, fit_in, tradeoff
+from fairspan.report.people import describe_people
 from fairspan.report.promises import Promises, path_of_rows, rule_promises, score_promises
 from fairspan.report.provenance import data_origin, model_origin, read_date
 from fairspan.report.recipe import Recipe, source_lines
@@ -107,6 +109,7 @@ def explore(
     limits: Any = None,
     date: Any = None,
     data_file: Any = None,
+    people: bool = False,
 ) -> Report:
     """Fit a fair model on a table, and report what every dial value means for groups of people.
 
@@ -184,6 +187,9 @@ def explore(
     data_file : path, optional
         File that the table was read from. The page shows its name and its SHA-256 digest, or else that of
         ``table.to_csv(index=False)``.
+    people : bool, default=False
+        Show a receipt of single held-out rows, by row number: scores without fairness and at the start of
+        the slider, and the part of each protected attribute in the change. No columns of the rows are shown.
 
     Returns
     -------
@@ -253,6 +259,8 @@ def explore(
         if favourable is not None:
             estimator.set_params(pos_label=favourable.label)
         judged = choose_limits(stated, roles.target, labels and len(labels), favourable)
+        if people:
+            check_has_form(read_config(estimator))
         columns, share = [roles.target, *roles.sensitive], test_share
         out = held_out_rows(
             table, columns, kinds=kinds, share=share, seed=random_state, says="test_share="
@@ -380,6 +388,8 @@ def explore(
         "provenance": {"date": day, **origin, **model_origin(chosen), "options": chosen_options},
         "audit": audit_lines(full, grid[at], held_out.too_few),
     }
+    if people:
+        study["people"] = describe_people(chosen, predictor.rows, (held.index + 1).tolist())
     study = fit_in(relabel(study, words) if words else study)
     seconds["all"] = time.perf_counter() - began
     log.give()

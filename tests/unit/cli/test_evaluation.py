@@ -54,6 +54,35 @@ def test_scores_of_classes_are_the_models_own(call, table, target, tmp_path):
     np.testing.assert_allclose(np.transpose([found[n] for n in names]), scores, rtol=1e-9)
 
 
+@pytest.mark.parametrize("target", ["repaid", "grade"])
+def test_receipts_are_columns_of_the_predictions(call, table, target, tmp_path):
+    model = fairspan.FairRidgeClassifier(random_state=0)
+    X = table[["income", "debt"]]
+    model.fit(X, table[target], sensitive_features=table["sex"])
+    fairspan.save_model(model, tmp_path / "m.skops", keep_moments=False)
+    done = call("predict", "people.csv", "--model", "m.skops", "--receipts", "--out", "p.csv")
+    assert "not the reason for a decision" in done.err
+    found = pytest.importorskip("pandas").read_csv(tmp_path / "p.csv")
+    receipt = model.explain_fairness(X)
+    expected = receipt.to_dict()
+    assert list(found)[-len(expected) :] == list(expected)
+    assert ("part_sex" in found) == (target == "repaid")
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, atol=1e-12)
+    plain = call("predict", "people.csv", "--model", "m.skops", "--out", "-")
+    assert "part_sex" not in plain.out
+
+
+def test_a_model_without_receipts_is_an_error_of_the_option(call, table, tmp_path):
+    model = fairspan.FairRidge(random_state=0, method="rkhs", alpha=1.0, eta=0.01)
+    X = table[["income", "debt"]]
+    model.fit(X, table["income"], sensitive_features=table["sex"])
+    fairspan.save_model(model, tmp_path / "m.skops")
+    done = call("predict", "people.csv", "--model", "m.skops", "--receipts")
+    assert done.code == 2
+    assert "Error: --receipts: m.skops has none." in done.err
+
+
 def test_another_fairness_is_that_of_the_path(call, table, tmp_path, monkeypatch):
     model = fairspan.FairRidge(random_state=0)
     X = table[["debt"]].assign(income=table["income"])
