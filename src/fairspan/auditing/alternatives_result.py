@@ -180,7 +180,9 @@ class Alternatives:
         return f"{100.0 * value:.1f} %" if self.is_share else number(value)
 
     def _error_interval(self, e: Estimate) -> str:
-        return f"{self._error(e.value)} ({self._error(e.low)} to {self._error(e.high)})"
+        if not self.is_share:
+            return interval(e)
+        return f"{self._error(e.value)} ({100.0 * e.low:.1f} to {100.0 * e.high:.1f})"
 
     def _sizes(self, e: Estimate) -> str:
         """A change of the error with its interval."""

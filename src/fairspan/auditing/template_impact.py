@@ -80,7 +80,7 @@ def percent(value: float) -> str:
 
 
 def _rate(g: GroupImpact) -> str:
-    return f"{percent(g.rate.value)} ({percent(g.rate.low)} to {percent(g.rate.high)})"
+    return f"{percent(g.rate.value)} ({100.0 * g.rate.low:.1f} to {100.0 * g.rate.high:.1f})"
 
 
 def _ratio(g: GroupImpact) -> str:

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from fairspan import FairnessPath, FairRidge, audit
-from fairspan.auditing.markdown import _interval, _number, _rate
+from fairspan.auditing.markdown import _number, _rate, interval_text
 from fairspan.exceptions import DataWarning
 
 N = 240
@@ -214,9 +214,9 @@ def test_numbers_on_a_page():
     _, y, s, score = rows()
     (one, *_) = audit(score, y=y, sensitive_features=s, parts=["scores"], **QUICK).select("scores")
     assert _number(math.nan) == _number(math.inf) == "-"
-    assert _interval(replace(one, value=math.nan, low=math.nan)) == "-"
-    assert _interval(replace(one, value=math.nan, low=0.0, high=1.0)) == "- [0.000, 1.000]"
-    assert _interval(replace(one, value=0.25, low=0.0, high=math.inf)) == "0.250 [0.000, inf]"
-    assert _interval(replace(one, value=0.25, low=math.nan)) == "0.250"
-    assert _interval(replace(one, value=0.25, low=0.0, high=1.0)) == "0.250 [0.000, 1.000]"
+    assert interval_text(replace(one, value=math.nan, low=math.nan)) == "-"
+    assert interval_text(replace(one, value=math.nan, low=0.0, high=1.0)) == "- [0.000, 1.000]"
+    assert interval_text(replace(one, value=0.25, low=0.0, high=math.inf)) == "0.250 [0.000, inf]"
+    assert interval_text(replace(one, value=0.25, low=math.nan)) == "0.250"
+    assert interval_text(replace(one, value=0.25, low=0.0, high=1.0)) == "0.250 [0.000, 1.000]"
     assert _rate(None) == "-"
