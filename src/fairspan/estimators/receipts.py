@@ -15,7 +15,7 @@ from fairspan.estimators.state import FittedState, ScoredRows
 from fairspan.inputs.columns import as_frame
 from fairspan.method.decision_rule import DecisionRule, RulePoint
 from fairspan.method.features import TransformerMap
-from fairspan.method.linalg import Array, to_numpy
+from fairspan.method.linalg import Array, is_tensor, to_numpy
 from fairspan.method.problem import FitConfig
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def explain(model: FairPredictor, X: Any, *, columns: bool = True) -> FairnessRe
     def outputs(values: Array) -> Array:
         return values[..., 0] if one else values
 
-    frame = None if isinstance(X, ScoredRows) else as_frame(X, "X")
+    frame = None if isinstance(X, ScoredRows) or is_tensor(X) else as_frame(X, "X")
     native = None if frame is None else frame.to_native()
     return FairnessReceipt(
         names=split.names,

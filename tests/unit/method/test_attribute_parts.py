@@ -66,6 +66,27 @@ def test_removed_directions_are_sums_over_covectors(rng):
     np.testing.assert_allclose(N.T @ fair, 0.0, atol=1e-9)  # no covariance with any code
 
 
+def test_what_is_left_of_a_limit_is_along_what_is_kept(rng):
+    """With fewer directions removed than there are codes, the kept one has covariance with the others."""
+    D = 7
+    R, codes = metric(rng, D), [rng.normal(size=(D, 2)), rng.normal(size=(D, 2))]
+    covectors = [part[:, :1] for part in codes]
+    N, every = (R.covectors(np.concatenate(parts, axis=1)) for parts in (covectors, codes))
+    g = rng.normal(size=(D, 1))
+    kept = g - N @ np.linalg.lstsq(N, g, rcond=None)[0]
+    removed = g - kept
+    line = np.linalg.qr(np.concatenate([kept, removed], axis=1))[0]
+    extra = every - line @ (line.T @ every)
+    kept = kept / np.linalg.norm(kept)
+    found = parts_of_covectors(R, removed, covectors, extra, codes, kept, ["race", "sex"])
+    basis = R.back(np.concatenate([kept, removed, extra], axis=1))
+    fair, own = found.split(basis, np.eye(basis.shape[1]))
+    np.testing.assert_allclose(fair + own.sum(axis=0), basis, atol=1e-10)
+    along = R.functions(fair)
+    np.testing.assert_allclose(along, kept @ (kept.T @ along), atol=1e-10)
+    assert np.abs(along[:, 2:]).max() > 1e-3
+
+
 def test_attributes_that_are_the_same_share_their_part(rng):
     R, N = metric(rng, 5), rng.normal(size=(5, 1))
     none = np.zeros((5, 0))
