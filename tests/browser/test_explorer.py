@@ -258,7 +258,7 @@ def test_the_file_is_complete_and_forbids_the_network(opened, examples):
     assert stopped == ["csp"] * len(asked)  # by the page itself, before any was sent
     assert answers == []
     opened.troubles.clear()
-    assert examples["loans"].path.stat().st_size < 6_000_000
+    assert examples["loans"].path.stat().st_size < 3_000_000
 
 
 @pytest.mark.parametrize(

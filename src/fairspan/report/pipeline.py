@@ -337,7 +337,11 @@ def _as_pandas(frame: Any) -> Any:
     if narwhal is None:
         msg = f"explore takes a data frame with named columns; got {type(frame).__name__}."
         raise TypeError(msg)
-    table = narwhal.to_pandas().reset_index(drop=True)
+    try:
+        table = narwhal.to_pandas().reset_index(drop=True)
+    except ModuleNotFoundError as error:
+        msg = f'explore needs pandas: pip install "fairspan[report]" ({error}).'
+        raise ImportError(msg) from error
     unnamed = [name for name in table.columns if not isinstance(name, str)]
     if unnamed:
         raise ValueError(f"Column names must be text, got {unnamed[0]!r}: rename it.")
