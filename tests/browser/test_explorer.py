@@ -89,7 +89,8 @@ def test_words_of_the_headline(opened, examples):
     assert (
         f"{100 * abs(headline['error_extra']['value']):.1f} points" in text or "as much as" in text
     )
-    assert f"{headline['gap_attribute']} {100 * headline['gap']['value']:.1f} points (" in text
+    assert f"; gap {100 * headline['gap']['value']:.1f} points (" in text
+    assert text.endswith(f" between groups of {headline['gap_attribute']}.")
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -98,23 +98,30 @@ function headlineParts(i) {
   const extra = i > 0 && known(headline.error_extra?.value) ? extraWords(headline.error_extra) : "";
   const error = headline.error,
     gap = headline.gap;
-  const aside = (e, kind) =>
-    range(e, kind) ? element("span", { class: "more" }, ` (${range(e, kind)})`) : null;
+  // Narrow screens leave out what has the class "more".
+  const more = (...parts) => element("span", { class: "more" }, parts);
+  const aside = (e, kind) => (range(e, kind) ? more(` (${range(e, kind)})`) : null);
   const gapName = headline.gap_name ?? "decisions";
-  return [
-    `At fairness ${fairnessText(i)}: ${errorName} `,
-    value("error", error.value, show(error.value, errorKind)),
-    aside(error, errorKind),
-    extra ? [", ", extra] : "",
-    "; ",
+  const same = alike(i);
+  // The number comes first: long names may be cut off on a phone.
+  const gapParts = [
+    "; gap ",
+    value("gap", gap?.value, show(gap?.value, gapKind)),
+    aside(gap, gapKind),
+    ": ",
     gapName,
     headline.gap_attribute ? [" between groups of ", name(brief(headline.gap_attribute, 40))] : "",
     headline.gap_where ? [" in ", name(brief(headline.gap_where, 40))] : "",
-    " ",
-    value("gap", gap?.value, show(gap?.value, gapKind)),
-    aside(gap, gapKind),
+  ];
+  return [
+    more(`At fairness ${fairnessText(i)}: `),
+    `${errorName} `,
+    value("error", error.value, show(error.value, errorKind)),
+    aside(error, errorKind),
+    extra ? more(", ", extra) : "",
+    same ? more(gapParts) : gapParts,
     ".",
-    alike(i),
+    same,
   ];
 }
 
