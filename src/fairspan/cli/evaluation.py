@@ -290,7 +290,7 @@ def audit_command(
     )
     target = next(iter(roles["target"]), None)
     others = tables.columns_without_role(source.frame, roles, drop)
-    words = tables.read_words(dictionary, source.frame)
+    words = tables.read_words(dictionary, source)
     frame = date_parts_of(source.frame, names)
     chosen = column_kinds.read_kinds(frame, kind, words) | probable.as_numbers
     frame, kinds = column_kinds.set_kinds(frame, chosen, roles)

@@ -18,6 +18,7 @@ from fairspan._system import track
 from fairspan._threads import count_rows, with_few_threads
 from fairspan.auditing import audit
 from fairspan.auditing.parts import PARTS, Settings
+from fairspan.datasets.dictionary import dictionary_of
 from fairspan.encoding import category_label
 from fairspan.estimators.dial_predictor import DialPredictor
 from fairspan.estimators.path_rows import read_rows
@@ -157,7 +158,8 @@ def explore(
         Command line of this run, for the report.
     dictionary : path or dict, optional
         Labels and descriptions of columns, which the report shows: a file for
-        :func:`fairspan.tables.read_dictionary`, or its result.
+        :func:`fairspan.tables.read_dictionary`, or its result. For a data set of
+        :mod:`fairspan.datasets`, by ``name``, its own dictionary is the default.
     missing_sensitive : {"raise", "omit"}, optional
         "omit" fits also on rows without a protected attribute; the rows held out have all of them.
         Otherwise such rows are left out. If not given, a ``model`` of your own decides.
@@ -190,6 +192,8 @@ def explore(
     # Rare values of a column may occur only among the held-out rows; that needs no warning.
     with log.record(), each_warning_once(), collect_unseen():
         whole = _as_pandas(frame)
+        if dictionary is None:
+            words = dictionary_of(name, whole.columns)
         roles, refused = find_roles(
             whole,
             target=target,

@@ -63,3 +63,10 @@ def test_descriptions_alone_change_no_name():
     found = relabel(study(), words)
     assert found["attributes"] == study()["attributes"]
     assert found["about"] == study()["about"]
+
+
+def test_names_of_features_are_replaced_in_quotes_alone():
+    """A feature may be named "other" or "review", as ordinary words of a sentence are."""
+    given = study() | {"columns": [{"name": "sex", "role": "feature"}]}
+    given["about"] = {"notes": ["each sex, and 'sex'."]}
+    assert relabel(given, WORDS)["about"]["notes"] == ["each sex, and 'Gender'."]

@@ -169,7 +169,7 @@ chart(
                 : study.about.probable
                   ? "; correlation of the raw score with "
                   : "; correlation with ",
-              name(brief(attribute, 60)),
+              columnName(attribute),
               " ",
               estimate("parity", atPlace(parity, i), "index"),
             ]
@@ -231,7 +231,7 @@ function showConfusion({ at, attribute, classIndex }) {
       element(
         "table",
         {},
-        element("caption", {}, "Decisions by group of ", name(brief(attribute, 60)), ", held-out"),
+        element("caption", {}, "Decisions by group of ", columnName(attribute), ", held-out"),
         element(
           "thead",
           {},

@@ -4,6 +4,10 @@ const { about, positions } = study;
 const slider = byId("slider");
 const attributeSelect = byId("attribute");
 const classSelect = byId("class");
+// What the dictionary says about the chosen attribute.
+const attributeNote = element("p", { class: "about", id: "attribute-note" });
+attributeSelect.closest(".choices").after(attributeNote);
+attributeSelect.setAttribute("aria-describedby", attributeNote.id);
 const PAPER = 620; // pixels that fit on A4 and letter
 let current = 0;
 
@@ -18,7 +22,7 @@ function favourableWords() {
 
 function showHeader() {
   const trained = about.n_train ?? about.n_rows - about.n_test;
-  fill(byId("title"), name(brief(about.data, 80)), ": predicting ", name(brief(study.target.name, 60)));
+  fill(byId("title"), name(brief(about.data, 80)), ": predicting ", columnName(study.target.name));
   fill(
     byId("lead"),
     `A ${about.model_words} with a fairness slider. `,
@@ -34,7 +38,7 @@ function showHeader() {
       "Protected",
       study.attributes
         .filter((a) => a.kind !== "crossed")
-        .map((a, j) => [j ? ", " : "", name(brief(a.name, 60))]),
+        .map((a, j) => [j ? ", " : "", columnName(a.name)]),
     ],
     ...(study.strata.length
       ? [["Strata", study.strata.map((s, j) => [j ? ", " : "", name(brief(s, 60))])]]
@@ -158,7 +162,7 @@ function ratesTile(at) {
   return element(
     "div",
     {},
-    element("dt", {}, "Selection rates by ", name(brief(ratesAttribute, 30))),
+    element("dt", {}, "Selection rates by ", columnName(ratesAttribute, 30)),
     at.rates[ratesAttribute].map(line),
   );
 }
@@ -166,7 +170,7 @@ function ratesTile(at) {
 function showTiles({ i, at }) {
   const { headline } = at;
   const { error, error_extra: extra, gap, correlation, changed } = headline;
-  const of = (attribute) => (attribute ? [", ", name(brief(attribute, 30))] : "");
+  const of = (attribute) => (attribute ? [", ", columnName(attribute, 30)] : "");
   const aside = (e) => (e?.note ? ` (${brief(e.note, 90)})` : "");
   const among = (n) => (n > 1 ? ` · the largest of ${count(n)}` : "");
   const fine = (e, kind, text) => [range(e, kind), text].filter(Boolean).join(" · ");
@@ -235,6 +239,7 @@ const state = () => ({
 function update() {
   const now = state();
   showHeadline(now.i);
+  fill(attributeNote, descriptionOf(now.attribute).words);
   byId("crossed").hidden = Boolean(now.at.scores[now.attribute]);
   for (const [view, show] of [
     ["glance", showTiles],
