@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.stats
+from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 from sklearn.impute import SimpleImputer
 
@@ -274,10 +275,10 @@ def _names(Z: Array) -> tuple[str, ...]:
     return tuple(f"z{i}" for i in range(Z.shape[1]))
 
 
-def share_of_fitted_rows(model: Any, X: Any, rows: Any) -> float | None:
-    """Share of the rows ``X[rows]`` that a fairspan model was fitted on; None if unknown or none.
+def _step_with_rows(model: Any, X: Any) -> tuple[FairKernelEstimator, Any] | None:
+    """The fairspan model that knows its training rows, and X as it reads them.
 
-    The model may be a step of a pipeline, or the best one of a search; other wrappers are not opened.
+    It may be a step of a pipeline, or the best one of a search; other wrappers are not opened.
     """
     model = getattr(model, "best_estimator_", model)
     step = model if isinstance(model, FairKernelEstimator) else None
@@ -285,8 +286,56 @@ def share_of_fitted_rows(model: Any, X: Any, rows: Any) -> float | None:
         if isinstance(part, FairKernelEstimator):
             step, X = part, model[:i].transform(X) if i else X
             break
-    if step is None or step._fitted_rows is None:  # without a sketch the rows need not be read
+    return None if step is None or step._fitted_rows is None else (step, X)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRows:
+    """Which rows a model was not fitted on.
+
+    Attributes
+    ----------
+    new : (n,) True for rows that are new to the model.
+    sampled : the model was fitted on some of the rows, and on so many others that only a sample of the
+        rows can be looked up. Rows outside of the sample are then not called new.
+    by_chance : number of new rows that are expected to match a training row by chance.
+    """
+
+    new: NDArray[np.bool_]
+    sampled: bool
+    by_chance: float
+
+    @property
+    def n_left_out(self) -> int:
+        """Number of rows that are not new, or may not be."""
+        return int(np.count_nonzero(~self.new))
+
+
+def find_new_rows(model: Any, X: Any) -> NewRows | None:
+    """The rows of X that a fairspan model was not fitted on; None if its training rows are unknown.
+
+    A few new rows match a training row by chance, or have the same X; they are not called new.
+    """
+    found = _step_with_rows(model, X)
+    if found is None:
         return None
+    step, X = found
+    read = step._read_new(X)
+    looked_up = step._look_up_rows(read)
+    assert looked_up is not None
+    known, match = looked_up
+    assert step._fitted_rows is not None
+    by_chance = step._fitted_rows.chance * int(np.count_nonzero(known))
+    sampled = not known.all() and step._fitted_share(read) is not None
+    return NewRows(new=~match & (known | (not sampled)), sampled=sampled, by_chance=by_chance)
+
+
+def share_of_fitted_rows(model: Any, X: Any, rows: Any) -> float | None:
+    """Share of the rows ``X[rows]`` that a fairspan model was fitted on; None if unknown or none."""
+    found = _step_with_rows(model, X)
+    if found is None:  # without a sketch the rows need not be read
+        return None
+    step, X = found
     share = step._fitted_share(take(step._read_new(X), rows))
     if share is not None:
         reason = (

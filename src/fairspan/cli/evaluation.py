@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairspan._system import atomic_write, inert, is_formula, printable_json
+from fairspan._system import atomic_write, is_formula, printable_json
 from fairspan.cli import common
 from fairspan.cli.messages import collect_warnings, for_command
+from fairspan.cli.models import load_model_file
 from fairspan.cli.read_options import Dictionary, InputOptions, Keep, expand_options
 
 if TYPE_CHECKING:
@@ -25,13 +26,6 @@ if TYPE_CHECKING:
 
 
 MARGIN = "margin of the rule"
-Trust = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Types in the model file to trust, as `fairspan fit` printed them for boosted trees. Only for "
-        "files whose origin you know."
-    ),
-]
 
 
 @expand_options
@@ -52,7 +46,7 @@ def predict_command(
             help=common.parameter_help("fairness", "That of the saved model if not given.")
         ),
     ] = None,
-    trust: Trust = None,
+    trust: common.Trust = None,
 ) -> None:
     """Predict the rows of a table with a saved model; needs no protected attribute."""
     from fairspan.cli import tables
@@ -70,7 +64,7 @@ def predict_command(
     common.check_fairness(fairness)
     if out in (None, common.STDOUT) and json_file == common.STDOUT:
         out = None
-    fitted, names = _load_model(model, trust)
+    fitted, names = load_model_file(model, trust)
     frame = date_parts_of(read_data(given, text_for(fitted)).frame, names)
     require_columns(names, frame.columns, f"{model} was fitted with")
     tables.check_features(frame, names)
@@ -98,27 +92,6 @@ def predict_command(
     for path in (out, json_file):
         if path not in (None, common.STDOUT):
             common.print_status(f"Predictions of {len(frame):,} rows written to {path}")
-
-
-def _load_model(path: Path, trust: list[str] | None) -> tuple[Any, list[str]]:
-    """Return a saved model, and the columns it was fitted with."""
-    from fairspan.persistence import load_model, untrusted_types
-
-    if not path.is_file():
-        raise ValueError(f"--model {path} is no file; give one that `fairspan fit` has written.")
-    trusted = common.split_commas(trust) or []
-    if unknown := [name for name in untrusted_types(path) if name not in trusted]:
-        shown = [inert(name) for name in unknown]
-        raise ValueError(
-            f"{path} contains {common.first_few(shown)}, which fairspan does not trust. If you know where "
-            f"the file comes from, pass --trust {','.join([*map(inert, trusted), *shown])}."
-        )
-    model = load_model(path, trusted=trusted)
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        msg = f"{path} was fitted on an array, whose columns have no names to look for in a table."
-        raise ValueError(msg)
-    return model, list(names)
 
 
 def _predictions(model: Any, X: Any) -> dict[str, list[Any]]:
@@ -237,7 +210,7 @@ def audit_command(
     ] = False,
     positive: common.Positive = None,
     kind: common.Kind = None,
-    trust: Trust = None,
+    trust: common.Trust = None,
     parts: common.Parts = None,
     attackers: Annotated[
         list[str] | None, typer.Option(help="Of linear, kernel, boosted; all if not given.")
@@ -276,7 +249,7 @@ def audit_command(
     common.check_missing(missing_protected)
     inputs: dict[str, Path | None] = {**given.files, "--model": model}
     common.check_distinct(inputs, files.by_option)
-    fitted, names = (None, []) if model is None else _load_model(model, trust)
+    fitted, names = (None, []) if model is None else load_model_file(model, trust)
     source = _read_for_audit(given, fitted, target, protected, kind)
     probable = read_probability_columns(protected_probability, list(source.frame.columns))
     roles = tables.find_roles(

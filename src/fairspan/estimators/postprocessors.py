@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from fairspan.estimators.frozen import FrozenScores
@@ -115,9 +117,13 @@ class FrozenLearner(FairLearner):
     def _encoded_schema(self, X: Any) -> ColumnSchema:
         return replace(super()._encoded_schema(X), frozen=self._frozen())
 
+    # Scores can differ in the last digits with the number of rows.
+
     def _fitted_share(self, X: Any) -> float | None:
-        # Scores can differ in the last digits with the number of rows.
         return super()._fitted_share(self._without_scores(X))
+
+    def _look_up_rows(self, X: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+        return super()._look_up_rows(self._without_scores(X))
 
 
 @document_parameters

@@ -303,6 +303,10 @@ class FittedEstimator(BaseEstimator):
         """Share of clean rows (:meth:`_read_new`) that the model was fitted on; None if unknown or none."""
         return None if self._fitted_rows is None else self._fitted_rows.share_of(X)
 
+    def _look_up_rows(self, X: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+        """Which clean rows can be looked up among the rows of the fit, and which are found there."""
+        return None if self._fitted_rows is None else self._fitted_rows.look_up(X)
+
     @property
     def _native_dial(self) -> str:
         """The dial on which paths are drawn: that of the removal."""

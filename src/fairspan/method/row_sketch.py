@@ -195,6 +195,22 @@ class RowSketch:
         share = ((r - q) / (1.0 - q) - c) / (1.0 - c)
         return min(share, 1.0) if share >= _SMALLEST else None
 
+    def look_up(self, X: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which rows of X can be looked up, and which of these have the hash of a training row.
+
+        All rows can be looked up if there are at most ``SIZE`` distinct training rows; otherwise those
+        that the sample of hashes would contain. A few new rows match by chance, see the module.
+        """
+        blocks = [np.asarray(to_numpy(b), dtype=np.uint32) for b in _hash_blocks(X, self.key)]
+        hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *blocks])
+        known = _passes(hashes, self.level)
+        return known, known & np.isin(_leading(hashes, self.known), self.hashes)
+
+    @property
+    def chance(self) -> float:
+        """Probability that a new row that can be looked up matches a stored hash by chance."""
+        return len(self.hashes) / 2.0 ** (self.known - self.level)
+
 
 def _leading(hashes: Hashes, bits: int) -> Hashes:
     """Set all but the leading bits of hashes to zero."""

@@ -77,6 +77,12 @@ def relabel(study: dict[str, Any], words: Mapping[str, ColumnWords]) -> dict[str
         line | {"attribute": _label(line["attribute"], labels)} for line in study["audit"]["lines"]
     ]
     out["audit"] = study["audit"] | {"lines": lines}
+    if "comparison" in study:
+        measures = [
+            m | {"attribute": _label(m["attribute"], labels)}
+            for m in study["comparison"]["measures"]
+        ]
+        out["comparison"] = study["comparison"] | {"measures": measures}
     # Features are quoted in sentences; their bare names may be ordinary words.
     quoted = {column["name"] for column in study["columns"] if column.get("role") == "feature"}
     pattern = _pattern(labels, quoted)

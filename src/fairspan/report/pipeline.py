@@ -28,6 +28,13 @@ from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import read_seed
 from fairspan.method.problem import canonical_criterion
+from fairspan.report.comparison import (
+    CompareRows,
+    SavedModel,
+    check_models,
+    compare_models,
+    read_models,
+)
 from fairspan.report.dial_points import (
     DialPoint,
     HeldOut,
@@ -96,6 +103,7 @@ def explore(
     command: str = "",
     dictionary: Any = None,
     missing_sensitive: str | None = None,
+    compare: Any = None,
 ) -> Report:
     """Fit a fair model on a table, and report what every dial value means for groups of people.
 
@@ -163,6 +171,9 @@ def explore(
     missing_sensitive : {"raise", "omit"}, optional
         "omit" fits also on rows without a protected attribute; the rows held out have all of them.
         Otherwise such rows are left out. If not given, a ``model`` of your own decides.
+    compare : dict or list of fitted models, optional
+        Models to show beside the report's own, by name: the same held-out rows, with paired intervals of
+        differences from the first of them. Rows that one of them was fitted on are left out and counted.
 
     Returns
     -------
@@ -186,7 +197,7 @@ def explore(
         equalize = "auto"
     check_options(n_points, random_state, fairness, test_share)
     parts = PARTS if audit_parts is None else audit_parts
-    words = _read_words(dictionary)
+    words, saved_models = _read_words(dictionary), read_models(compare)
     settings = Settings(level=level, n_boot=n_boot, parts=parts)
     log = WarningLog()
     # Rare values of a column may occur only among the held-out rows; that needs no warning.
@@ -208,6 +219,8 @@ def explore(
         leaks = list(give_aways(table, roles))
         for text in leaks:
             warn_user(text, DataWarning)
+        numeric = is_continuous(table, roles.target)
+        check_models(saved_models, table, roles.target, numeric=numeric)
         estimator = choose_model(
             model,
             table,
@@ -278,6 +291,24 @@ def explore(
         options: dict[str, Any] = {"level": level, "n_boot": n_boot, "parts": parts}
         full = audit(chosen, **given, **options, random_state=random_state, verbose=verbose)
         seconds["audit"] = time.perf_counter() - start
+        comparison = None
+        if saved_models:
+            own = SavedModel(name=f"this report, fairness {grid[at]:g}", model=chosen)
+            comparison = compare_models(
+                saved_models,
+                own,
+                CompareRows(
+                    held=held,
+                    roles=roles,
+                    kinds={g.name: g.kind for g in held_out.data.attributes},
+                    pos_label=estimator.pos_label,
+                    settings=settings,
+                    seed=seed,
+                    criterion=criterion,
+                    task=held_out.task,
+                    by_stratum=by_stratum(estimator),
+                ),
+            )
     remarks = [
         *notes(whole, complete, roles, refused, held_out, context, favourable, may_miss),
         *map(str, chosen.certificate_.missing),
@@ -313,6 +344,8 @@ def explore(
         "importance": importance,
         "audit": audit_lines(full, grid[at], held_out.too_few),
     }
+    if comparison is not None:
+        study["comparison"] = comparison
     study = fit_in(relabel(study, words) if words else study)
     seconds["all"] = time.perf_counter() - began
     log.give()

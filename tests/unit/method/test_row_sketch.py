@@ -215,3 +215,28 @@ def test_shares_are_unbiased(kind, share):
         shares.append(sketch(X, str(seed)).share_of(np.concatenate([X[:m], new[m:]])))
     error = np.std(shares) / np.sqrt(len(shares))
     assert abs(np.mean(shares) - share) < 4.0 * error + 0.01
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_rows_are_looked_up_one_by_one(short):
+    X, new = people(1_000, 0), people(1_000, 1)
+    fitted = RowSketch.empty("key").add(X)
+    fitted = fitted.shortened() if short else fitted
+    known, match = fitted.look_up(np.concatenate([X, new]))
+    assert known.all()
+    assert match[:1_000].all()
+    # New rows match by chance alone, as often as the sketch says.
+    assert fitted.chance == pytest.approx(1_000 / 2.0 ** (16 if short else 32), rel=0.05)
+    assert match[1_000:].sum() <= (40 if short else 0)
+    assert match[1_000:].sum() >= (3 if short else 0)
+
+
+def test_of_many_rows_a_sample_can_be_looked_up():
+    X, new = people(20_000, 0), people(5_000, 1)
+    fitted = RowSketch.empty("key").add(X)
+    known, match = fitted.look_up(X)
+    assert 0.05 < known.mean() < 0.3
+    assert np.array_equal(known, match)
+    known, match = fitted.look_up(new)
+    assert 0.05 < known.mean() < 0.3
+    assert not match.any()
