@@ -53,7 +53,7 @@ def comparison_table(comparison: dict[str, Any], level: float) -> str:
         f"The same {comparison['n_rows']:,} held-out rows for every model, with {level:.0%} intervals, "
         f"paired for differences:"
     )
-    lines = ["", title, *_aligned(rows), "", *_aligned(changes), *comparison["notes"]]
+    lines = [title, *_aligned(rows), "", *_aligned(changes), *comparison["notes"], ""]
     return "\n".join(lines)
 
 

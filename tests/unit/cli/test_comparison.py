@@ -95,6 +95,6 @@ def test_numbers_that_are_not_known_are_a_dash():
         0.95,
     )
     lines = text.splitlines()
-    assert lines[3].split() == ["gap", "sex", "-", "0.000"]
-    assert lines[6].split() == ["gap", "sex", "-"]
+    assert lines[2].split() == ["gap", "sex", "-", "0.000"]
+    assert lines[5].split() == ["gap", "sex", "-"]
     assert lines[-1] == "A note."
