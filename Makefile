@@ -265,6 +265,11 @@ print(*sorted([*lines, torch.read_text().strip()]), sep="\n")
 endef
 export LOCK
 
+# VERSION=4.1.1 fetches that version; without it, the recorded one again.
+.PHONY: vendor
+vendor: .venv/.stamp ## fetch the chart library of the page again: VERSION=...
+	@$(BIN)/python -m tools.vendor_plotly $(VERSION)
+
 .PHONY: clean
 clean: ## remove environments, caches and outputs
 	@rm -rf .venv .venv-torch .venv-bench .venv-boosters .venv-no-extras .venv-min .venv-lock .venv-sklearn-* .venv-docs .venv-browser docs/_build docs/api/generated docs/gallery build dist demo-output audit-output \

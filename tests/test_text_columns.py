@@ -148,7 +148,6 @@ def test_a_column_that_is_declared_categorical_is_text_in_every_file(call, tmp_p
 
 
 def test_the_report_reads_a_declared_category_as_the_command_did(call, tmp_path, monkeypatch):
-    pytest.importorskip("plotly")
     monkeypatch.chdir(tmp_path)
     as_csv(tmp_path, TRAIN[TRAIN["code"] != "1A"], "train.csv")
     done = call(

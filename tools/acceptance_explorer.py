@@ -135,7 +135,7 @@ def cost_rows() -> Iterator[Measurement]:
     cost = explorer.measure()
     print(f"    fit {cost.fit:.1f} s, audit {cost.audit:.1f} s, all {cost.whole:.1f} s of CPU")
     yield at_most("50,000 rows: report by the fit and audit in it", cost.ratio, 1.5)
-    yield at_most("50,000 rows: page, MB", cost.size / 1e6, 6.0)
+    yield at_most("50,000 rows: page, MB", cost.size / 1e6, 3.0)
 
 
 def access_rows() -> Iterator[Measurement]:

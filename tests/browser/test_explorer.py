@@ -218,7 +218,7 @@ def test_labels_of_charts_read_out_the_current_place(opened):
         labels.append(dict(page.locator(".card:not([hidden]) .plot").evaluate_all(read)))
     assert labels[0].keys() == labels[1].keys()
     same = {card for card in labels[0] if labels[0][card] == labels[1][card]}
-    assert same == {"view-importance"}  # both ends at once, wherever the slider stands
+    assert same == set()
     assert "At fairness 0:" in labels[0]["view-tradeoff"]
     assert "At fairness 1:" in labels[1]["view-tradeoff"]
 
@@ -266,7 +266,7 @@ def test_the_file_is_complete_and_forbids_the_network(opened, examples):
     assert stopped == ["csp"] * len(asked)  # by the page itself, before any was sent
     assert answers == []
     opened.troubles.clear()
-    assert examples["loans"].path.stat().st_size < 6_000_000
+    assert examples["loans"].path.stat().st_size < 3_000_000
 
 
 @pytest.mark.parametrize(

@@ -312,7 +312,7 @@ def test_labels_of_charts_are_text(opened):
         "all => all.map(t => t.textContent)"
     )
     assert BOLD in labels
-    assert SCRIPT[:21] + "…" in labels
+    assert SCRIPT in labels
     assert page.locator("#view-importance svg tspan, svg a").count() == 0
 
 
@@ -363,3 +363,40 @@ def test_nothing_moves_for_those_who_ask(opened):
     }).filter(Boolean).length"""
     assert opened("loans", reduced_motion="reduce").evaluate(durations) == 0
     assert opened("loans", reduced_motion="no-preference").evaluate(durations) > 0  # it can be seen
+
+
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_bar_takes_at_most_12_percent_of_a_phone_and_shows_its_numbers(opened, name):
+    page = opened(name, width=PHONE["width"], has_touch=True)
+    page.set_viewport_size(PHONE)
+    last = int(page.get_attribute("#slider", "max"))
+    for i in (0, last // 2, last):
+        move(page, i)
+        bar = page.locator("#bar").bounding_box()
+        assert bar["height"] <= 0.12 * PHONE["height"]
+        words = page.locator("#headline").bounding_box()
+        for metric in ("error", "gap"):
+            shown = page.locator(f"#headline [data-metric='{metric}']")
+            if shown.is_visible():  # no gap is shown where everyone is decided alike
+                box = shown.bounding_box()
+                assert box["y"] + box["height"] <= words["y"] + words["height"] + 1
+    page.evaluate("scrollTo({ top: 3000, behavior: 'instant' })")
+    settle(page)
+    assert page.evaluate("scrollY") > 1000
+    assert page.locator("#bar").bounding_box()["y"] == 0
+    page.locator("#less").tap()
+    assert page.evaluate("window.fairspan.current()") == last - 1
+    for button in ("#less", "#more"):
+        box = page.locator(button).bounding_box()
+        assert min(box["width"], box["height"]) >= 40
+    assert page.locator("#slider").bounding_box()["width"] >= 150
+
+
+def test_on_a_low_screen_the_slider_alone_stays(opened):
+    page = opened("loans")
+    page.set_viewport_size({"width": 844, "height": 390})
+    assert not page.is_visible("#headline")
+    assert page.locator("#bar").bounding_box()["height"] <= 0.2 * 390

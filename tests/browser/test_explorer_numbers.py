@@ -135,7 +135,7 @@ def test_regression_with_a_continuous_attribute(opened, examples, monkeypatch, i
 
 
 def test_the_slider_moves_every_view(opened):
-    """Each card but the audit, the notes and the importance of both ends is another at the other end."""
+    """Each card but the audit and the notes is another at the other end."""
     page = opened("loans")
     read = """() => Object.fromEntries([...document.querySelectorAll('.card:not([hidden])')].map(card => [
         card.id, card.textContent + (card.querySelector('.plot')?.getAttribute('aria-label') ?? '')
@@ -144,13 +144,15 @@ def test_the_slider_moves_every_view(opened):
     for i, _ in PLACES:
         move(page, i)
         seen.append(page.evaluate(read))
-    still = {"view-importance", "view-audit", "view-notes", "view-columns", "view-setting", "view-origin",
+    still = {"view-audit", "view-notes", "view-columns", "view-setting", "view-origin",
              "view-reading"}  # fmt: skip
     assert {card for card in seen[0] if seen[0][card] == seen[2][card]} == still
-    assert {card for card in seen[0] if seen[0][card] == seen[1][card]} == still
+    # The order of importance changes in the middle.
+    between = {card for card in seen[0] if seen[0][card] == seen[1][card]}
+    assert still <= between <= {*still, "view-importance"}
     charts = {"verdict-0", "verdict-1", "view-tradeoff", "view-price", "view-changed", "view-scores",
               "view-rates", "view-calibration", "view-confusion", "view-parity", "view-certificate",
-              "view-snippet"}  # fmt: skip
+              "view-snippet", "view-importance"}  # fmt: skip
     assert charts | still == set(seen[0])
 
 

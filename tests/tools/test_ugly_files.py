@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("typer")
 pytest.importorskip("skops")
-pytest.importorskip("plotly")
+pytest.importorskip("pandas")
 
 from tools import ugly_files
 

@@ -398,6 +398,36 @@ class _Groups:
             yield self._finding("calibration_error", group, **numbers)
 
 
+def performance_values(data: Audited, sums: GroupSums, name: str) -> tuple[Array, float]:
+    """Accuracy or root mean squared error of all rows, (1 + B,), and the effective number of rows."""
+    everyone = Protected(ALL, "categorical", np.zeros(data.n, dtype=np.intp), ("",))
+    factors = {**sums.factors, ALL: np.zeros(len(sums.rows), dtype=np.intp)}
+    groups = _Groups(
+        data=data,
+        attribute=everyone,
+        sums=replace(sums, factors=factors),
+        level=0.0,
+        min_rows=0,
+    )
+    rates = next(rates for rates in groups.all_rates() if rates.name == name)
+    return rates.values[0], float(rates.effective[0])
+
+
+def compared_rates(
+    data: Audited, attribute: Protected, sums: GroupSums, gap: str, min_rows: int
+) -> Iterator[tuple[Array, Array, bool]]:
+    """The rates whose largest difference is a gap, of the groups that are large enough.
+
+    Yields (groups, 1 + B) values, the groups' effective numbers of rows, and whether these are shares.
+    """
+    (names,) = (parts for name, parts, _ in _GAPS if name == gap)
+    groups = _Groups(data=data, attribute=attribute, sums=sums, level=0.0, min_rows=min_rows)
+    for rates in groups.all_rates():
+        if rates.name.partition(" (")[0] in names:
+            usable = np.isfinite(rates.values[:, 0]) & (rates.effective >= min_rows)
+            yield rates.values[usable], rates.effective[usable], rates.bounded
+
+
 def _range(rates: _Rates, usable: Mask, level: float) -> tuple[float, float, float]:
     """Largest minus smallest rate, with its interval."""
     if _is_few(rates, usable):

@@ -329,6 +329,43 @@ def fitted_rows(model: Any, X: Any, rows: Any) -> FittedRows | None:
     return FittedRows(share=share, known=known, match=match)
 
 
+@dataclass(frozen=True, kw_only=True)
+class NewRows:
+    """Which rows a model was not fitted on.
+
+    Attributes
+    ----------
+    new : (n,) True for rows that are new to the model.
+    sampled : the model was fitted on some of the rows, and on so many others that only a sample of the
+        rows can be looked up. Rows outside of the sample are then not called new.
+    by_chance : number of new rows that are expected to match a training row by chance.
+    """
+
+    new: Mask
+    sampled: bool
+    by_chance: float
+
+    @property
+    def n_left_out(self) -> int:
+        """Number of rows that are not new, or may not be."""
+        return int(np.count_nonzero(~self.new))
+
+
+def find_new_rows(model: Any, X: Any) -> NewRows | None:
+    """The rows of X that a fairspan model was not fitted on; None if its training rows are unknown.
+
+    A few new rows match a training row by chance, or have the same X; they are not called new.
+    """
+    step, read = _step_with_sketch(model, X)
+    if step is None:
+        return None
+    assert step._fitted_rows is not None
+    known, match = step._looked_up(read)
+    by_chance = step._fitted_rows.chance * int(np.count_nonzero(known))
+    sampled = not known.all() and step._fitted_share(read) is not None
+    return NewRows(new=~match & (known | (not sampled)), sampled=sampled, by_chance=by_chance)
+
+
 # ------------------------------------------------------------------ features
 
 

@@ -61,6 +61,30 @@ def score_findings(
             yield from _in_rows(data, large, note, attribute, where, level, fewest)
 
 
+def compared_correlations(
+    data: Audited, attribute: Protected, sums: GroupSums, metric: str, min_rows: int
+) -> Iterator[Array]:
+    """The signed correlations, (k, 1 + B), whose largest size is a correlation of the audit.
+
+    None if fewer than two groups are large enough.
+    """
+    assert data.scores is not None
+    large, _, fewest = _without_small(sums, attribute, min_rows, data.unit)
+    if fewest is not None:
+        return
+    cells = [large]
+    if metric != "statistical_parity_correlation" and data.target is not None:
+        codes = range(len(data.target.labels))
+        if metric == "equal_opportunity_correlation":
+            codes = data.positive  # type: ignore[assignment]
+        cells = [large.where(large.factors[TARGET] == code) for code in codes]
+    for cell in cells:
+        for j in range(data.scores.shape[1]) if cell.rows.sum() else ():
+            parts = _correlations(cell, attribute, j)
+            if parts is not None:
+                yield parts
+
+
 def _without_small(
     sums: GroupSums, attribute: Protected, min_rows: int, unit: str
 ) -> tuple[GroupSums, str, float | None]:

@@ -10,14 +10,9 @@ import typer
 
 from fairspan._system import printable_json
 from fairspan.cli import common
-from fairspan.cli.evaluation import (
-    Trust,
-    favourable_class,
-    load_model_file,
-    print_roles,
-    read_for_audit,
-)
+from fairspan.cli.evaluation import favourable_class, print_roles, read_for_audit
 from fairspan.cli.messages import collect_warnings
+from fairspan.cli.models import load_model_file
 from fairspan.cli.read_options import Dictionary, InputOptions, Keep, expand_options
 
 SEARCHES = ("kernel", "auto", "boosting")
@@ -63,7 +58,7 @@ def alternatives_command(
     dictionary: Dictionary = None,
     positive: common.Positive = None,
     drop_missing: common.DropMissing = False,
-    trust: Trust = None,
+    trust: common.Trust = None,
     test_share: Annotated[float, typer.Option(help="Share of rows held out.")] = 0.25,
     level: Annotated[float, typer.Option(help="Confidence level of intervals.")] = 0.95,
     min_rows: Annotated[

@@ -105,6 +105,13 @@ Parts = Annotated[
     list[str] | None,
     typer.Option(help=f"Parts of the audit: {', '.join(PARTS)}; all if not given."),
 ]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Types in the model file to trust, as `fairspan fit` printed them for boosted trees. Only for "
+        "files whose origin you know."
+    ),
+]
 WithMoments = Annotated[
     bool,
     typer.Option(

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairspan._system import atomic_write, inert, is_formula, printable_json
+from fairspan._system import atomic_write, is_formula, printable_json
 from fairspan.cli import common
 from fairspan.cli.messages import collect_warnings, for_command
+from fairspan.cli.models import load_model_file
 from fairspan.cli.read_options import Dictionary, InputOptions, Keep, expand_options
 
 if TYPE_CHECKING:
@@ -26,13 +27,6 @@ if TYPE_CHECKING:
 
 
 MARGIN = "margin of the rule"
-Trust = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Types in the model file to trust, as `fairspan fit` printed them for boosted trees. Only for "
-        "files whose origin you know."
-    ),
-]
 
 
 @expand_options
@@ -61,7 +55,7 @@ def predict_command(
             "attribute, rescaling.",
         ),
     ] = False,
-    trust: Trust = None,
+    trust: common.Trust = None,
 ) -> None:
     """Predict the rows of a table with a saved model; needs no protected attribute."""
     from fairspan.cli import tables
@@ -111,27 +105,6 @@ def predict_command(
     for path in (out, json_file):
         if path not in (None, common.STDOUT):
             common.print_status(f"Predictions of {len(frame):,} rows written to {path}")
-
-
-def load_model_file(path: Path, trust: list[str] | None) -> tuple[Any, list[str]]:
-    """Return a saved model, and the columns it was fitted with."""
-    from fairspan.persistence import load_model, untrusted_types
-
-    if not path.is_file():
-        raise ValueError(f"--model {path} is no file; give one that `fairspan fit` has written.")
-    trusted = common.split_commas(trust) or []
-    if unknown := [name for name in untrusted_types(path) if name not in trusted]:
-        shown = [inert(name) for name in unknown]
-        raise ValueError(
-            f"{path} contains {common.first_few(shown)}, which fairspan does not trust. If you know where "
-            f"the file comes from, pass --trust {','.join([*map(inert, trusted), *shown])}."
-        )
-    model = load_model(path, trusted=trusted)
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        msg = f"{path} was fitted on an array, whose columns have no names to look for in a table."
-        raise ValueError(msg)
-    return model, list(names)
 
 
 def _predictions(model: Any, X: Any) -> dict[str, list[Any]]:
@@ -272,7 +245,7 @@ def audit_command(
     ] = False,
     positive: common.Positive = None,
     kind: common.Kind = None,
-    trust: Trust = None,
+    trust: common.Trust = None,
     parts: common.Parts = None,
     attackers: Annotated[
         list[str] | None, typer.Option(help="Of linear, kernel, boosted; all if not given.")
@@ -328,7 +301,7 @@ def audit_command(
     )
     target = next(iter(roles["target"]), None)
     others = tables.columns_without_role(source.frame, roles, drop)
-    words = tables.read_words(dictionary, source.frame)
+    words = tables.read_words(dictionary, source)
     frame = date_parts_of(source.frame, names)
     chosen = column_kinds.read_kinds(frame, kind, words) | probable.as_numbers
     frame, kinds = column_kinds.set_kinds(frame, chosen, roles)

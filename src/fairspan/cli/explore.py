@@ -69,11 +69,20 @@ def explore_command(
             help="Show, by row number, what fairness changed in the scores of single held-out rows.",
         ),
     ] = False,
+    compare: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Model file to show beside the report's model on the same held-out rows; repeat it for "
+            "several. Differences are from the first."
+        ),
+    ] = None,
+    trust: common.Trust = None,
     json_file: common.Json = None,
     seed: common.Seed = 0,
 ) -> None:
     """Show what fairness costs: one page with a slider, from one fit on a table."""
     from fairspan.cli import tables
+    from fairspan.cli.comparison import comparison_table, load_saved_models
     from fairspan.cli.read import Input
     from fairspan.method.problem import canonical_criterion
     from fairspan.report import explore
@@ -87,13 +96,15 @@ def explore_command(
     if save_model is not None:
         common.check_model_file(save_model, "--save-model")
     outputs = {"--out": out, "--json": json_file, "--save-model": save_model}
-    common.check_distinct(given.files, outputs)
+    compared = {f"--compare ({k})": path for k, path in enumerate(compare or (), 1)}
+    common.check_distinct({**given.files, **compared}, outputs)
     common.check_kind(out, "--out", common.PAGE_KINDS)
     common.check_kind(save_model, "--save-model", common.MODEL_KINDS)
     common.check_fairness(fairness)
     audit_parts = common.read_parts(parts)
     limits = _read("--limit", read_limits, common.split_commas(limit))
     day = _read("--date", read_date, date)
+    saved_models = load_saved_models(compare, trust, given)
     table = tables.read_training_table(given, columns, numeric_target=model in FOR_NUMBERS)
     check_options(points, seed, fairness, test_share)
     canonical_criterion(criterion)
@@ -145,6 +156,7 @@ def explore_command(
             date=day,
             data_file=given.file,
             people=people,
+            compare=saved_models,
         )
     # Files come first: the reader of the printed lines may close the pipe after the first one.
     if save_model is not None:
@@ -161,6 +173,8 @@ def explore_command(
         print_line(equal_line(report.model))
     print_line(_dial_table(report.study, test_share))
     print_line(_verdict_lines(report.study))
+    if "comparison" in report.study:
+        print_line(comparison_table(report.study["comparison"], report.study["about"]["level"]))
     if save_model is not None:
         print_written(save_model, print_line)
     if json_file == common.STDOUT:

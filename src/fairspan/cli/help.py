@@ -13,6 +13,7 @@ EXAMPLES = {
     "explore": (
         "fairspan explore loans",
         "fairspan explore people.csv --target repaid --protected sex --save-model fair.skops",
+        "fairspan explore people.csv --target repaid --protected sex --compare a.skops --compare b.skops",
     ),
     "fit": (
         "fairspan fit loans --audit",

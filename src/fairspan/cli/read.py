@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +14,11 @@ from typing import Any
 from fairspan import datasets
 from fairspan.cli.common import print_status, split_commas
 from fairspan.cli.read_options import InputOptions
+from fairspan.datasets.dictionary import dictionary_of
 from fairspan.encoding import is_number_label
 from fairspan.report.recipe import query_lines, source_lines
 from fairspan.tables.databases import database_table
+from fairspan.tables.dictionary import ColumnWords
 from fairspan.tables.files import STDIN, ReadOptions, TableFile, open_table
 from fairspan.tables.result import ReadTable, text_columns
 
@@ -146,6 +148,7 @@ class Source:
     target, protected : columns of a known data set.
     code : Python lines that read it.
     written : function that returns columns of a text file as the file has them; None elsewhere.
+    words : the dictionary of a known data set.
     """
 
     name: str
@@ -154,6 +157,7 @@ class Source:
     protected: tuple[str, ...] = ()
     code: str = ""
     written: Callable[[Collection[str]], Any] | None = field(default=None, repr=False)
+    words: Mapping[str, ColumnWords] = field(default_factory=dict, repr=False)
 
 
 def read_data(given: Input, text: Collection[str] = (), *, quiet: bool = False) -> Source:
@@ -180,6 +184,7 @@ def read_data(given: Input, text: Collection[str] = (), *, quiet: bool = False) 
             target=str(y.name),
             protected=tuple(s.columns),
             code=given.code(None, text),
+            words=dictionary_of(given.name, frame.columns),
         )
     table = given.read(text)
     if not quiet:

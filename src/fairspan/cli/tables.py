@@ -23,7 +23,7 @@ from fairspan.cli.column_kinds import (
 )
 from fairspan.cli.common import check_missing, first_few, print_status, quoted, split_commas
 from fairspan.cli.probabilities import ProbabilityColumns, read_probability_columns
-from fairspan.cli.read import Input, read_data
+from fairspan.cli.read import Input, Source, read_data
 from fairspan.cli.read_options import ColumnOptions
 from fairspan.encoding import table_encoder
 from fairspan.exceptions import FairspanWarning
@@ -113,7 +113,7 @@ def read_training_table(
     """
     check_missing(options.missing_protected)
     source = read_data(given)
-    words = read_words(options.dictionary, source.frame)
+    words = read_words(options.dictionary, source)
     target = options.target or source.target
     if target is None:
         raise ValueError("--target is missing: name the column to predict, as --target repaid.")
@@ -168,10 +168,11 @@ def read_training_table(
     )
 
 
-def read_words(dictionary: Path | None, frame: Any) -> Mapping[str, ColumnWords]:
+def read_words(dictionary: Path | None, source: Source) -> Mapping[str, ColumnWords]:
     """Return the words of ``--dictionary``; print the columns that the table does not have."""
+    frame = source.frame
     if dictionary is None:
-        return {}
+        return source.words
     words = read_dictionary(dictionary)
     unknown = [name for name in words if name not in frame.columns]
     if len(unknown) == len(words):

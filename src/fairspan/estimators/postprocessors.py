@@ -116,8 +116,9 @@ class FrozenLearner(FairLearner):
     def _encoded_schema(self, X: Any) -> ColumnSchema:
         return replace(super()._encoded_schema(X), frozen=self._frozen())
 
+    # Scores can differ in the last digits with the number of rows.
+
     def _fitted_share(self, X: Any) -> float | None:
-        # Scores can differ in the last digits with the number of rows.
         return super()._fitted_share(self._without_scores(X))
 
     def _looked_up(self, X: Any) -> tuple[Mask, Mask]:

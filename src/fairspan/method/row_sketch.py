@@ -171,20 +171,6 @@ class RowSketch:
         known = min(self.known, self.level + BITS)
         return replace(self, known=known, hashes=_leading(self.hashes, known))
 
-    def look_up(self, X: Any) -> tuple[Mask, Mask]:
-        """Which rows of X can be looked up, and which of these match a training row: two masks (n,).
-
-        At level 0 every row can be looked up. At higher levels the hash of the row decides, which is random.
-        A row that was not fitted on matches if it is a copy of one that was, or by chance: with a
-        probability of at most 6 %, and far less while the sketch is small.
-        """
-        blocks = [to_numpy(block) for block in _hash_blocks(X, self.key)]
-        hashes = np.concatenate([np.zeros(0, dtype=np.int64), *blocks]).astype(np.uint32)
-        bits = min(BITS, self.known - self.level)
-        stored = np.unique(_leading(self.hashes, self.level + bits))
-        known = np.asarray(_passes(hashes, self.level), dtype=bool)
-        return known, known & np.isin(_leading(hashes, self.level + bits), stored)
-
     def share_of(self, X: Any) -> float | None:
         """Estimate the share of the rows of X that are training rows.
 
@@ -209,6 +195,22 @@ class RowSketch:
         c = n_copied / n_rows
         share = ((r - q) / (1.0 - q) - c) / (1.0 - c)
         return min(share, 1.0) if share >= _SMALLEST else None
+
+    def look_up(self, X: Any) -> tuple[Mask, Mask]:
+        """Which rows of X can be looked up, and which of these have the hash of a training row.
+
+        All rows can be looked up if there are at most ``SIZE`` distinct training rows; otherwise those
+        that the sample of hashes would contain. A few new rows match by chance, see the module.
+        """
+        blocks = [np.asarray(to_numpy(b), dtype=np.uint32) for b in _hash_blocks(X, self.key)]
+        hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *blocks])
+        known = _passes(hashes, self.level)
+        return known, known & np.isin(_leading(hashes, self.known), self.hashes)
+
+    @property
+    def chance(self) -> float:
+        """Probability that a new row that can be looked up matches a stored hash by chance."""
+        return len(self.hashes) / 2.0 ** (self.known - self.level)
 
 
 def _leading(hashes: Hashes, bits: int) -> Hashes:

@@ -287,7 +287,7 @@ def shuffled_errors(
             extra.append(_errors(shuffled, ends, held_out, rows) - before)
         at_0, at_1 = (_mean(values, t) for values in np.array(extra).T)
         features.append({"name": name, "at_0": at_0, "at_1": at_1})
-    features.sort(key=lambda f: -abs(f["at_1"]["value"] - f["at_0"]["value"]))
+    features.sort(key=lambda f: -max(abs(f["at_0"]["value"]), abs(f["at_1"]["value"])))
     error = "RMSE" if held_out.task == "regression" else "error rate"
     return {
         "name": f"extra {error} when the column is shuffled",
@@ -309,7 +309,7 @@ def _note(n: int, n_shuffled: int, n_columns: int, n_used: int) -> str:
             f"either end; one that matters only together with others may be missing."
         )
     if n_used > MOST_SHOWN:
-        note += f" The {MOST_SHOWN} columns that change most are shown, of {n_used}."
+        note += f" The {MOST_SHOWN} columns with the largest effects are shown, of {n_used}."
     return note
 
 

@@ -6,7 +6,7 @@ Models, rows and code keep the names of the columns: only what readers see is ch
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -91,7 +91,15 @@ def relabel(study: dict[str, Any], words: Mapping[str, ColumnWords]) -> dict[str
         line | {"attribute": _label(line["attribute"], labels)} for line in study["audit"]["lines"]
     ]
     out["audit"] = study["audit"] | {"lines": lines}
-    pattern = _pattern(labels)
+    if "comparison" in study:
+        measures = [
+            m | {"attribute": _label(m["attribute"], labels)}
+            for m in study["comparison"]["measures"]
+        ]
+        out["comparison"] = study["comparison"] | {"measures": measures}
+    # Features are quoted in sentences; their bare names may be ordinary words.
+    quoted = {column["name"] for column in study["columns"] if column.get("role") == "feature"}
+    pattern = _pattern(labels, quoted)
     return out if pattern is None else {k: _texts(v, pattern, labels) for k, v in out.items()}
 
 
@@ -162,10 +170,10 @@ def _position(point: dict[str, Any], labels: Mapping[str, str]) -> dict[str, Any
     return out
 
 
-def _pattern(labels: Mapping[str, str]) -> re.Pattern[str] | None:
-    """A pattern of all names in sentences: in quotes, or as a whole word."""
+def _pattern(labels: Mapping[str, str], quoted: Collection[str]) -> re.Pattern[str] | None:
+    """A pattern of all names in sentences: in quotes, or as a whole word unless always ``quoted``."""
     names = sorted(labels, key=len, reverse=True)
-    bare = [name for name in names if name.lower() not in _OWN_WORDS]
+    bare = [n for n in names if n.lower() not in _OWN_WORDS and n not in quoted]
     alternatives = [f"'{re.escape(name)}'" for name in names]
     alternatives += [rf"(?<![\w'-]){re.escape(name)}(?![\w'-])" for name in bare]
     return re.compile("|".join(alternatives)) if alternatives else None

@@ -42,13 +42,7 @@ def script_json(study: dict[str, Any]) -> str:
 
 
 def page(study: dict[str, Any]) -> str:
-    """The HTML of the whole page.
-
-    Raises
-    ------
-    ImportError
-        The extra ``report`` is not installed.
-    """
+    """The HTML of the whole page."""
     folder = resources.files("fairspan.report") / "page"
     scripts = sorted(file.name for file in folder.iterdir() if file.name.endswith(".js"))
     title = f"{study['about']['data']}: fairness explorer"
@@ -74,11 +68,9 @@ def fill(template: str, parts: dict[str, str]) -> str:
 
 
 def _plotly() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError('The page needs plotly: pip install "fairspan[report]".') from error
-    return str(get_plotlyjs())
+    """Plotly's basic bundle: scatter, bar and pie charts."""
+    file = resources.files("fairspan.report") / "page" / "vendor" / "plotly-basic.min.js"
+    return file.read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,13 +105,7 @@ class Report:
         return write_text(printable_json(text) + "\n", path)
 
     def to_html(self, path: Any = None) -> str:
-        """One self-contained page that loads nothing else; written to ``path`` too if given.
-
-        Raises
-        ------
-        ImportError
-            The extra ``report`` is not installed.
-        """
+        """One self-contained page that loads nothing else; written to ``path`` too if given."""
         return write_text(page(self.study), path)
 
     def with_model_file(self, path: Any) -> Report:

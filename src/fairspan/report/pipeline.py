@@ -19,6 +19,7 @@ from fairspan._system import track
 from fairspan._threads import count_rows, with_few_threads
 from fairspan.auditing import audit
 from fairspan.auditing.parts import PARTS, Settings
+from fairspan.datasets.dictionary import dictionary_of
 from fairspan.encoding import category_label
 from fairspan.estimators.dial_predictor import DialPredictor
 from fairspan.estimators.path_rows import read_rows
@@ -29,6 +30,13 @@ from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import read_config, read_seed
 from fairspan.method.problem import canonical_criterion
+from fairspan.report.comparison import (
+    CompareRows,
+    SavedModel,
+    check_models,
+    compare_models,
+    read_models,
+)
 from fairspan.report.dial_points import (
     DialPoint,
     HeldOut,
@@ -110,6 +118,7 @@ def explore(
     date: Any = None,
     data_file: Any = None,
     people: bool = False,
+    compare: Any = None,
 ) -> Report:
     """Fit a fair model on a table, and report what every dial value means for groups of people.
 
@@ -172,7 +181,8 @@ def explore(
         Command line of this run, for the report.
     dictionary : path or dict, optional
         Labels and descriptions of columns, which the report shows: a file for
-        :func:`fairspan.tables.read_dictionary`, or its result.
+        :func:`fairspan.tables.read_dictionary`, or its result. For a data set of
+        :mod:`fairspan.datasets`, by ``name``, its own dictionary is the default.
     missing_sensitive : {"raise", "omit"}, optional
         "omit" fits also on rows without a protected attribute; the rows held out have all of them.
         Otherwise such rows are left out. If not given, a ``model`` of your own decides.
@@ -190,6 +200,9 @@ def explore(
     people : bool, default=False
         Show a receipt of single held-out rows, by row number: scores without fairness and at the start of
         the slider, and the part of each protected attribute in the change. No columns of the rows are shown.
+    compare : dict or list of fitted models, optional
+        Models to show beside the report's own, by name: the same held-out rows, with paired intervals of
+        differences from the first of them. Rows that one of them was fitted on are left out and counted.
 
     Returns
     -------
@@ -214,13 +227,15 @@ def explore(
     check_options(n_points, random_state, fairness, test_share)
     stated, day = read_limits(limits), read_date(date)
     parts = PARTS if audit_parts is None else audit_parts
-    words = _read_words(dictionary)
+    words, saved_models = _read_words(dictionary), read_models(compare)
     settings = Settings(level=level, n_boot=n_boot, parts=parts)
     log = WarningLog()
     # Rare values of a column may occur only among the held-out rows; that needs no warning.
     with log.record(), each_warning_once(), collect_unseen():
         whole = _as_pandas(frame)
         origin = data_origin(whole, data_file)
+        if dictionary is None:
+            words = dictionary_of(name, whole.columns)
         roles, refused = find_roles(
             whole,
             target=target,
@@ -235,6 +250,8 @@ def explore(
         leaks = list(give_aways(table, roles))
         for text in leaks:
             warn_user(text, DataWarning)
+        numeric = is_continuous(table, roles.target)
+        check_models(saved_models, table, roles.target, numeric=numeric)
         estimator = choose_model(
             model,
             table,
@@ -337,6 +354,24 @@ def explore(
         options: dict[str, Any] = {"level": level, "n_boot": n_boot, "parts": parts}
         full = audit(chosen, **given, **options, random_state=random_state, verbose=verbose)
         seconds["audit"] = time.perf_counter() - start
+        comparison = None
+        if saved_models:
+            own = SavedModel(name=f"this report, fairness {grid[at]:g}", model=chosen)
+            comparison = compare_models(
+                saved_models,
+                own,
+                CompareRows(
+                    held=held,
+                    roles=roles,
+                    kinds={g.name: g.kind for g in held_out.data.attributes},
+                    pos_label=estimator.pos_label,
+                    settings=settings,
+                    seed=seed,
+                    criterion=criterion,
+                    task=held_out.task,
+                    by_stratum=by_stratum(estimator),
+                ),
+            )
     remarks = [
         *notes(whole, complete, roles, refused, held_out, context, favourable, may_miss),
         *map(str, chosen.certificate_.missing),
@@ -390,6 +425,8 @@ def explore(
     }
     if people:
         study["people"] = describe_people(chosen, predictor.rows, (held.index + 1).tolist())
+    if comparison is not None:
+        study["comparison"] = comparison
     study = fit_in(relabel(study, words) if words else study)
     seconds["all"] = time.perf_counter() - began
     log.give()
@@ -418,7 +455,11 @@ def _as_pandas(frame: Any) -> Any:
     if narwhal is None:
         msg = f"explore takes a data frame with named columns; got {type(frame).__name__}."
         raise TypeError(msg)
-    table = narwhal.to_pandas().reset_index(drop=True)
+    try:
+        table = narwhal.to_pandas().reset_index(drop=True)
+    except ModuleNotFoundError as error:
+        msg = f'explore needs pandas: pip install "fairspan[report]" ({error}).'
+        raise ImportError(msg) from error
     unnamed = [name for name in table.columns if not isinstance(name, str)]
     if unnamed:
         raise ValueError(f"Column names must be text, got {unnamed[0]!r}: rename it.")

@@ -398,12 +398,12 @@ def notes(
             f"{columns}."
         )
     for reason in dict.fromkeys(refused.values()):
-        names = [name for name, why in refused.items() if why == reason]
+        names = [repr(name) for name, why in refused.items() if why == reason]
         if reason == NOT_ENCODED:
             yield f"Columns left out, because they are {reason}: {', '.join(names)}."
         else:
             yield f"Columns left out, because they look like {reason}: {_some(names)}. {KEEP_COLUMN}"
-    gaps = [name for name in roles.features if table[name].isna().any()]
+    gaps = [repr(name) for name in roles.features if table[name].isna().any()]
     if gaps:
         yield (
             f"Missing values were filled in: numbers by the median of the training rows, with an indicator "

@@ -217,13 +217,26 @@ def test_shares_are_unbiased(kind, share):
     assert abs(np.mean(shares) - share) < 4.0 * error + 0.01
 
 
-@pytest.mark.parametrize("n", [1_000, 20_000])
-def test_single_rows_are_looked_up(n):
-    X, new = people(n, 0), people(n, 1)
-    found = sketch(X).shortened()
-    known, match = found.look_up(np.concatenate([X, new]))
-    assert known.all() == (found.level == 0)
-    assert known.mean() == pytest.approx(2.0**-found.level, abs=0.05)
-    assert match[:n][known[:n]].all()  # rows of the fit
-    assert not match[~known].any()
-    assert match[n:][known[n:]].mean() < 0.1  # by chance
+@pytest.mark.parametrize("short", [False, True])
+def test_rows_are_looked_up_one_by_one(short):
+    X, new = people(1_000, 0), people(1_000, 1)
+    fitted = RowSketch.empty("key").add(X)
+    fitted = fitted.shortened() if short else fitted
+    known, match = fitted.look_up(np.concatenate([X, new]))
+    assert known.all()
+    assert match[:1_000].all()
+    # New rows match by chance alone, as often as the sketch says.
+    assert fitted.chance == pytest.approx(1_000 / 2.0 ** (16 if short else 32), rel=0.05)
+    assert match[1_000:].sum() <= (40 if short else 0)
+    assert match[1_000:].sum() >= (3 if short else 0)
+
+
+def test_of_many_rows_a_sample_can_be_looked_up():
+    X, new = people(20_000, 0), people(5_000, 1)
+    fitted = RowSketch.empty("key").add(X)
+    known, match = fitted.look_up(X)
+    assert 0.05 < known.mean() < 0.3
+    assert np.array_equal(known, match)
+    known, match = fitted.look_up(new)
+    assert 0.05 < known.mean() < 0.3
+    assert not match.any()

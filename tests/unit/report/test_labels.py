@@ -87,3 +87,10 @@ def test_both_sides_of_the_switch_and_promises_have_labels():
         assert part["promise"]["smallest"] == {"group": "Gender=f", "n": 40}
         assert part["promise"]["left_out"] == ["Gender=x", "age=9"]
     assert found["other"]["about"]["criterion_words"] == "by Gender"
+
+
+def test_names_of_features_are_replaced_in_quotes_alone():
+    """A feature may be named "other" or "review", as ordinary words of a sentence are."""
+    given = study() | {"columns": [{"name": "sex", "role": "feature"}]}
+    given["about"] = {"notes": ["each sex, and 'sex'."]}
+    assert relabel(given, WORDS)["about"]["notes"] == ["each sex, and 'Gender'."]

@@ -1,8 +1,11 @@
 """The file of a report: names from data stay text, whatever they look like."""
 
+import hashlib
 import json
-import sys
+import re
 from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,7 +58,6 @@ def test_the_template_is_filled_once_and_texts_are_not_templates():
 
 
 def test_the_page_holds_the_study_and_its_title_is_inert(monkeypatch):
-    pytest.importorskip("plotly")
     monkeypatch.setattr(_page, "_plotly", lambda: "/* plotly */")
     whole = _page.page(plain(study()))
     assert "<script>alert(1)" not in whole
@@ -66,11 +68,31 @@ def test_the_page_holds_the_study_and_its_title_is_inert(monkeypatch):
     assert "\x1b" not in whole
 
 
-def test_the_page_needs_plotly(monkeypatch):
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    with pytest.raises(ImportError, match=r'pip install "fairspan\[report\]"'):
-        _page.page(plain(study()))
+def test_the_chart_library_is_the_recorded_one_and_ends_no_script():
+    folder = resources.files("fairspan.report") / "page" / "vendor"
+    record = json.loads((folder / "plotly.json").read_text(encoding="utf-8"))
+    script = (folder / record["file"]).read_bytes()
+    assert hashlib.sha256(script).hexdigest() == record["sha256"]
+    assert f"plotly.js (basic - minified) v{record['version']}".encode() in script[:200]
+    assert b"</script" not in script.lower()
+    assert b"<!--" not in script
+    assert _page._plotly().encode() == script
+    licence = (folder / "plotly-LICENSE.txt").read_text(encoding="utf-8")
+    notice = Path(__file__).parents[3] / "NOTICE"
+    words = " ".join(notice.read_text(encoding="utf-8").split())
+    assert " ".join(licence.split()) in words
+
+
+def test_charts_use_only_what_the_basic_bundle_has():
+    folder = resources.files("fairspan.report") / "page"
+    scripts = [f.read_text(encoding="utf-8") for f in folder.iterdir() if f.name.endswith(".js")]
+    types = set(re.findall(r"""\btype: ["'](\w+)["']""", "\n".join(scripts)))
+    others = (
+        "box candlestick contour funnel heatmap histogram histogram2d image ohlc sankey scatter3d"
+    )
+    others += " scattergl scatterpolar splom sunburst surface table treemap violin waterfall"
+    assert types
+    assert not types & set(others.split())
 
 
 # ------------------------------------------------------------------ plain numbers
@@ -163,6 +185,11 @@ def test_both_sets_of_positions_lose_the_same_places():
 def test_the_limit_leaves_room_for_the_script():
     # Plotly's basic bundle has 1.1 MB, the scripts 0.2 MB; a page may have 3 MB.
     assert _page._MOST_BYTES <= 1_500_000
+
+
+def test_a_page_of_the_largest_study_is_smaller_than_3_mb():
+    empty = _page.page(plain(study()))
+    assert len(empty.encode()) + 1.1 * _page._MOST_BYTES <= 3_000_000  # escapes may add a little
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,13 @@ def test_what_is_left_out_of_a_report_is_said_in_it(monkeypatch):
     study = report.study
     notes = " ".join(study["about"]["notes"])
     assert (
-        "Columns left out, because they are neither numbers, dates nor categories: stay." in notes
+        "Columns left out, because they are neither numbers, dates nor categories: 'stay'." in notes
     )
     shown = study["importance"]
     assert len(shown["features"]) == 2
-    assert "The 2 columns that change most are shown, of 4." in shown["note"]
-    change = [abs(f["at_1"]["value"] - f["at_0"]["value"]) for f in shown["features"]]
-    assert change == sorted(change, reverse=True)
+    assert "The 2 columns with the largest effects are shown, of 4." in shown["note"]
+    effects = [max(abs(f[end]["value"]) for end in ("at_0", "at_1")) for f in shown["features"]]
+    assert effects == sorted(effects, reverse=True)
 
 
 def test_no_rows_have_no_noise():

@@ -105,7 +105,7 @@ function partedTable(caption, heads, parts) {
         element(
           "tr",
           { class: "part" },
-          element("th", { scope: "rowgroup", colspan: heads.length }, name(title)),
+          element("th", { scope: "rowgroup", colspan: heads.length }, title instanceof Node ? title : name(title)),
         ),
         rows.map(line),
       ),

@@ -175,7 +175,7 @@ function key(entries) {
   return element(
     "ul",
     { class: "key" },
-    entries.map((one) => element("li", {}, swatch(one), name(brief(one.text, 60)))),
+    entries.map((one) => element("li", {}, swatch(one), one.text instanceof Node ? one.text : name(brief(one.text, 60)))),
   );
 }
 

@@ -156,12 +156,12 @@ chart(
     return {
       traces,
       layout: layout(340, { xaxis: x, yaxis: y, shapes: band }),
-      key: curves.map((a, j) => ({ text: a, ...look(j) })),
+      key: curves.map((a, j) => ({ text: columnName(a), ...look(j) })),
       say: [
         decides ? "Gap between groups of " : "Dependence on ",
         curves.map((a, j) => [
           j ? "; " : "",
-          name(brief(a, 60)),
+          columnName(a),
           " ",
           estimate("parity", atPlace(tradeoff.parity[a], i), "index"),
         ]),
@@ -174,7 +174,7 @@ chart(
           right("Fairness"),
           right(sentenceCase(errorName)),
           ...(tradeoff.other ? [right(tradeoff.other_name)] : []),
-          ...curves.map(right),
+          ...curves.map((a) => right(columnName(a))),
         ],
         study.fairness.map((f, k) => [
           { text: fairnessText(k) + (k === i ? " (now)" : ""), value: f, class: "right" },
@@ -283,7 +283,7 @@ function showChanged({ at, classIndex }) {
     n = study.about.n_test,
     outcome = outcomeText(classIndex);
   const parts = Object.entries(at.rates).map(([attribute, groups]) => [
-    attribute,
+    columnName(attribute),
     groups.map((row) => {
       const { now_chosen: now, no_longer_chosen: before } = moved(row, classIndex);
       return [

@@ -170,7 +170,7 @@ chart(
                 : study.about.probable
                   ? "; correlation of the raw score with "
                   : "; correlation with ",
-              name(brief(attribute, 60)),
+              columnName(attribute),
               " ",
               estimate("parity", atPlace(parity, i), "index"),
             ]
@@ -232,7 +232,7 @@ function showConfusion({ at, attribute, classIndex }) {
       element(
         "table",
         {},
-        element("caption", {}, "Decisions by group of ", name(brief(attribute, 60)), ", held-out"),
+        element("caption", {}, "Decisions by group of ", columnName(attribute), ", held-out"),
         element(
           "thead",
           {},

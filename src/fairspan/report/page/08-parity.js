@@ -1,4 +1,4 @@
-// Parity with intervals, the certificate, and the columns that the model uses.
+// Parity with intervals, and the certificate.
 
 const metrics = [
   ...new Map(study.positions.flatMap((p) => p.parity).map((line) => [line.metric, line.words])).entries(),
@@ -84,7 +84,8 @@ chart(
         ": ",
         main.map((line, k) => [
           k ? "; " : "",
-          name(parityName(line, 60)),
+          columnName(line.attribute),
+          line.where ? [", ", name(brief(line.where, 60))] : "",
           " ",
           known(line.value) ? estimate("parity_gap", line, kind) : value("parity_gap", null, UNKNOWN),
         ]),
@@ -102,7 +103,7 @@ chart(
         "All measures of parity at this position of the slider, held-out",
         ["Attribute", "Measure", ...(study.strata.length ? ["Where"] : []), right("Value"), "Note"],
         at.parity.map((line) => [
-          line.attribute,
+          columnName(line.attribute),
           wordy(sentenceCase(line.words || words(line.metric))),
           ...(study.strata.length ? [wordy(line.where || "all rows")] : []),
           spread(line, kindOf(line.metric)),
@@ -121,7 +122,7 @@ byId("view-certificate").append(certificateBody);
 function heldOut(one) {
   if (typeof one === "string") return sentence(one);
   return [
-    name(brief(one.attribute, 60)),
+    columnName(one.attribute),
     one.where ? [" in ", name(brief(one.where, 60))] : "",
     ": ",
     estimate("held_out_parity", one, "index"),
@@ -171,96 +172,3 @@ function showCertificate({ i, at }) {
       : null,
   );
 }
-
-// ------------------------------------------------------------------ importance
-
-const { importance } = study;
-const atZero = () => ({ colour: look(1).colour, marker: "circle", open: true });
-const atOne = () => ({ colour: look(0).colour, marker: "diamond" });
-const MOST_COLUMNS = 15; // in the chart; the table has all
-
-// The columns that moved most, and always the two that the model leans on most.
-function drawnColumns(features) {
-  const weight = (f) => Math.max(f.at_0.value ?? 0, f.at_1.value ?? 0);
-  const heaviest = [...features].sort((a, b) => weight(b) - weight(a)).slice(0, 2);
-  const moved = features.filter((f) => !heaviest.includes(f)).slice(0, MOST_COLUMNS - heaviest.length);
-  const drawn = features.filter((f) => heaviest.includes(f) || moved.includes(f));
-  return { heaviest: heaviest[0], drawn };
-}
-
-chart(
-  "view-importance",
-  `${sentenceCase(importance?.name ?? "")}, held-out: how much the model relies on each column at fairness 0 and at fairness 1. The slider does not change this view.`,
-  () => {
-    if (!importance?.features.length) return null;
-    const { features } = importance;
-    const { heaviest, drawn } = drawnColumns(features);
-    const all = drawn.flatMap((f) => [f.at_0, f.at_1]).flatMap((e) => [e.value, e.low, e.high]);
-    const rows = drawn.map((f) => ({
-      text: label(f.name, 22),
-      dots: [
-        [f.at_0, atZero(), "fairness 0"],
-        [f.at_1, atOne(), "fairness 1"],
-      ].map(([e, style, where]) => ({
-        estimate: e,
-        look: style,
-        tip: `${label(f.name)}<br>${f.description ? `${label(f.description)}<br>` : ""}${where}: ${reading(e, extraKind)}`,
-      })),
-    }));
-    const [most] = features;
-    return {
-      ...dots(
-        [
-          {
-            title: `Extra ${errorName} when the column is shuffled, ${label(unitWords, 50)}`,
-            kind: extraKind,
-            ends: ends([...all, 0]),
-            line: 0,
-            rows,
-          },
-        ],
-        9,
-        9,
-      ),
-      key: [
-        { text: "at fairness 0 (accuracy first)", ...atZero() },
-        { text: "at fairness 1 (fairness first)", ...atOne() },
-      ],
-      say: [
-        "Most changed: ",
-        name(brief(most.name, 60)),
-        ", from ",
-        estimate("importance_at_0", most.at_0, extraKind),
-        " to ",
-        estimate("importance_at_1", most.at_1, extraKind),
-        heaviest === most
-          ? ""
-          : [
-              ". Relies most on ",
-              name(brief(heaviest.name, 60)),
-              ": ",
-              show(heaviest.at_0.value, extraKind),
-              " and ",
-              show(heaviest.at_1.value, extraKind),
-            ],
-        isNumber
-          ? ". "
-          : `. One held-out row makes ${show(1 / study.about.n_test, extraKind)}. `,
-        importance.note ? sentence(importance.note) : "",
-        drawn.length < features.length ? ` The chart shows ${count(drawn.length)} of them; the table shows all.` : "",
-      ],
-      label: `Importance of columns at both ends. ${features
-        .slice(0, 5)
-        .map(
-          (f) =>
-            `${plain(f.name)}: ${reading(f.at_0, extraKind)} at fairness 0, ${reading(f.at_1, extraKind)} at fairness 1`,
-        )
-        .join("; ")}.`,
-      table: table(
-        `${sentenceCase(importance.name)}, held-out`,
-        ["Column", right("At fairness 0"), right("At fairness 1")],
-        features.map((f) => [f.name, spread(f.at_0, extraKind), spread(f.at_1, extraKind)]),
-      ),
-    };
-  },
-);

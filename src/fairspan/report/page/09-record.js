@@ -51,7 +51,10 @@ function auditTable(section) {
     lines.map((line) => [
       words(line.metric),
       line.section,
-      wordy([line.attribute, line.group, line.where].filter(Boolean).join(" · ")),
+      wordy([
+        line.attribute ? columnName(line.attribute, 60, true) : "",
+        [line.group, line.where].filter(Boolean).map((part) => ` · ${part}`),
+      ]),
       spread(line, kindOf(line.metric)),
       ...(tested ? [p(line.p_adjusted)] : []),
       wordy(line.note ?? ""),
@@ -141,6 +144,7 @@ function showRecord() {
     about.notes.length ? list(about.notes) : "",
     about.command ? element("p", { class: "say" }, "Made by ", element("code", {}, about.command)) : "",
   );
+  const described = columns.some((c) => c.description);
   byId("view-columns").classList.add("long");
   byId("view-columns").append(
     element(
@@ -148,14 +152,15 @@ function showRecord() {
       { class: "scroll tall", role: "region", tabindex: "0", "aria-label": "How the columns were read" },
       table(
         "Columns of the data as they were read",
-        ["Column", "Role", "Kind", right("Missing"), right("Levels"), "Note"],
-        columns.map((c) => [
-          c.column && c.column !== c.name ? `${c.name} (${c.column})` : c.name,
+        ["Column", ...(described ? ["Description"] : []), "Role", "Kind", right("Missing"), right("Levels"), "Note"],
+        columns.map((c, j) => [
+          element("span", { id: `column-${j}` }, name(c.column && c.column !== c.name ? `${c.name} (${c.column})` : c.name)),
+          ...(described ? [wordy(c.description ?? "")] : []),
           c.role,
           c.kind,
           whole(c.missing),
           known(c.levels) ? whole(c.levels) : "",
-          wordy([c.description, c.note].filter(Boolean).join("; ")),
+          wordy(c.note ?? ""),
         ]),
       ),
     ),

@@ -4,6 +4,10 @@ const { about, positions } = study;
 const slider = byId("slider");
 const attributeSelect = byId("attribute");
 const classSelect = byId("class");
+// What the dictionary says about the chosen attribute.
+const attributeNote = element("p", { class: "about", id: "attribute-note" });
+attributeSelect.closest(".choices").after(attributeNote);
+attributeSelect.setAttribute("aria-describedby", attributeNote.id);
 const PAPER = 620; // pixels that fit on A4 and letter
 let current = 0;
 
@@ -18,7 +22,7 @@ function favourableWords() {
 
 function showHeader() {
   const trained = about.n_train ?? about.n_rows - about.n_test;
-  fill(byId("title"), name(brief(about.data, 80)), ": predicting ", name(brief(study.target.name, 60)));
+  fill(byId("title"), name(brief(about.data, 80)), ": predicting ", columnName(study.target.name));
   fill(
     byId("lead"),
     `A ${about.model_words} with a fairness slider. `,
@@ -34,7 +38,7 @@ function showHeader() {
       "Protected",
       study.attributes
         .filter((a) => a.kind !== "crossed")
-        .map((a, j) => [j ? ", " : "", name(brief(a.name, 60))]),
+        .map((a, j) => [j ? ", " : "", columnName(a.name)]),
     ],
     ...(study.strata.length
       ? [["Strata", study.strata.map((s, j) => [j ? ", " : "", name(brief(s, 60))])]]
@@ -97,17 +101,20 @@ function headlineParts(i) {
   const { headline } = positions[i];
   const extra = i > 0 && known(headline.error_extra?.value) ? extraWords(headline.error_extra) : "";
   const error = headline.error;
-  const aside = (e, kind) =>
-    range(e, kind) ? element("span", { class: "more" }, ` (${range(e, kind)})`) : null;
+  // Narrow screens leave out what has the class "more".
+  const more = (...parts) => element("span", { class: "more" }, parts);
+  const aside = (e, kind) => (range(e, kind) ? more(` (${range(e, kind)})`) : null);
+  const same = alike(i);
+  const selected = ["; ", selectedParts(positions[i])];
   return [
-    `At fairness ${fairnessText(i)}: ${errorName} `,
+    more(`At fairness ${fairnessText(i)}: `),
+    `${errorName} `,
     value("error", error.value, show(error.value, errorKind)),
     aside(error, errorKind),
-    extra ? [", ", extra] : "",
-    "; ",
-    selectedParts(positions[i]),
+    extra ? more(", ", extra) : "",
+    same ? more(selected) : selected,
     ".",
-    alike(i),
+    same,
   ];
 }
 
@@ -144,7 +151,7 @@ function ratesTile(at) {
   return element(
     "div",
     {},
-    element("dt", {}, "Selection rates by ", name(brief(ratesAttribute, 30))),
+    element("dt", {}, "Selection rates by ", columnName(ratesAttribute, 30)),
     at.rates[ratesAttribute].map(line),
   );
 }
@@ -205,6 +212,7 @@ const state = () => ({
 function update() {
   const now = state();
   showHeadline(now.i);
+  fill(attributeNote, descriptionOf(now.attribute).words);
   byId("crossed").hidden = Boolean(now.at.scores[now.attribute]);
   for (const [view, show] of [
     ["verdict", showVerdicts],
