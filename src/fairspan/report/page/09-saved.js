@@ -29,7 +29,7 @@ function modelWords(one) {
 }
 
 if (comparison) {
-  byId("saved").hidden = false;
+  for (const part of ["saved", "view-saved", "view-saved-differences"]) byId(part).hidden = false;
   const { names, measures } = comparison;
   const heads = ["Measure", ...names.map((text) => right(name(brief(text, 40))))];
   chart(
