@@ -1,18 +1,8 @@
-"""Differences between two models in error, gaps and correlations, on the same rows and resamples.
+"""Contrasts whose largest is a gap, of any metric of the audit, for differences between two models.
 
-A gap is the largest of several contrasts, ``max_p c_p(a)``: of differences between two groups' rates, or
-of correlations of either sign. So the difference of the gaps of two models is
-
-    D = max_p c_p(a) - max_q c_q(b) = max_p min_q theta_pq = min_q max_p theta_pq,
-    theta_pq = c_p(a) - c_q(b).
-
-It grows with every theta_pq. Simultaneous limits of all theta_pq, ``theta_pq +- k s_pq``, therefore give
-limits of D. ``s_pq`` is the standard deviation of theta_pq in resamples that both models share, and k the
-quantile of the largest ``|theta*_pq - theta_pq| / s_pq``. With the same contrasts in both models, D lies
-also between the smallest and the largest theta_pp, which is narrow for models that decide alike.
-
-The limits hold together for all p and q, so that they hold whichever groups differ most. Percentiles of
-resampled differences of gaps would not: a largest difference is biased upwards, most where it is small.
+The gap is the largest of several contrasts: of differences between two groups' rates, or of correlations of
+either sign. Models that are compared share their resamples, so that what they have in common cancels; the
+intervals of differences are those of :mod:`fairspan.auditing.paired`.
 """
 
 from __future__ import annotations
@@ -28,13 +18,12 @@ from fairspan.auditing.findings import (
     performance_values,
     unseen_rate,
 )
+from fairspan.auditing.paired import change_of_largest
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.auditing.scores import compared_correlations, score_columns
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 from fairspan.metrics.groups import DECIDED, STRATA, TARGET, GroupSums, resample
-
-_ROUNDING = 1e-12  # standard deviations of differences that are always zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,31 +157,12 @@ def difference_of_errors(a: Array, b: Array, level: float, unseen: float = 0.0) 
 
 
 def difference_of_gaps(a: Contrasts, b: Contrasts, level: float) -> Difference:
-    """Gap of one model minus that of another, with limits that hold for all contrasts at once."""
-    both = np.concatenate([a.values, b.values])[:, 1:]
-    drawn = 1 + np.flatnonzero(np.isfinite(both).all(axis=0))
-    value = float(a.values[:, 0].max() - b.values[:, 0].max())
-    if len(drawn) < 2:
-        return Difference(value=value, low=float("nan"), high=float("nan"))
-    of_a, of_b = a.values[:, :1], b.values[:, :1]
-    error_a, error_b = a.values[:, drawn] - of_a, b.values[:, drawn] - of_b
-    spread = np.empty((len(of_a), len(of_b)))
-    largest = np.zeros(len(drawn))
-    for p, row in enumerate(error_a):
-        error = row - error_b
-        spread[p] = error.std(axis=1)
-        safe = np.where(spread[p] > _ROUNDING, spread[p], np.inf)
-        largest = np.maximum(largest, (np.abs(error) / safe[:, None]).max(axis=0))
-    reach = float(np.quantile(largest, level)) * spread
-    theta = of_a - of_b.T
-    low = float((theta - reach).max(axis=0).min())
-    high = float((theta + reach).min(axis=1).max())
+    """Gap of one model minus that of another, with the interval of :mod:`fairspan.auditing.paired`."""
     beyond = a.beyond + b.beyond
-    if of_a.shape == of_b.shape:
-        own, own_reach = np.diagonal(theta), np.diagonal(reach)
-        low = max(low, float((own - own_reach).min()))
-        high = min(high, float((own + own_reach).max()))
-        if np.array_equal(a.values, b.values) and np.isfinite(a.fewest):
-            # Decisions that agree on all rows may differ on others, in either group of a contrast.
-            beyond = max(beyond, 2.0 * unseen_rate(a.fewest, (1.0 - level) / 2.0))
-    return Difference(value=value, low=min(low, value) - beyond, high=max(high, value) + beyond)
+    if not np.array_equal(a.values, b.values):
+        found = change_of_largest(b.values, a.values, level)
+        return Difference(value=found.value, low=found.low - beyond, high=found.high + beyond)
+    if np.isfinite(a.fewest):
+        # Decisions that agree on all rows may differ on others, in either group of a contrast.
+        beyond = max(beyond, 2.0 * unseen_rate(a.fewest, (1.0 - level) / 2.0))
+    return Difference(value=0.0, low=-beyond, high=beyond)

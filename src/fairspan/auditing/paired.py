@@ -257,20 +257,20 @@ def gap_interval(model: Measured, attribute: str | None, level: float) -> Estima
 def largest_interval(parts: Array, level: float) -> Estimate:
     """The largest of several numbers with its interval; ``parts`` (p, 1 + B) are data and resamples."""
     none = np.zeros((1, parts.shape[1]))
-    return _change_of_largest(none, parts, level)
+    return change_of_largest(none, parts, level)
 
 
 def gap_change(before: Measured, after: Measured, attribute: str | None, level: float) -> Estimate:
     """Gap of the second model minus that of the first, with the paired interval of the module."""
     a, b = before.parts(attribute), after.parts(attribute)
-    found = _change_of_largest(a, b, level)
+    found = change_of_largest(a, b, level)
     if np.array_equal(a, b):
         return found
     wider = before.wider(attribute) + after.wider(attribute)
     return Estimate(found.value, found.low - wider, found.high + wider)
 
 
-def _change_of_largest(a: Array, b: Array, level: float) -> Estimate:
+def change_of_largest(a: Array, b: Array, level: float) -> Estimate:
     """Largest of b minus largest of a, both (contrasts, 1 + B), with the interval of the module."""
     value = float(b[:, 0].max() - a[:, 0].max())
     a, b = _near_largest(a, level), _near_largest(b, level)
