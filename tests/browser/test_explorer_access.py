@@ -180,6 +180,7 @@ def test_everything_is_done_by_keys_alone(opened):
     tab_to("#slider")
     page.keyboard.press("Home")
     assert page.evaluate("fairspan.current()") == 0
+    settle(page)
     tab_to("#view-tradeoff summary")
     page.keyboard.press("Enter")
     assert page.is_visible("#view-tradeoff details table")
