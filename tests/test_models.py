@@ -955,7 +955,7 @@ FAIR_RULE_NOT_HERE = {WIDE}
 @pytest.mark.parametrize("name", WITH_RULES)
 def test_every_check_passes_for_decision_rules(name, fairness, monkeypatch):
     """Tables of the checks have fewer rows than decision rules need, so the least numbers are 1."""
-    monkeypatch.setattr("fairspan.method.solution.MIN_FOLD_ROWS", 1)
+    monkeypatch.setattr("fairspan.method.missingness.MIN_FOLD_ROWS", 1)
     monkeypatch.setattr(
         "fairspan.estimators.decision_fit.rate_blocks", partial(rate_blocks, min_rows=1)
     )

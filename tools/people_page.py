@@ -24,5 +24,5 @@ def measurements() -> Iterator[Measurement]:
     yield from suite("columns: order, fold, descriptions, axe", columns, 7)
     saved = [f"{BROWSER}/test_explorer_saved.py", "tests/unit/report/test_comparison.py"]
     yield from suite("saved models: numbers, rows left out, axe", saved, 25)
-    laws = ["tests/unit/auditing/test_paired.py", "-m", ""]
+    laws = ["tests/unit/auditing/test_paired.py", "tests/unit/auditing/test_contrasts.py", "-m", ""]
     yield from suite("paired intervals: laws, and coverage of 400 draws", laws, 11)
