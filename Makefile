@@ -235,8 +235,8 @@ acceptance-audit: ACCEPTANCE_BIN := .venv-bench/bin
 acceptance-robustness: $(SKLEARN_ENVS:%=%/.stamp) .venv-min/.stamp .venv-torch/.stamp
 
 # The report is looked at in a browser.
-acceptance-explorer: .venv-browser/.stamp build/axe-core/package/axe.min.js
-acceptance-explorer: ACCEPTANCE_BIN := .venv-browser/bin
+acceptance-explorer acceptance-people: .venv-browser/.stamp build/axe-core/package/axe.min.js
+acceptance-explorer acceptance-people: ACCEPTANCE_BIN := .venv-browser/bin
 
 acceptance-docs: .venv-docs/.stamp .venv-browser/.stamp
 

@@ -7,24 +7,18 @@ the held-out rows at every dial value, and collect the numbers and sentences of 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fairspan._system import track
 from fairspan._threads import count_rows, with_few_threads
 from fairspan.auditing import audit
 from fairspan.auditing.parts import PARTS, Settings
 from fairspan.datasets.dictionary import dictionary_of
 from fairspan.encoding import category_label
-from fairspan.estimators.dial_predictor import DialPredictor
-from fairspan.estimators.path_rows import read_rows
-from fairspan.estimators.path_selection import PathEvaluator, sampling_noise
-from fairspan.estimators.predictors import FairPredictor
 from fairspan.estimators.receipts import check_has_form
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import as_frame
@@ -38,22 +32,15 @@ from fairspan.report.comparison import (
     read_models,
 )
 from fairspan.report.dial_points import (
-    DialPoint,
     HeldOut,
-    dial_point,
-    drawn_class,
-    read_held_out,
     shuffled_errors,
 )
 from fairspan.report.labels import relabel
-from fairspan.report.page import Report, attributes_of, audit_lines, fit_in, tradeoff
+from fairspan.report.page import Report, attributes_of, audit_lines, fit_in
 from fairspan.report.people import describe_people
-from fairspan.report.promises import Promises, path_of_rows, rule_promises, score_promises
 from fairspan.report.provenance import data_origin, model_origin, read_date
 from fairspan.report.recipe import Recipe, source_lines
-from fairspan.report.selected import selected_numbers
-from fairspan.report.slopes import lines_of
-from fairspan.report.switch import other_side
+from fairspan.report.switch import SharedRows, measure_side, other_side
 from fairspan.report.table import (
     Roles,
     check_share,
@@ -75,16 +62,10 @@ from fairspan.report.training import (
     known_rows,
     read_kinds,
 )
-from fairspan.report.verdicts import Limits, choose_limits, how_to_read, read_limits, verdicts
-from fairspan.report.views import extra_errors, position
-from fairspan.report.words import ReportContext, about, notes
+from fairspan.report.verdicts import choose_limits, read_limits
+from fairspan.report.words import about, notes
 from fairspan.tables.dictionary import ColumnWords, read_dictionary
 from fairspan.unseen import collect_unseen
-
-# Parts of the description of a model that differ between equal scores and equal decisions.
-_FOLLOWS_SWITCH = "criterion_words", "equalize", "score_words", "probable"
-# Rows in the scatter plots of all continuous attributes together.
-_MOST_DISPLAYED = 400
 
 
 @with_few_threads(lambda frame, **_: count_rows(frame))
@@ -290,27 +271,9 @@ def explore(
         fit_model(estimator, train, roles, name, or_scores=equalize == "auto")
         seconds = {"fit": time.perf_counter() - start}
         given = _audit_arguments(held, roles, kinds, estimator.pos_label)
-        predictor = DialPredictor(estimator, estimator._read_new(held[list(roles.features)]))
         seed = int(read_seed(random_state).randint(2**31 - 1))
-        held_out = read_held_out(predictor, settings, seed, **given)
         grid = sorted({float(f"{f:.6g}") for f in (*np.linspace(0.0, 1.0, n_points), fairness)})
-        dial = track(grid, len(grid), "positions of the slider", verbose=verbose)
-        points = [dial_point(predictor, held_out, f) for f in dial]
-        rng = np.random.default_rng([seed, 1])
         familiar = known_rows(estimator, fitted, held, roles)
-        context = ReportContext(
-            criterion=criterion,
-            n_train=len(fitted),
-            n_test=held_out.data.n,
-            noise=_noise(estimator, held[familiar], roles),
-            end=points[-1].certificate,
-            latent=points[0].has_probabilities,
-            decides=points[-1].certificate.decisions is not None,
-            unseen_groups=tuple(_unseen_groups(held_out, fitted, held, roles, criterion)),
-            drawn_class=drawn_class(points[0], held_out),
-            displayed=_displayed(held_out, rng),
-            lines=lines_of(held_out, criterion, words),
-        )
         recipe = Recipe(
             source=source or source_lines(name),
             roles=roles,
@@ -319,35 +282,31 @@ def explore(
             seed=random_state,
             joined=bool(joined),
         )
-        rows = train, held[familiar], roles
-        promises = _promises(estimator, points, context, rows)
-        positions = _positions(points, held_out, context, recipe, promises, judged, rng)
+        shared = SharedRows(
+            train=train,
+            fitted=fitted,
+            held=held,
+            familiar=held[familiar],
+            roles=roles,
+            given=given,
+            settings=settings,
+            seed=seed,
+            grid=grid,
+            criterion=criterion,
+            words=words,
+            recipe=recipe,
+            limits=judged,
+            favourable=favourable,
+            verbose=verbose,
+        )
+        rng = np.random.default_rng([seed, 1])
+        side = measure_side(estimator, shared, rng)
+        predictor, held_out, context = side.predictor, side.held_out, side.context
+        switched = other_side(estimator)
         other = None
-        if (side := other_side(estimator)) is not None:
-            second = DialPredictor(side, side._read_new(held[list(roles.features)]))
-            also = read_held_out(second, settings, seed, **given)
-            dial = track(grid, len(grid), "positions of the other slider", verbose=verbose)
-            others = [dial_point(second, also, f) for f in dial]
-            other_context = replace(
-                context,
-                noise=_noise(side, held[familiar], roles),
-                end=others[-1].certificate,
-                latent=others[0].has_probabilities,
-                decides=others[-1].certificate.decisions is not None,
-                drawn_class=drawn_class(others[0], also),
-            )
-            promised = _promises(side, others, other_context, rows)
-            about_other = about(also, other_context, roles, side, others[0])
+        if switched is not None:
             rng_other = np.random.default_rng([seed, 2])
-            other = {
-                "about": {key: about_other[key] for key in _FOLLOWS_SWITCH},
-                "tradeoff": tradeoff(others, also, other_context),
-                "positions": _positions(
-                    others, also, other_context, recipe, promised, judged, rng_other, side.equalize
-                ),
-                "promise": promised.about,
-                "reading": how_to_read(also, other_context, judged, roles.target, favourable),
-            }
+            other = measure_side(switched, shared, rng_other, first=side).study(shared)
         importance = shuffled_errors(predictor, held_out, rng, verbose=verbose)
         start, at = time.perf_counter(), grid.index(float(f"{fairness:.6g}"))
         chosen = estimator if grid[at] == 1.0 else estimator.at(grid[at])
@@ -389,7 +348,7 @@ def explore(
     }
     study = {
         "format": 2,
-        "about": about(held_out, context, roles, estimator, points[0])
+        "about": about(held_out, context, roles, estimator, side.points[0])
         | {
             "data": name,
             "command": command,
@@ -408,9 +367,7 @@ def explore(
         "strata": [] if held_out.data.strata is None else list(held_out.data.strata.labels),
         "fairness": grid,
         "start": at,
-        "tradeoff": tradeoff(points, held_out, context),
-        "positions": positions,
-        "promise": promises.about,
+        **{key: part for key, part in side.study(shared).items() if key != "about"},
         "other": other,
         "scatter": {
             groups.name: groups.values[context.displayed].tolist()
@@ -419,7 +376,6 @@ def explore(
         },
         "importance": importance,
         "limits": {"stated": judged.stated, "given": list(map(str, judged.yardsticks))},
-        "reading": how_to_read(held_out, context, judged, roles.target, favourable),
         "provenance": {"date": day, **origin, **model_origin(chosen), "options": chosen_options},
         "audit": audit_lines(full, grid[at], held_out.too_few),
     }
@@ -496,17 +452,6 @@ def _audit_arguments(
     }
 
 
-def _noise(estimator: FairPredictor, held: Any, roles: Roles) -> float:
-    """Sampling noise of a held-out correlation in the smallest cell of the criterion."""
-    if held.empty:
-        return float("nan")
-    features, sensitive = held[list(roles.features)], held[list(roles.sensitive)]
-    control = held[list(roles.control)] if by_stratum(estimator) else None
-    weight = None if roles.weight is None else held[roles.weight]
-    rows = read_rows(estimator, features, held[roles.target], sensitive, control, weight)
-    return sampling_noise(estimator, PathEvaluator(estimator, rows))
-
-
 def _unfamiliar(familiar: NDArray[np.bool_]) -> list[str]:
     """A note about held-out rows of classes, groups or strata that are not in the training rows."""
     n = int(np.count_nonzero(~familiar))
@@ -517,77 +462,6 @@ def _unfamiliar(familiar: NDArray[np.bool_]) -> list[str]:
         f"{rows} of a class, a group or a stratum that no row fitted on has: nothing was learned about it, "
         f"and nothing is promised for it."
     ]
-
-
-def _unseen_groups(
-    held_out: HeldOut, fitted: Any, held: Any, roles: Roles, criterion: str
-) -> Iterator[str]:
-    """Groups of held-out rows without training rows, within the cells of the criterion."""
-    cells = list(roles.control) if criterion == "conditional_statistical_parity" else []
-    if held_out.task != "regression" and criterion in ("equalized_odds", "equal_opportunity"):
-        cells = [roles.target]
-    if any(is_continuous(fitted, name) for name in cells):  # the cells are slices of a number
-        cells = []
-    target = held_out.data.target
-    for groups in held_out.data.attributes:
-        if groups.values is not None:
-            continue
-        keys = list(dict.fromkeys([groups.name, *cells]))
-        unseen = ~held.set_index(keys).index.isin(fitted.set_index(keys).index)
-        if criterion == "equal_opportunity" and target is not None:
-            unseen &= target.codes == held_out.data.positive[0]
-        unseen_anywhere = ~held[groups.name].isin(fitted[groups.name].unique()).to_numpy()
-        for row in np.flatnonzero(unseen | unseen_anywhere):
-            where = " and ".join(f"{name} is {held[name].iloc[row]}" for name in keys[1:])
-            group = f"{groups.name}: {groups.labels[groups.codes[row]]}"
-            yield group if unseen_anywhere[row] or not where else f"{group} where {where}"
-
-
-def _displayed(held_out: HeldOut, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Rows of the scatter plots."""
-    n_continuous = sum(groups.values is not None for groups in held_out.data.attributes)
-    return np.sort(rng.permutation(held_out.data.n)[: _MOST_DISPLAYED // max(n_continuous, 1)])
-
-
-def _positions(
-    points: Sequence[DialPoint],
-    held_out: HeldOut,
-    context: ReportContext,
-    recipe: Recipe,
-    promises: Promises,
-    limits: Limits,
-    rng: np.random.Generator,
-    equalize: str | None = None,
-) -> list[dict[str, Any]]:
-    """All views at every dial value; ``equalize`` if the fit was switched."""
-    losses, settings = [point.loss for point in points], held_out.settings
-    root = held_out.task == "regression"
-    extra = extra_errors(
-        losses, held_out.data.weight, settings.level, settings.n_boot, rng, root=root
-    )
-    out = []
-    for point, more, promise in zip(points, extra, promises.positions, strict=True):
-        snippet = recipe.snippet(point.fairness, equalize)
-        views = position(point, points[0], held_out, context, more, snippet)
-        selected = selected_numbers(point, held_out, context)
-        judged = verdicts(point, held_out, limits, context)
-        out.append(views | {"selected": selected, "promise": promise, "verdicts": judged})
-    return out
-
-
-def _promises(
-    model: FairPredictor,
-    points: Sequence[DialPoint],
-    context: ReportContext,
-    rows: tuple[Any, Any, Roles],
-) -> Promises:
-    """Bounds on new rows along the slider."""
-    if points[-1].certificate.decisions is not None:
-        return rule_promises(points, context.n_train, context.criterion)
-    path = path_of_rows(model, *rows, [point.fairness for point in points])
-    if path is None:
-        return Promises.none(len(points))
-    return score_promises(path, context.criterion, latent=context.latent)
 
 
 def _is_continuous(held_out: HeldOut, roles: Roles) -> dict[str, bool]:

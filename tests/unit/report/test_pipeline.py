@@ -39,10 +39,6 @@ def test_what_is_left_out_of_a_report_is_said_in_it(monkeypatch):
     assert effects == sorted(effects, reverse=True)
 
 
-def test_no_rows_have_no_noise():
-    assert np.isnan(_explore._noise(None, people(0), None))
-
-
 @pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
 def test_a_thin_slice_of_a_number_shows_no_mean_of_a_regression():
     table = people(48)

@@ -10,7 +10,7 @@ pytest.importorskip("pandas")
 from tests.support.report_data import people
 
 import fairspan
-from fairspan.report import explore
+from fairspan.report import explore, switch
 from fairspan.report.switch import other_side
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
@@ -82,3 +82,7 @@ def test_without_rules_there_is_no_other_side():
         other_side(fairspan.FairRidgeClassifier(random_state=0).fit(X, y, sensitive_features=few))
         is None
     )
+
+
+def test_no_rows_have_no_noise():
+    assert np.isnan(switch._noise(None, people(0), None))
