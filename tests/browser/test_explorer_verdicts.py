@@ -172,7 +172,7 @@ def test_the_page_says_which_data_and_model(opened, judged):
 
 
 def test_the_sheet_is_one_printed_page_and_the_rest_is_its_annex(opened, tmp_path):
-    example = loans(tmp_path / "print.html", limits=LIMITS[:1], date="2024-05-31")
+    example = loans(tmp_path / "print.html", limits=LIMITS[:2], date="2024-05-31")
     page = opened("loans", path=example.path, width=SHEET[0])
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
