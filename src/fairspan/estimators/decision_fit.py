@@ -72,6 +72,7 @@ class DecisionFit:
     sample: DecisionProblem | None = None  # rows of the scores
     # In files: of the rules of the path, and of the smallest gap.
     differences: tuple[RuleDifference | None, ...] = ()
+    rate_spread: float = 1.0  # factor of the variance of rates, see spread_of_folds
 
     def without_rows(self) -> DecisionFit:
         """The rules alone, for a file."""
@@ -363,7 +364,7 @@ def choose_rules(state: FittedState, rows: RuleRows) -> DecisionFit:
     )
     spread = out.spread_of_folds(fit.n_folds)
     judged = tuple(replace(g, n_effective=g.n_effective / spread) for g in judged)
-    out = replace(out, judged=judged)
+    out = replace(out, judged=judged, rate_spread=spread)
     if path.smallest.is_constant:
         warn_user(
             f"At fairness 1 the rule decides alike for {100 * path.smallest.alike:.1f} % of the rows: equal "

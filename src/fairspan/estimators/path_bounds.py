@@ -74,11 +74,14 @@ def confidence_limits(
     attribute: str | None,
     confidence: float,
     one_sided: bool,
+    rate_spread: float = 1.0,
 ) -> Limits:
     """Confidence limits of a metric at the dial values of ``outputs``, (n, outputs, points).
 
     ``one_sided``: the model was fitted on other rows, so each limit may have the confidence by itself. Out
     of fold, the models of the folds were fitted on overlapping rows, and the two-sided quantile is used.
+    ``rate_spread`` multiplies the variance of rates: out of fold the rules of the folds decide, and on new
+    rows their average.
     """
     alpha = (1.0 - confidence) * (2.0 if one_sided else 1.0)  # of a two-sided interval
     if metric == "error":
@@ -89,7 +92,7 @@ def confidence_limits(
         names = [attribute]
     chosen = {name: evaluator.levels[name] for name in names}
     if metric in DECISION_CURVES:
-        return _gap_limits(evaluator, metric, outputs, chosen, alpha)
+        return _gap_limits(evaluator, metric, outputs, chosen, alpha, rate_spread)
     cells = evaluator.cells if metric != "statistical_parity_correlation" else None
     groups = [rows for rows in _cells(evaluator, cells) if len(rows)]
     columns = evaluator.scores_of(outputs)
@@ -142,7 +145,12 @@ def _error_limits(evaluator: PathEvaluator, outputs: Array, alpha: float) -> tup
 
 
 def _gap_limits(
-    evaluator: PathEvaluator, metric: str, outputs: Array, chosen: dict[str, Levels], alpha: float
+    evaluator: PathEvaluator,
+    metric: str,
+    outputs: Array,
+    chosen: dict[str, Levels],
+    alpha: float,
+    rate_spread: float,
 ) -> Limits:
     """Newcombe's intervals of all differences between two groups, jointly; the largest limits."""
     decided = np.asarray(decide(outputs) == evaluator.positive, dtype=np.float64)
@@ -167,7 +175,7 @@ def _gap_limits(
                 return Limits(lower[0], np.ones(decided.shape[1]), smallest)
             w = evaluator.weight[rows]
             rate = w @ decided[rows] / w.sum()
-            rates.append((rate, *wilson(rate, _kish_size(w), z)))
+            rates.append((rate, *wilson(rate, _kish_size(w) / rate_spread, z)))
         for (rate_a, low_a, high_a), (rate_b, low_b, high_b) in permutations(rates, 2):
             lower.append(rate_a - rate_b - np.hypot(rate_a - low_a, high_b - rate_b))
             upper.append(rate_a - rate_b + np.hypot(high_a - rate_a, rate_b - low_b))

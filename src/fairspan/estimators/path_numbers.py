@@ -226,6 +226,13 @@ class PathNumbers:
 
     # ------------------------------------------------------------------ inside
 
+    @property
+    def _rate_spread(self) -> float:
+        """How much more rates vary on new rows than out of fold, for decision rules."""
+        rules = self.estimator._fit_state.decisions
+        equal = self.estimator.certificate_.decisions is not None
+        return rules.rate_spread if rules is not None and equal else 1.0
+
     def _bounds(
         self,
         metric: Metric,
@@ -250,6 +257,7 @@ class PathNumbers:
                 "attribute": attribute,
                 "confidence": confidence,
                 "one_sided": one_sided,
+                "rate_spread": 1.0 if independent else self._rate_spread,
             }
             step = max(1, _BLOCK_NUMBERS // self._evaluator.n)
             blocks = (self._outputs(slice(i, i + step)) for i in range(0, len(self), step))

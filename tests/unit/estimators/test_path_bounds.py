@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from fairspan import FairRidgeClassifier, fairness_path
 from fairspan.estimators.path_bounds import Limits, confidence_limits
 from fairspan.estimators.path_selection import Group, Levels
 from fairspan.method.decision_certificate import wilson
@@ -323,3 +324,18 @@ def test_a_bound_holds_in_about_95_percent_of_draws(metric):
     assert held / N_DRAWS >= 0.917
     if metric not in (ODDS, "correlation_ratio"):  # these are cautious
         assert held / N_DRAWS <= 0.983
+
+
+def test_bounds_of_decision_rules_are_those_of_the_certificate():
+    """Out of fold the rules of the folds decide, so rates have more variance than those of one rule."""
+    rng = np.random.default_rng(0)
+    s = (rng.random(400) < 0.3).astype(int)
+    X = rng.normal(size=(400, 5)) + 0.5 * s[:, None]
+    y = (X.sum(axis=1) + rng.normal(size=400) > 0.5).astype(int)
+    model = FairRidgeClassifier(equalize="decisions", n_components=100, random_state=0)
+    path = fairness_path(model, X, y, sensitive_features=s, n_points=3)
+    assert path.estimator._fit_state.decisions.rate_spread > 1.0
+    rates = [path.estimator.at(fairness).certificate_.decisions for fairness in path.fairness]
+    bounds = path.bounds(DECISIONS)
+    np.testing.assert_allclose(bounds.upper, [rate.gap_high for rate in rates], atol=1e-9)
+    np.testing.assert_allclose(bounds.value, [rate.gap for rate in rates], atol=1e-9)
