@@ -137,7 +137,8 @@ def test_regression_with_a_continuous_attribute(opened, examples, monkeypatch, i
 def test_the_slider_moves_every_view(opened):
     """Each card but the audit and the notes is another at the other end."""
     page = opened("loans")
-    read = """() => Object.fromEntries([...document.querySelectorAll('section:not([hidden]) .card:not([hidden])')].map(card => [
+    cards = "section:not([hidden]) .card:not([hidden])"
+    read = f"""() => Object.fromEntries([...document.querySelectorAll('{cards}')].map(card => [
         card.id, card.textContent + (card.querySelector('.plot')?.getAttribute('aria-label') ?? '')
           + JSON.stringify(card.querySelector('.plot')?.data?.map(t => [t.x, t.y]) ?? '')]))"""
     seen = []
