@@ -57,7 +57,7 @@ PINS := constraints.txt
 .PHONY: demo
 demo: .venv/.stamp ## what does fairness cost? a report on real mortgage applications, to open in a browser
 	@mkdir -p demo-output
-	@$(ONE_THREAD) $(BIN)/fairspan explore loans --out demo-output/report.html
+	@$(ONE_THREAD) $(BIN)/fairspan explore loans --positive 1 --out demo-output/report.html
 
 # The data files beside the project are used where they are; otherwise the library looks for them.
 .PHONY: reproduce

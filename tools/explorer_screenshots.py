@@ -1,8 +1,9 @@
 """Pictures of the explorer for the documentation: ``python -m tools.explorer_screenshots``.
 
-Makes the report of ``fairspan explore loans``, opens it in the machine's Chromium, and writes what
-stands above the charts to ``docs/figures``: at three places of the slider on a laptop, in the dark, down to
-the verdicts on a phone, and the page to sign as it is printed.
+Makes reports with ``fairspan explore``, opens them in the machine's Chromium, and writes what stands above
+the charts to ``docs/figures``. Of loans: at three places of the slider on a laptop, in the dark, down to
+the verdicts on a phone, and the page to sign as it is printed. Of diabetes: with the number as the target,
+and with the number cut into three classes.
 ``FAIRSPAN_BROWSER`` names another browser.
 """
 
@@ -17,10 +18,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # Width of A4 without margins.
-PAPER = 688
+PAPER = 711
 # Name of the picture: width of the window, pixels per point, place of the slider, media, last element.
 SHOTS: dict[str, tuple[int, float, float, str, str]] = {
     "explorer-0": (1280, 1, 0.0, "light", "glance"),
@@ -30,20 +33,44 @@ SHOTS: dict[str, tuple[int, float, float, str, str]] = {
     "explorer-dark": (1280, 1, 0.5, "dark", "verdict"),
     "explorer-print": (PAPER, 1.5, 0.5, "print", "verdict"),
 }
+# The same for the reports of a number and of three classes.
+MORE_SHOTS: dict[str, tuple[int, float, float, str, str]] = {
+    "number": (1280, 1, 0.5, "light", "glance"),
+    "classes": (1280, 1, 0.5, "light", "glance"),
+}
 N_COLOURS = 128
-MOST_BYTES = 180_000
+MOST_BYTES = 200_000
 # Charts out of sight are drawn once the slider has rested.
 REST_MS = 600
 
 
 def make_report(folder: Path) -> Path:
-    """The page, by the command that the documentation names."""
-    path = folder / "report.html"
-    command = [sys.executable, "-m", "fairspan", "explore", "loans"]
-    command += ["--out", path.name, "--positive", "1", "--limit", "ratio=0.8,gap=0.05"]
-    command += ["--date", "2026-01-01"]
-    subprocess.run(command, cwd=folder, check=True)
-    return path
+    """The page of loans, by the command that the documentation names."""
+    options = ["--positive", "1", "--limit", "ratio=0.8,gap=0.05"]
+    return _explore(folder, "report.html", "loans", *options)
+
+
+def make_more(folder: Path) -> dict[str, Path]:
+    """Pages of a number, and of the same number in three classes."""
+    from fairspan.datasets import load_diabetes
+
+    data = load_diabetes()
+    table = data.data.assign(progression=data.target, **data.sensitive_features)
+    cuts = table["progression"].quantile([1 / 3, 2 / 3])
+    words = np.array(["low", "middle", "high"])
+    table["progression"] = words[np.searchsorted(cuts, table["progression"])]
+    table.to_csv(folder / "levels.csv", index=False)
+    options = ["--target", "progression", "--protected", "sex", "--protected", "age"]
+    return {
+        "number": _explore(folder, "number.html", "diabetes"),
+        "classes": _explore(folder, "classes.html", "levels.csv", *options),
+    }
+
+
+def _explore(folder: Path, out: str, data: str, *options: str) -> Path:
+    command = [sys.executable, "-m", "fairspan", "explore", data, "--out", out, *options]
+    subprocess.run([*command, "--date", "2026-01-01"], cwd=folder, check=True)
+    return folder / out
 
 
 def find_browser() -> str:
@@ -96,10 +123,13 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
         url = make_report(Path(folder)).as_uri()
+        more = make_more(Path(folder))
         browser = started.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
-        for name, shot in SHOTS.items():
+        shots = [(name, url, shot) for name, shot in SHOTS.items()]
+        shots += [(f"explorer-{n}", more[n].as_uri(), shot) for n, shot in MORE_SHOTS.items()]
+        for name, address, shot in shots:
             path = FIGURES / f"{name}.png"
-            size = shrink(shoot(browser, url, *shot), path)
+            size = shrink(shoot(browser, address, *shot), path)
             print(f"{path.relative_to(FIGURES.parents[1])}: {size / 1000:.0f} kB")
             if size > MOST_BYTES:
                 raise SystemExit(f"{path.name} has {size:,} bytes, over {MOST_BYTES:,}.")

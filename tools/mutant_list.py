@@ -1142,7 +1142,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "boosted trees loaded without trust",
-        "cli/evaluation.py",
+        "cli/models.py",
         "trusted = common.split_commas(trust) or []",
         "trusted = untrusted_types(path)",
         _tests("unit/cli/test_fit", "boosted_models_load_by_the_lines_that_are_printed"),

@@ -139,7 +139,7 @@ def test_the_setting_is_that_of_the_library(opened, examples, side, measure, lim
         bound = ats[i][measure]["bound"]
         assert shown(page, "#limit-answer", "bound") == [bound]
         if len(allowed):
-            assert answer.startswith(f"Kept at fairness {grid[i]:g}")
+            assert answer.startswith(f"Can be promised for new people at fairness {grid[i]:g}")
             assert page.evaluate("fairspan.current()") == i
             assert shown(page, "#limit-answer", "setting") == [grid[i]]
         else:
@@ -165,7 +165,7 @@ def test_what_cannot_be_a_limit_is_refused(opened):
     ):
         assert said in find(page, wrong, measure)
         assert page.get_attribute("#limit", "aria-invalid") == "true"
-    assert "Kept" in find(page, "99", "gap")
+    assert "Can be promised" in find(page, "99", "gap")
     assert page.get_attribute("#limit", "aria-invalid") == "false"
     switch(page, "scores")
     assert "such as 0.05" in find(page, "5")
@@ -216,3 +216,18 @@ def test_a_numeric_attribute_has_a_slope(opened, examples):
     tile = page.locator("#tiles > div", has_text="age higher by 10")
     assert tile.count() == 1
     assert shown(page, "#tiles", "slope") == [number["value"]]
+
+
+def test_the_answer_and_the_page_to_sign_follow_the_slider(opened):
+    page = opened("loans")
+    find(page, "60", "gap")
+    here = page.locator("#limit-answer [data-at]")
+    assert here.is_visible()
+    i = page.evaluate("fairspan.current()")
+    move(page, i + 1 if i == 0 else i - 1)
+    assert not here.is_visible()
+    fairness = page.evaluate("fairspan.study.fairness[fairspan.current()]")
+    setting = page.locator("#origin-setting")
+    assert setting.text_content() == f"fairness {fairness:g}, equal decisions"
+    switch(page, "scores")
+    assert setting.text_content().endswith(", equal scores")

@@ -13,8 +13,8 @@ from tests.browser.test_explorer import move, shown
 from tests.browser.test_explorer_numbers import NEAR, near, rows_of, trained
 
 LIMITS = ["ratio=0.8", "gap=0.05", "correlation=0.2"]
-# A4 without the margins of 14 mm, in pixels.
-SHEET = (688, 1016)
+# A4 without the margins of 11 mm, in pixels.
+SHEET = (711, 1039)
 
 
 @pytest.fixture(scope="module")

@@ -108,7 +108,7 @@ def alternatives_command(
         decisions=decisions,
     )
     others = tables.columns_without_role(source.frame, roles, drop)
-    words = tables.read_words(dictionary, source.frame)
+    words = tables.read_words(dictionary, source)
     frame = date_parts_of(source.frame, names)
     frame, kinds = column_kinds.set_kinds(frame, column_kinds.read_kinds(frame, kind, words), roles)
     frame = tables.drop_incomplete_rows(frame, roles, drop=drop_missing)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from joblib.hashing import NumpyHasher  # joblib comes with scikit-learn
+import numpy as np
 
 from fairspan.estimators.predictors import FairPredictor
 from fairspan.estimators.saved_state import state_to_save
@@ -78,4 +79,52 @@ def model_digest(model: FairPredictor) -> str:
     Files of models are no measure of that: they contain times and numbers of objects.
     """
     state = state_to_save(model, model._fit_state, keep_moments=True, row_sketch=True)
-    return str(NumpyHasher("sha256").hash(state))
+    digest = hashlib.sha256()
+    for part in _parts(state, ()):
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def _parts(value: Any, above: tuple[int, ...]) -> Iterator[bytes]:
+    """The contents of an object as bytes; ``above`` are the objects that contain it."""
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        yield f"{type(value).__name__} {value!r}".encode("utf-8", "surrogatepass")
+    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        yield f"array {value.dtype.str} {value.shape}".encode()
+        yield np.ascontiguousarray(value).tobytes()
+    elif isinstance(value, type) or not hasattr(value, "__reduce_ex__") or _is_function(value):
+        yield f"name {_name(value)}".encode()
+    elif id(value) in above:
+        yield b"an object that contains this one"
+    else:
+        inside = _contents(value)
+        yield f"{_name(type(value))} of {len(inside)}".encode()
+        for part in inside:
+            yield from _parts(part, (*above, id(value)))
+
+
+def _contents(value: Any) -> Sequence[Any]:
+    """What an object contains, in an order that does not depend on the process."""
+    if isinstance(value, Mapping):
+        return [part for item in value.items() for part in item]
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, np.ndarray):
+        return [value.shape, *value.ravel().tolist()]
+    reduced = value.__reduce_ex__(4)  # as copies are made, without a file
+    if isinstance(reduced, str):
+        return [reduced]
+    made_by, arguments, *rest = reduced
+    return [made_by, arguments, *(list(p) if isinstance(p, Iterator) else p for p in rest)]
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and hasattr(value, "__qualname__")
+
+
+def _name(kind: Any) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"

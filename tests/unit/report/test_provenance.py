@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import hashlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pd = pytest.importorskip("pandas")
@@ -14,6 +16,7 @@ from tests.support.report_data import people  # noqa: E402
 
 import fairspan  # noqa: E402
 from fairspan.report.provenance import (  # noqa: E402
+    _parts,
     data_origin,
     model_digest,
     model_origin,
@@ -75,3 +78,41 @@ def test_dates_are_read() -> None:
     for wrong in ("tomorrow", "31.5.2024", 20240531):
         with pytest.raises(ValueError, match="is no date; give one such as 2024-05-31"):
             read_date(wrong)
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.FairspanWarning")
+def test_equal_fits_of_trees_have_equal_digests() -> None:
+    def fitted(shift: float) -> fairspan.FairClassifier:
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(120, 2))
+        s = rng.choice(["a", "b"], 120)
+        y = X[:, 0] + (s == "a") + shift > 0
+        return fairspan.FairClassifier("boosting", random_state=0).fit(X, y, sensitive_features=s)
+
+    assert model_digest(fitted(0.0)) == model_digest(fitted(0.0))
+    assert model_digest(fitted(0.0)) != model_digest(fitted(0.5))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, 1.0),
+        ("1", b"1"),
+        ([[1], [2]], [[1, [2]]]),
+        ({"a": 1}, {"b": 1}),
+        (np.array([1, 2]), np.array([[1, 2]])),
+        (np.array(["a", None], dtype=object), np.array(["a", "b"], dtype=object)),
+        (int, float),
+    ],
+)
+def test_different_contents_have_different_bytes(one: object, other: object) -> None:
+    assert list(_parts(one, ())) != list(_parts(other, ()))
+    assert list(_parts(one, ())) == list(_parts(copy.deepcopy(one), ()))
+
+
+def test_sets_have_no_order_and_a_circle_ends() -> None:
+    words, others = {"one", "two", "three", "four"}, {"four", "three", "two", "one"}
+    assert list(_parts(words, ())) == list(_parts(others, ()))
+    circle: list[object] = [1]
+    circle.append(circle)
+    assert list(_parts(circle, ()))[-1] == b"an object that contains this one"

@@ -68,13 +68,14 @@ function foundWords(measure, i) {
   const more = error - positions[0].promise.error;
   const size = show(Math.abs(more), extraKind);
   return [
-    element("strong", {}, "Kept at fairness ", value("setting", study.fairness[i], fairnessText(i))),
+    element("strong", {}, "Can be promised for new people at fairness ", value("setting", study.fairness[i], fairnessText(i))),
     i === 0 ? ", the model without fairness. " : ". ",
-    "The slider is at this position now. ",
+    element("span", { "data-at": i }, "The slider is at this position now. "),
     `With ${percent(promise.confidence)} confidence the ${measureWords(measure)} is ${sign} `,
     boundWords(measure, one.bound),
     ` among new people; ${show(one.value, kind)} is expected. On the rows of these bounds the ${errorName} is ${show(error, errorKind)}`,
     i === 0 || /^0(\.0*)?( |$)/.test(size) ? "." : `, ${size} ${more > 0 ? "more" : "less"} than without fairness.`,
+    promise.rows === "held-out" ? "" : ` The verdicts at the top are about the ${many(about.n_test, "held-out person", "held-out people")} alone, so they can differ.`,
   ];
 }
 
@@ -98,6 +99,11 @@ function unprovableWords(measure, limit) {
         ? ["About ", value("needed", needed, count(needed)), ` rows in all would be needed, ${count(inGroup)} of them of that group.`]
         : ["About ", value("needed", needed, count(needed)), " rows would be needed."],
   ];
+}
+
+// The slider may have moved on since the answer.
+function showWhere(i) {
+  for (const node of limitAnswer.querySelectorAll("[data-at]")) node.hidden = Number(node.getAttribute("data-at")) !== i;
 }
 
 function answerLimit() {

@@ -139,6 +139,8 @@ function showVerdicts({ i, at }) {
       : "",
     guessed ? ["Rates are those of ", name(outcomeText(0)), ", a guess: --positive CLASS names the class. "] : "",
   );
+  const equal = study.about.equalize ? `, equal ${study.about.equalize}` : "";
+  fill(byId("origin-setting"), `fairness ${fairnessText(i)}${equal}`);
   for (const { attribute, body } of verdictCards) {
     const rows = at.rates[attribute.name] ?? [];
     const build = isNumber ? meansTable : hasFavourable ? ratesTable : classesTable;
@@ -173,15 +175,16 @@ function showOrigin() {
       [
         provenance.model_file ? [name(provenance.model_file), ": "] : "",
         study.about.model,
-        ` at fairness ${fairnessText(start)}; other settings are at(fairness) of it`,
+        `, fitted once for all settings; saved at fairness ${fairnessText(start)}`,
       ],
     ],
+    ["Setting of this page", element("strong", { id: "origin-setting" })],
     [
       provenance.model_file ? "SHA-256 of the model" : "SHA-256 of the fitted parameters",
       digest(provenance.model_digest),
     ],
     ["Made by", [`fairspan ${study.about.version}`, study.about.command ? [": ", element("code", {}, study.about.command)] : ""]],
-    ["Options", given.map(([key, x], j) => [j ? "; " : "", `${key} `, name(brief(optionText(x), 80))])],
+    ["Options of the run", given.map(([key, x], j) => [j ? "; " : "", `${key} `, name(brief(optionText(x), 80))])],
   ];
   add(
     byId("view-origin"),

@@ -224,6 +224,7 @@ function update() {
   ])
     guarded(byId(view), () => show(now));
   for (const node of [certificateBody, changedBody]) hold(node);
+  showWhere(now.i);
   drawAll(now);
 }
 
