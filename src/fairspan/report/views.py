@@ -129,7 +129,11 @@ def _headline(
     gap_name = metric_words(metric if gap is None else gap.metric)
     if not _is_own_gap(criterion, task):
         gap_name += " over all rows (not what equalized odds constrains)"
-    changed, alike = None, None
+    changed, alike, wrong = None, None, None
+    if point.decided is not None and held_out.data.target is not None and task == "binary":
+        k, truth = held_out.data.positive[0], held_out.data.target.codes
+        off = point.decided != truth
+        wrong = [int(np.count_nonzero(off & side)) for side in (truth != k, truth == k)]
     if point.decided is not None and first.decided is not None:
         changed = int(np.count_nonzero(point.decided != first.decided))
         if task == "binary" and len(np.unique(point.decided)) == 1:
@@ -147,6 +151,7 @@ def _headline(
         "correlation_among": len(correlations),
         "changed": changed,
         "alike": alike,
+        "wrong": wrong,  # people who got the favourable class wrongly, and who did not get it wrongly
     }
 
 

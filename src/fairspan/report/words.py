@@ -215,12 +215,13 @@ def _decision_words(
     who = _listed(list(dict.fromkeys(rate.attribute for rate in rates.rates)))
     who += f"{cells}," if (cells := _CELLS[context.criterion]) else ""
     free = "Fairness 0 promises nothing: these decisions are made for accuracy alone. "
-    gap = "" if rates.has_few_rows else f"by {rates.gap:.3f}, and "
+    expected = "" if rates.has_few_rows else f"are expected to differ by {rates.gap:.3f}, and "
     yield (
-        f"{free if fairness <= 0.0 else ''}Among new people, groups of {who} get decisions at rates that are "
-        f"expected to differ {gap}by at most {rates.gap_high:.3f} with {100 * rates.confidence:.0f} % "
-        f"confidence. The rates were counted on the {context.n_train:,} training rows, each decided by "
-        f"functions that were not fitted on it."
+        f"{free if fairness <= 0.0 else ''}Among new people, the rates at which groups of {who} get "
+        f"decisions {expected}differ by at most {rates.gap_high:.3f} with {100 * rates.confidence:.0f} % "
+        f"confidence. "
+        f"They were counted on the {context.n_train:,} training rows, each decided by functions that were "
+        f"not fitted on it."
     )
     if 0.0 < fairness < 1.0:
         yield f"At this value {100 * fairness:.0f} % of the difference at fairness 0 is gone."

@@ -116,6 +116,11 @@ def test_a_report_of_equal_decisions_is_about_decisions():
     for i, at in enumerate(study["positions"]):
         assert curves["parity"]["sex"]["value"][i] == at["headline"]["gap"]["value"]
         assert at["parity"][0]["metric"] == "demographic_parity_difference"
+        cells = [row["confusion"] for row in at["rates"]["sex"]]
+        wrong = [sum(cell[kind] for cell in cells) for kind in ("fp", "fn")]
+        assert at["headline"]["wrong"] == wrong
+        errors = at["headline"]["error"]["value"] * study["about"]["n_test"]
+        assert sum(wrong) == pytest.approx(errors, rel=1e-4)  # the study has six digits
         words = " ".join(at["certificate"]["words"])
         fitted = report.model.at(study["fairness"][i]).certificate_.decisions
         assert f"by at most {fitted.gap_high:.3f} with 95 % confidence" in words

@@ -2,7 +2,7 @@
 
 const UNKNOWN = "not known";
 const CHOSEN =
-  "The \"largest\" gap is picked from several, so it tends to look bigger than it is.";
+  "The gap of an attribute is the largest of several, so it tends to look bigger than it is.";
 
 // Names come from users. What would move the cursor or turn the line round is spelled out instead.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;

@@ -156,6 +156,23 @@ function ratesTile(at) {
   );
 }
 
+// Which errors: people who got the favourable class wrongly, and people who wrongly did not.
+function wrongTile(at) {
+  const now = at.headline.wrong;
+  const before = positions[0].headline.wrong;
+  if (!hasFavourable || !now || !before) return null;
+  const line = (words, k) =>
+    element("dd", { class: "fine" }, words, " ", element("strong", {}, value("wrong", now[k], count(now[k]))), ` (${count(before[k])} at fairness 0)`);
+  const outcome = name(outcomeText(0));
+  return element(
+    "div",
+    {},
+    element("dt", {}, "Which errors, in people"),
+    line([outcome, ", wrongly:"], 0),
+    line(["not ", outcome, ", wrongly:"], 1),
+  );
+}
+
 function showTiles({ i, at }) {
   const { headline } = at;
   const { error, error_extra: extra, changed } = headline;
@@ -170,6 +187,7 @@ function showTiles({ i, at }) {
       extraKind,
       i === 0 ? "other positions are compared with this model" : fine(extra, extraKind, "against fairness 0"),
     ),
+    wrongTile(at),
     selectedTiles(at),
     ratesTile(at),
     known(changed)
