@@ -173,3 +173,14 @@ def test_importance_is_that_of_both_ends(opened, examples, monkeypatch):
             extra.append(np.mean(at.predict(mixed) != truth) - before)
         spread = np.std(extra) * np.sqrt(1 / 5 + 1 / 20)
         assert abs(rows["income"][end] - np.mean(extra)) < 5 * spread + 1e-3
+
+
+def test_both_kinds_of_wrong_decisions_are_counted(opened, examples, monkeypatch):
+    """People who got the favourable class wrongly, and people who wrongly did not."""
+    page = opened("loans")
+    for i, _ in PLACES:
+        move(page, i)
+        _, held, predictions = trained(page, examples["loans"].path.parent, monkeypatch)
+        truth = held["repaid"].to_numpy()
+        wrong = [np.sum((predictions == k) & (truth != k)) for k in ("yes", "no")]
+        assert shown(page, "#tiles", "wrong") == wrong

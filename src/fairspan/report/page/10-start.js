@@ -157,19 +157,19 @@ function ratesTile(at) {
 }
 
 // Which errors: people who got the favourable class wrongly, and people who wrongly did not.
-function wrongTile(at) {
+function wrongLines(at) {
   const now = at.headline.wrong;
   const before = positions[0].headline.wrong;
-  if (!hasFavourable || !now || !before) return null;
-  const line = (words, k) =>
-    element("dd", { class: "fine" }, words, " ", element("strong", {}, value("wrong", now[k], count(now[k]))), ` (${count(before[k])} at fairness 0)`);
-  const outcome = name(outcomeText(0));
-  return element(
-    "div",
-    {},
-    element("dt", {}, "Which errors, in people"),
-    line([outcome, ", wrongly:"], 0),
-    line(["not ", outcome, ", wrongly:"], 1),
+  if (!hasFavourable || !now || !before) return [];
+  return ["", "not "].map((not, k) =>
+    element(
+      "dd",
+      { class: "fine" },
+      element("strong", {}, value("wrong", now[k], count(now[k]))),
+      ` wrongly ${not}`,
+      name(brief(outcomeText(0), 30)),
+      now === before ? "" : ` (${count(before[k])} at fairness 0)`,
+    ),
   );
 }
 
@@ -179,7 +179,7 @@ function showTiles({ i, at }) {
   const fine = (e, kind, text) => [range(e, kind), text].filter(Boolean).join(" · ");
   fill(
     byId("tiles"),
-    tile(sentenceCase(errorName), "error", error, errorKind, fine(error, errorKind, "held-out")),
+    add(tile(sentenceCase(errorName), "error", error, errorKind, fine(error, errorKind, "held-out")), wrongLines(at)),
     tile(
       `Extra ${errorName}`,
       "error_extra",
@@ -187,7 +187,6 @@ function showTiles({ i, at }) {
       extraKind,
       i === 0 ? "other positions are compared with this model" : fine(extra, extraKind, "against fairness 0"),
     ),
-    wrongTile(at),
     selectedTiles(at),
     ratesTile(at),
     known(changed)
