@@ -75,7 +75,7 @@ function foundWords(measure, i) {
     boundWords(measure, one.bound),
     ` among new people; ${show(one.value, kind)} is expected. On the rows of these bounds the ${errorName} is ${show(error, errorKind)}`,
     i === 0 || /^0(\.0*)?( |$)/.test(size) ? "." : `, ${size} ${more > 0 ? "more" : "less"} than without fairness.`,
-    promise.rows === "held-out" ? "" : ` The verdicts at the top are about the ${many(about.n_test, "held-out person", "held-out people")} alone, so they can differ.`,
+    promise.rows === "held-out" ? "" : ` The verdicts at the top are about the ${many(about.n_test, "held-out person", "held-out people")} alone: they check this promise, and prove less if these are fewer.`,
   ];
 }
 
@@ -91,7 +91,7 @@ function unprovableWords(measure, limit) {
     smallest ? [` (${count(smallest.n)} of `, name(brief(smallest.group, 40)), ", the smallest group)"] : "",
     ". ",
     known(one.bound)
-      ? [`The ${measure === "ratio" ? "most" : "least"} that can be promised is `, boundWords(measure, one.bound), ", at fairness 1. "]
+      ? ["The search begins at fairness 1, whose bound is ", boundWords(measure, one.bound), ". "]
       : "No limit can be promised. ",
     needed === null
       ? `The estimate itself is ${show(one.value, kind)}, so more rows alone would not be enough.`
@@ -165,7 +165,7 @@ function showSetting() {
     endWords(),
     [`The promise is about ${about} by `, listed(promise.attributes), ", for new people who are drawn like these rows and independently of each other."],
     `Its bounds come from ${rows}.`,
-    `Positions are tested from fairness 1 on, up to the first that cannot be promised. Of those that can, the one with the smallest ${errorName} is taken.`,
+    `The search goes from fairness 1 towards 0 and stops at the first position whose bound breaks the limit, so that the confidence holds; positions beyond are not promised, whatever their bounds are. Of those before, the one with the smallest ${errorName} is taken.`,
     "The confidence holds for one limit that was chosen beforehand: trying limits until one is kept proves less.",
     left.length
       ? ["Nothing is promised for groups of fewer than 30 rows: ", listed(left.slice(0, 6)), left.length > 6 ? ` and ${count(left.length - 6)} more` : "", "."]
