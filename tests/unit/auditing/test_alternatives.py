@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
@@ -16,6 +15,8 @@ from fairspan.auditing.alternatives_rows import held_out, may_be_fitted
 from fairspan.auditing.reading import read_audit
 from fairspan.exceptions import DataWarning
 from fairspan.inputs.config import read_seed
+
+pd = pytest.importorskip("pandas")
 
 QUICK = {"n_points": 6, "n_boot": 100}
 

@@ -3,13 +3,14 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 
 pytest.importorskip("typer")
 pytest.importorskip("skops")
 
 from fairspan.auditing.alternatives_result import NO_PROOF
+
+pd = pytest.importorskip("pandas")
 
 COLUMNS = ("--target", "repaid", "--protected", "sex")
 

@@ -1,7 +1,6 @@
 """Receipts of every estimator: inputs, files, streams, printed forms and errors."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -16,6 +15,8 @@ from fairspan import (
     load_model,
     save_model,
 )
+
+pd = pytest.importorskip("pandas")
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
 FIXED = {"gamma": 0.2, "n_components": 40, "random_state": 0}
