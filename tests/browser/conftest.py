@@ -84,6 +84,8 @@ def opened(browser, examples) -> Iterator:
         )
         page.goto(url + hash)
         assert page.evaluate("window.fairspan !== undefined")
+        # Charts out of sight are drawn after the others.
+        page.evaluate("() => new Promise(r => requestAnimationFrame(() => setTimeout(r, 260)))")
         return page
 
     open_page.troubles = troubles

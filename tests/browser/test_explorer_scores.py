@@ -71,7 +71,7 @@ def test_of_a_few_people_the_page_tells_only_their_number(opened, margins):
 def test_the_largest_is_said_to_be_chosen(opened):
     page = opened("loans")
     assert "largest" not in page.inner_text("#tiles")  # every attribute has a number of its own
-    assert "picked from several, so it tends to look bigger" in page.inner_text("#terms")
+    assert "largest of several, so it tends to look bigger" in page.inner_text("#terms")
 
 
 def test_rows_of_weight_zero_are_counted_in_the_header(opened, tmp_path):
