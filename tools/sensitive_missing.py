@@ -28,7 +28,7 @@ DRAWS = {"missing": 20, "level": 300}
 _PLANTED = 10
 # Rows, and shares of them that have S, for the test of missingness.
 LEVEL_SHARES = (0.05, 0.1, 0.5, 0.9)
-_LEVEL_ROWS, _COVER_ROWS = 500, 2_000
+_LEVEL_ROWS, _COVER_ROWS = 1_000, 2_000
 
 
 def tables() -> Iterator[tuple[str, Any]]:
