@@ -66,7 +66,7 @@ for ax, (name, model) in zip(axes, names.items(), strict=True):
 # %%
 # **S of some rows only.** With ``missing_sensitive="omit"``, rows without S are used to learn y, and
 # are left out of the constraint. The rows with known race are drawn at random, three times. ``fit``
-# tests whether X predicts which rows have S, and warns if it does, with 1 % false alarms. Here we know
+# tests whether X predicts which rows have S, and warns if it does, with a few false alarms. Here we know
 # that it does not, so the warning is left out.
 
 shares, left = (0.1, 0.25, 0.5), {}
