@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,7 +68,7 @@ class Neighbours:
         return cls(count=count, favourable=favourable, begin=fields.whole("begin"))
 
 
-class LimitTest:
+class LimitTest(ABC):
     """A test of one limit for one comparison: base class.
 
     Attributes
@@ -79,13 +80,13 @@ class LimitTest:
         self.limit = limit
         self.alarm: tuple[int, int, int] | None = None
 
+    @abstractmethod
     def broken(self) -> int | None:
         """The side on which the limit is proven to be broken: 0 if the first group is favoured."""
-        raise NotImplementedError
 
+    @abstractmethod
     def interval(self, side: int) -> tuple[float, float]:
         """Interval of the number, with the group that ``side`` favours first."""
-        raise NotImplementedError
 
     def check(self, batch: int, row: int, *, enough: bool) -> None:
         """Raise the alarm if the limit is broken and there are enough people."""
@@ -94,9 +95,9 @@ class LimitTest:
             if side is not None:
                 self.alarm = side, batch, row
 
+    @abstractmethod
     def parts(self) -> dict[str, LowerEnds]:
         """The bets, by name."""
-        raise NotImplementedError
 
     def to_state(self) -> dict[str, Any]:
         """Numbers for the file."""
@@ -118,9 +119,9 @@ class LimitTest:
 class PairTest(LimitTest):
     """A test for two groups."""
 
+    @abstractmethod
     def step(self, block: Block, errors: float) -> None:
         """Bet on a block; ``errors`` is the probability of a false alarm that this test may use."""
-        raise NotImplementedError
 
 
 class GapTest(PairTest):
