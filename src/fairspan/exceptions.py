@@ -53,7 +53,7 @@ class CheckpointError(ValueError):
 
 
 class MomentsFileError(ValueError):
-    """A file of a pilot or of a site's moments is damaged, or cannot be what it says; it is named."""
+    """A file of a pilot or of a site's moments is damaged or contradicts itself; the message names it."""
 
 
 class RowError(ValueError):
