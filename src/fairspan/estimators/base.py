@@ -24,6 +24,7 @@ from fairspan.exceptions import DataWarning, IncompatibleMomentsError, each_warn
 from fairspan.inputs.checks import check_confidence, check_new_fit, one_minus
 from fairspan.inputs.config import read_config
 from fairspan.inputs.rows import ColumnSchema, check_rows, read_training_data
+from fairspan.inputs.sparse import is_sparse_input, takes_sparse
 from fairspan.method.accumulate import MomentsPass, accumulate
 from fairspan.method.expected import REFIT_ROWS, OutOfFoldScores, measure_spread
 from fairspan.method.folds import check_block_groups, check_groups, move_to
@@ -123,6 +124,7 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = takes_sparse(self)
         return tags
 
     # `_repr_html_` stays scikit-learn's: it is there only where its `display` option asks for it.
@@ -485,7 +487,8 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
         of_kernel = config.kernel == "precomputed" and config.feature_map is None
         from fairspan.encoding import fit_if_needed  # late: it imports much of scikit-learn
 
-        found = None if config.encoder is None or of_kernel else fit_if_needed(X)
+        as_it_is = config.encoder is None or of_kernel or is_sparse_input(X)
+        found = None if as_it_is else fit_if_needed(X)
         if found is None:
             return ColumnSchema()
         encoder, text = found

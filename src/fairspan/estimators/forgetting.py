@@ -16,7 +16,13 @@ from fairspan.estimators.private_fit import refuse_private
 from fairspan.estimators.state import FittedEstimator, FittedState
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.features import LandmarkMap, TransformerMap
-from fairspan.method.folds import HashFolds, PositionFolds, check_block_groups, move_to
+from fairspan.method.folds import (
+    HashFolds,
+    PositionFolds,
+    check_block_groups,
+    hash_rows,
+    move_to,
+)
 from fairspan.method.moments import Moments
 from fairspan.method.problem import Data, FitConfig
 
@@ -170,8 +176,9 @@ def _check_landmarks(state: FittedState, data: Data) -> None:
         msg = f"{made_of} was fitted on rows, and may have been on these: it cannot be taken back. {_REFIT}"
         raise ValueError(msg)
     rows: NDArray[np.intp] = np.arange(data.n) if data.index is None else data.index
-    known = {row.tobytes(): i for i, row in enumerate(features.landmarks + 0.0)}
-    found = [(int(rows[i]), known.get(row.tobytes())) for i, row in enumerate(data.X + 0.0)]
+    known = {key: i for i, key in enumerate(hash_rows(features.landmarks, None, 0).tolist())}
+    hashes = hash_rows(data.X, None, 0).tolist()
+    found = [(int(rows[i]), known.get(key)) for i, key in enumerate(hashes)]
     hits = [(row, landmark) for row, landmark in found if landmark is not None]
     if hits:
         shown = ", ".join(f"row {row} is landmark {landmark}" for row, landmark in hits[:_NAMED])

@@ -51,6 +51,7 @@ from fairspan.method.probabilities import ProbabilityCoder
 from fairspan.method.problem import Attribute, Codes, Data, FitConfig, GroupProbabilities
 from fairspan.method.removal import check_levels
 from fairspan.method.sdr import kfold_errors, ridge_grid, target_covariance
+from fairspan.method.sparse_rows import as_matrix, column_ranges
 
 _MAX_GROUPS = 20
 
@@ -219,6 +220,8 @@ def _positive_class(config: FitConfig, data: Data, target: Coder) -> int:
 
 
 AUTO_COMPONENTS = 1000
+# Columns of X whose moments a linear kernel takes. Ten times as many would take 80 GB in five folds.
+MOST_LINEAR = 4000
 _LANDMARK_POOL = 20_000
 _LANDMARK_SLICES = 4
 # Each sample has an order of the rows of its own.
@@ -241,7 +244,7 @@ def build_features(
 ) -> tuple[LandmarkMap | TransformerMap, float | None, Codes]:
     """Feature map, bandwidth, and the landmark rows (empty if there are none)."""
     none = np.empty(0, dtype=np.intp)
-    if config.kernel != "precomputed" and not np.ptp(data.X, axis=0).any():
+    if config.kernel != "precomputed" and not column_ranges(data.X).any():
         msg = "X is constant: every row is the same, so there is nothing to learn from it."
         raise ValueError(msg)
     if config.feature_map is not None:
@@ -271,11 +274,11 @@ def build_features(
         y: Any = None
         if data.y is not None:
             y = data.y.values if pilot.target_is_numeric else _as_given(data.y)
-        transformer.fit(data.X, y, **given)
-        width = transformer.transform(data.X[:1]).shape[1]
+        transformer.fit(as_matrix(data.X), y, **given)
+        width = transformer.transform(as_matrix(data.X[:1])).shape[1]
         _check_memory(pilot, config, int(width), 0)
         return TransformerMap(transformer, int(width)), None, none
-    if config.kernel == "linear":
+    if config.kernel == "linear" and not _needs_landmarks(config, data):
         _check_memory(pilot, config, data.X.shape[1], 0)
         return TransformerMap(None, data.X.shape[1]), None, none
     params = dict(config.kernel_params or {})
@@ -287,7 +290,7 @@ def build_features(
             gamma = choose_gamma(config, data, pilot, keys)
             params["gamma"] = gamma
         kernel = Kernel(str(config.kernel), params)
-    if config.mean == "linear":
+    if config.mean == "linear" and config.kernel != "linear":
         kernel = kernel.with_trend(data.X)
     if config.kernel == "precomputed":
         rows, exact = _landmark_rows(config, data, pilot, kernel, keys)
@@ -322,9 +325,42 @@ def build_features(
         return LandmarkMap.build(kernel, landmarks, None, exact=False), gamma, none
     rows, exact = _landmark_rows(config, data, pilot, kernel, keys)
     # Sorted distinct rows: the map does not depend on the order of the data.
-    landmarks = np.unique(data.X[rows], axis=0)
+    if config.kernel == "linear":  # by hash, the same for sparse rows and arrays
+        _, first = np.unique(hash_rows(data.X[rows], None, 0), return_index=True)
+        landmarks = data.X[rows[first]]
+        _warn_wide(data, len(landmarks), exact=exact)
+    else:
+        landmarks = np.unique(data.X[rows], axis=0)
     _check_memory(pilot, config, len(landmarks), len(landmarks))
     return LandmarkMap.build(kernel, landmarks, None, exact=exact), gamma, rows
+
+
+def _needs_landmarks(config: FitConfig, data: Data) -> bool:
+    """Whether a linear kernel uses rows as landmarks, because X has more columns than moments can take.
+
+    A function of the columns is then a combination of these rows. It is the same function if they are
+    all rows, because the best function is such a combination (the representer theorem).
+    """
+    n_columns = int(data.X.shape[1])
+    if n_columns <= MOST_LINEAR:
+        return False
+    if not isinstance(config.landmarks, str):
+        return len(config.landmarks) < n_columns
+    n_landmarks = {"all": data.n, "auto": min(data.n, AUTO_COMPONENTS)}
+    return int(n_landmarks.get(str(config.n_components), config.n_components)) < n_columns
+
+
+def _warn_wide(data: Data, n_landmarks: int, *, exact: bool) -> None:
+    if exact:  # nothing is lost
+        return
+    warn_user(
+        f"X has {data.X.shape[1]:,} columns, more than {MOST_LINEAR:,}, so kernel='linear' uses "
+        f"{n_landmarks:,} of the {data.n:,} rows as landmarks, and the model is a combination of these. "
+        f"approximation_residual_ shows what they leave out. Give n_components='all' for all rows, or X "
+        f"with fewer columns, e.g. TfidfVectorizer(max_features={MOST_LINEAR}) or "
+        f"feature_map=TruncatedSVD(300).",
+        DataWarning,
+    )
 
 
 def _check_memory(pilot: Pilot, config: FitConfig, n_columns: int, n_landmarks: int) -> None:

@@ -17,6 +17,7 @@ from fairspan.method.decision_rule import DecisionRule, RulePoint
 from fairspan.method.features import TransformerMap
 from fairspan.method.linalg import Array, is_tensor, to_numpy
 from fairspan.method.problem import FitConfig
+from fairspan.method.sparse_rows import dense
 
 if TYPE_CHECKING:
     from fairspan.estimators.predictors import FairPredictor
@@ -314,7 +315,7 @@ def _by_column(model: FairPredictor, X: Any, split: _Split) -> ByColumn:
         return None, (), reason
     if split.functions is None:
         return None, (), "a limit on ratios of rates changes the margin beyond a sum over columns"
-    centred = to_numpy(X) - state.solved.mean
+    centred = dense(to_numpy(X)) - state.solved.mean
     groups = _table_columns(model, centred.shape[1])
     out = np.empty((len(centred), len(split.names), len(groups), split.functions.shape[2]))
     for j, columns in enumerate(groups.values()):

@@ -34,6 +34,7 @@ from fairspan.method.row_sketch import Mask, RowSketch
 from fairspan.method.site_dependence import SiteSums
 from fairspan.method.solution import Solution
 from fairspan.method.spaces import Position, native_dial
+from fairspan.method.sparse_rows import as_matrix
 
 if TYPE_CHECKING:
     from fairspan.estimators.conformal import Conformal
@@ -240,7 +241,11 @@ class FittedEstimator(BaseEstimator):
     gamma_ = FittedAttribute(lambda s: s.pilot.gamma, optional=True)
     n_components_ = FittedAttribute(lambda s: s.pilot.features.rank)
     landmarks_ = FittedAttribute(
-        lambda s: s.pilot.features.landmarks if isinstance(s.pilot.features, LandmarkMap) else None,
+        lambda s: (
+            as_matrix(s.pilot.features.landmarks)
+            if isinstance(s.pilot.features, LandmarkMap)
+            else None
+        ),
         optional=True,
     )
     dropped_mass_ = FittedAttribute(lambda s: s.pilot.features.dropped_mass)

@@ -29,6 +29,7 @@ from fairspan.inputs.columns import (
     without_tensors,
 )
 from fairspan.inputs.probabilities import gather_probabilities, has_probabilities
+from fairspan.inputs.sparse import has_sparse_columns, is_sparse_input, read_sparse
 from fairspan.inputs.tensors import (
     all_finite,
     bring_home,
@@ -41,6 +42,7 @@ from fairspan.inputs.weights import read_groups, read_weights
 from fairspan.method.codes import MAX_INTEGER_CATEGORIES
 from fairspan.method.linalg import Array, home_of, is_tensor, to_numpy
 from fairspan.method.problem import Attribute, ClassLabels, Data, FitConfig, GroupProbabilities
+from fairspan.method.sparse_rows import column_ranges, is_sparse
 
 # Means this many standard deviations from 0 leave a linear function half of its digits.
 _FAR_LINEAR = 1e8
@@ -178,11 +180,16 @@ def _read_columns(
                 X = frame.to_native()
         if not frame.columns:
             raise ValueError("X is a frame without columns; a minimum of 1 feature(s) is required.")
+        if has_sparse_columns(X):
+            _check_column_numbers(est, frame.columns, reset=reset)
+            return _read_sparse(est, X, config, reset=reset)
         _check_frame_dtypes(frame, protected)
         _check_column_numbers(est, frame.columns, reset=reset)
         for name, dtype in frame.schema.items():
             if dtype == nw.Object:
                 refuse_bytes(frame[name].to_numpy(), f"Column {name!r} of X")
+    elif is_sparse_input(X):
+        return _read_sparse(est, X, config, reset=reset)
     elif hasattr(X, "dtype"):
         refuse_bytes(X, "X")
         refuse_dates(X, "X")
@@ -200,6 +207,18 @@ def _read_columns(
         raise
     _check_finite(est, checked)
     return checked
+
+
+def _read_sparse(est: FeatureReader, X: Any, config: FitConfig | None, *, reset: bool) -> Array:
+    rows = read_sparse(est, X, config, reset=reset)
+    for bad, refuse in (
+        (~np.isfinite(rows.values), _refuse_not_finite),
+        (np.abs(rows.values) > LARGEST, _refuse_size),
+    ):
+        if bad.any():
+            j = int(rows.columns[bad].min())
+            refuse(est, j, rows.take_columns(np.array([j]))[:, 0])
+    return rows  # type: ignore[return-value]  # most steps of a fit treat it as they treat an array
 
 
 def _check_column_numbers(est: FeatureReader, names: list[Any], *, reset: bool) -> None:
@@ -224,10 +243,14 @@ def _check_finite(est: FeatureReader, X: Array) -> None:
         _check_size(est, X)
         return
     j = int(np.flatnonzero(~finite.all(axis=0))[0])
-    rows = np.flatnonzero(~finite[:, j])
-    what = "NaN" if np.isnan(X[rows, j]).any() else "infinity"
+    _refuse_not_finite(est, j, X[:, j])
+
+
+def _refuse_not_finite(est: FeatureReader, j: int, column: Array) -> None:
+    rows = np.flatnonzero(~np.isfinite(column))
+    what = "NaN" if np.isnan(column).any() else "infinity"
     # A caller that gives one row names it in its own message.
-    where = "" if len(X) == 1 else f", {len(rows)} rows, the first at row {rows[0]}"
+    where = "" if len(column) == 1 else f", {len(rows)} rows, the first at row {rows[0]}"
     raise ValueError(
         f"Input X contains {what} (NaN and infinity are not accepted): column "
         f"{_column_label(est, j)}{where}. Impute first, e.g. with fairspan.table_encoder, which adds "
@@ -239,8 +262,12 @@ def _check_size(est: FeatureReader, X: Array) -> None:
     if X.min(initial=0.0) >= -LARGEST and X.max(initial=0.0) <= LARGEST:
         return
     j = int(np.flatnonzero((np.abs(X) > LARGEST).any(axis=0))[0])
+    _refuse_size(est, j, X[:, j])
+
+
+def _refuse_size(est: FeatureReader, j: int, column: Array) -> None:
     raise ValueError(
-        f"Column {_column_label(est, j)} of X holds {np.abs(X[:, j]).max():.3g}, whose square is beyond "
+        f"Column {_column_label(est, j)} of X holds {np.abs(column).max():.3g}, whose square is beyond "
         f"the range of float64; numbers up to {LARGEST:g} are taken. Rescale, e.g. with "
         f"fairspan.table_encoder, or mark what stands for a missing value as missing."
     )
@@ -482,7 +509,7 @@ def _check_missing(
 
 def check_rows(est: FeatureReader, config: FitConfig, data: Data) -> None:
     """Check X before a long fit: columns that repeat S, very different scales, tiny numbers."""
-    widest = np.ptp(data.X, axis=0).max(initial=0.0)
+    widest = column_ranges(data.X).max(initial=0.0)
     if 0.0 < widest < 1.0 / LARGEST and config.kernel != "precomputed":
         raise ValueError(
             f"X varies by {widest:.3g} at most, and squares of such numbers are 0 in float64. Rescale, "
@@ -491,7 +518,7 @@ def check_rows(est: FeatureReader, config: FitConfig, data: Data) -> None:
     _warn_sensitive_columns(est, data)
     if config.feature_map is None and config.kernel in ("rbf", "laplacian"):
         # By range: a constant column may have a standard deviation of rounding, not of zero.
-        spread = data.X.std(axis=0)[np.ptp(data.X, axis=0) > 0]
+        spread = data.X.std(axis=0)[column_ranges(data.X) > 0]
         if len(spread) and spread.max() > 100.0 * spread.min():
             warn_user(
                 f"Columns of X have standard deviations from {spread.min():.3g} to "
@@ -506,7 +533,7 @@ def check_rows(est: FeatureReader, config: FitConfig, data: Data) -> None:
 def _warn_far_from_origin(data: Data, *, linear: bool) -> None:
     """Kernels of inner products see the origin: far from it all rows look alike."""
     spread = data.X.std(axis=0)
-    varies = np.ptp(data.X, axis=0) > 0
+    varies = column_ranges(data.X) > 0
     far = float((np.abs(data.X.mean(axis=0))[varies] / spread[varies]).max(initial=0.0))
     where = f"A column of X lies {far:.2g} standard deviations from 0"
     remedy = "Standardise first, e.g. make_pipeline(StandardScaler(), model)."
@@ -534,8 +561,6 @@ def _warn_sensitive_columns(est: FeatureReader, data: Data) -> None:
         )
         if len(X) < 3:
             continue
-        centred = X - X.mean(axis=0)
-        norms = np.sqrt(np.einsum("ij,ij->j", centred, centred))
         if isinstance(attribute, GroupProbabilities):
             columns = list(values.astype(np.float64).T)
         else:
@@ -545,9 +570,16 @@ def _warn_sensitive_columns(est: FeatureReader, data: Data) -> None:
                 columns += [(codes == h).astype(np.float64) for h in range(len(distinct))]
         S = np.stack(columns, axis=1) if columns else np.zeros((len(X), 0))
         S -= S.mean(axis=0)
+        near = np.arange(X.shape[1])
+        if is_sparse(X):
+            rows: Any = X
+            near = rows.nearly_parallel(S)
+            X = rows.take_columns(near)
+        centred = X - X.mean(axis=0)
+        norms = np.sqrt(np.einsum("ij,ij->j", centred, centred))
         scale = np.outer(np.sqrt(np.einsum("ij,ij->j", S, S)), norms)
         cosine = np.divide(np.abs(S.T @ centred), scale, out=np.zeros(scale.shape), where=scale > 0)
-        found = np.flatnonzero((cosine > 1.0 - 1e-12).any(axis=0))
+        found = near[np.flatnonzero((cosine > 1.0 - 1e-12).any(axis=0))]
         if len(found):
             names = ", ".join(_column_label(est, int(j)) for j in found[:5])
             warn_user(

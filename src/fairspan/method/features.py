@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fairspan.method.kernels import Kernel, RbfColumns
 from fairspan.method.linalg import Array, is_tensor, psd_eigh, to_float64, to_home
 from fairspan.method.problem import Codes
+from fairspan.method.sparse_rows import as_matrix, dense, is_sparse
 from fairspan.method.torch_columns import (
     DeviceColumns,
     compute_dtype,
@@ -115,6 +116,8 @@ class LandmarkMap:
         kernel = self.kernel
         if kernel.function is not None:
             refuse_on_device(f"The kernel {kernel.name!r}, a function of yours,")
+        if is_sparse(self.landmarks):
+            refuse_on_device("A kernel with sparse rows as landmarks")
         trend = None
         if kernel.slope is not None:
             assert kernel.centre is not None
@@ -157,7 +160,7 @@ class LandmarkMap:
             return self._on_tensor(X)  # type: ignore[no-any-return]
         n = len(X)
         if 0 < n < _MIN_BLOCK_ROWS and self.kernel.name != "precomputed":
-            X = np.resize(X, (_MIN_BLOCK_ROWS, X.shape[1]))
+            X = X[np.arange(_MIN_BLOCK_ROWS) % n]
         raw = self.raw(X)
         return (raw @ self.whitening if self.whiten_first else raw)[:n]
 
@@ -194,6 +197,10 @@ class LandmarkMap:
         Not so in exact mode, where the rounding would differ from that of the accumulated psi.
         """
         folded = directions if self.whiten_first else self.whitening @ directions
+        if (
+            is_sparse(X) and not self.whiten_first
+        ):  # the kernel is linear: one weight per column of X
+            return np.asarray(as_matrix(X) @ (as_matrix(self.landmarks).T @ folded))
         return _scores(self, X, len(self.landmarks), folded)
 
     def residual(self, X: Array) -> Array:
@@ -244,8 +251,8 @@ class TransformerMap:
             tensor: Any = X
             return self.columns_on(tensor.device, compute_dtype(X))(X)  # type: ignore[no-any-return]
         if self.transformer is None:
-            return np.array(X, dtype=np.float64, order="C")
-        out = self.transformer.transform(X)
+            return dense(X)
+        out = self.transformer.transform(as_matrix(X))
         if hasattr(out, "toarray"):
             out = out.toarray()
         psi = np.array(out, dtype=np.float64, order="C")
@@ -278,6 +285,8 @@ def _scores(
     """Compute ``columns(x)' directions`` in blocks of rows, with ``width`` numbers per row in memory."""
     if is_tensor(X):
         return _tensor_scores(features, X, width, directions)
+    if is_sparse(X) and isinstance(features, TransformerMap) and features.transformer is None:
+        return np.asarray(as_matrix(X) @ directions)  # psi is X itself
     out = np.empty((len(X), directions.shape[1]))
     size = max(256, _BLOCK_BYTES // (8 * max(1, width)))
     for start in range(0, len(X), size):

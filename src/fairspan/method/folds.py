@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan.method.linalg import Array, is_tensor, mix, row_numbers, to_home, to_numpy
+from fairspan.method.sparse_rows import is_sparse
 
 __all__ = [
     "Counter",
@@ -41,7 +42,7 @@ MAX_CROSSED, MAX_STRATA = 6, 4096
 _HASHED_NUMBERS = 2**17
 
 
-def hash_rows(X: Array, y: Array | Codes | None, seed: int, *, ordered: bool = True) -> Integers:
+def hash_rows(X: Any, y: Array | Codes | None, seed: int, *, ordered: bool = True) -> Integers:
     """Hash the numbers of each row of X and y, without S: groups may be renamed.
 
     Equal rows have equal hashes. With ``ordered=False`` the order of the columns does not matter, as for
@@ -51,7 +52,11 @@ def hash_rows(X: Array, y: Array | Codes | None, seed: int, *, ordered: bool = T
     out = np.empty(len(X), dtype=np.int64)
     factors = mix(np.arange(X.shape[1], dtype=np.int64), 1) | 1
     step = max(1, _HASHED_NUMBERS // max(1, X.shape[1]))
-    for start in range(0, len(X), step):
+    if is_sparse(X):  # the bits of 0.0 are 0, so zeros add nothing
+        assert ordered
+        bits = _bits(X.values)
+        out = X.products(bits ^ (bits >> 32), factors)
+    for start in range(0, 0 if is_sparse(X) else len(X), step):
         rows = slice(start, start + step)
         bits = _bits(X[rows])
         # Small whole numbers differ in their upper bits only, which a product would lose.
@@ -74,12 +79,42 @@ def hash_ranks(X: Array, y: Array | None, seed: int, *, ordered: bool = True) ->
     if y is not None:
         out += mix(_ranks(to_numpy(y)), 2)
     factors = mix(np.arange(X.shape[1], dtype=np.int64), 1) | 1
+    if is_sparse(X):
+        assert ordered
+        return mix(_sparse_ranks(X, out, factors), seed)  # type: ignore[no-any-return]
     for j, column in enumerate(X.T):
-        # Look after 1, 2, 4, ... columns; a matrix of kernels has all its columns counted alike.
-        if ordered and j & (j - 1) == 0 and len(np.unique(out)) == len(out):
+        # A matrix of kernels has all its columns counted alike.
+        if ordered and _all_differ(out, j):
             break
         out += _ranks(column) * factors[j] if ordered else mix(_ranks(column))
     return mix(out, seed)  # type: ignore[no-any-return]
+
+
+def _all_differ(hashes: Integers, j: int) -> bool:
+    """Whether the first j columns tell all rows apart; looks after 1, 2, 4, ... columns only."""
+    return j & (j - 1) == 0 and len(np.unique(hashes)) == len(hashes)
+
+
+def _sparse_ranks(X: Any, out: Integers, factors: Integers) -> Integers:
+    """Add the ranks of the columns of sparse rows to ``out``, as :func:`hash_ranks` does.
+
+    Zeros are above the negative numbers of their column and below the positive ones.
+    """
+    by_column = X.by_column()
+    for j, (start, stop) in enumerate(zip(by_column.indptr, by_column.indptr[1:], strict=False)):
+        if _all_differ(out, j):
+            break
+        rows, values = by_column.indices[start:stop], by_column.data[start:stop]
+        if len(values) == 0:
+            continue
+        negative = values < 0.0
+        below_zero = np.array([negative.sum()], dtype=np.int64)
+        ranks = _ranks(values) + np.where(negative, 0, len(X) - len(values))
+        factor = factors[j : j + 1]
+        if below_zero[0]:
+            out += below_zero * factor
+        out[rows] += (ranks - below_zero) * factor
+    return out
 
 
 def _ranks(column: NDArray[Any]) -> Integers:

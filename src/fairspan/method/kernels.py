@@ -11,6 +11,7 @@ import scipy.spatial.distance
 from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
 
 from fairspan.method.linalg import Array
+from fairspan.method.sparse_rows import inner_products, is_sparse, squared_lengths
 
 # Kernels exp(-gamma * distance): gamma="cv" and gamma="median" set them by a width.
 WIDTH_KERNELS = ("rbf", "laplacian")
@@ -80,6 +81,9 @@ class Kernel:
             else:
                 gram = _numbers(self.function(X, Z, **self.params))
             return self._checked(gram, (len(X), len(Z)), f"matrices of {len(X)} and {len(Z)} rows")
+        if is_sparse(X) or is_sparse(Z):
+            assert self.name == "linear"  # other kernels do not take sparse rows
+            return inner_products(X, Z)
         if self.name == "rbf":
             return RbfColumns(Z, self.params["gamma"])(X, np.empty((len(X), len(Z))))
         with np.errstate(over="ignore", invalid="ignore"):  # callers check the values
@@ -112,6 +116,8 @@ class Kernel:
         """Compute ``kappa(x, x)`` of every row, of shape (n,)."""
         if self.function is None and self.name in (*WIDTH_KERNELS, "cosine", "chi2"):
             return np.ones(len(X)) + self.trend_diagonal(X)
+        if self.function is None and self.name == "linear" and self.slope is None:
+            return squared_lengths(X)
         return np.array([self(row[None], row[None])[0, 0] for row in X], dtype=np.float64)
 
     @classmethod

@@ -39,6 +39,7 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from fairspan.method.linalg import is_tensor, mix, to_numpy
+from fairspan.method.sparse_rows import is_sparse
 
 SIZE = 4096  # largest number of distinct rows in a sketch
 BITS = 16  # number of bits after the level that are compared, and stored in a file
@@ -237,6 +238,11 @@ def _hash_rows(X: Any, key: str, level: int) -> Hashes:
 def _hash_blocks(X: Any, key: str) -> Iterator[Any]:
     """Compute the hashes of the rows of X (n, p), in blocks: arrays, or tensors on the device of X."""
     offset, factors = _multipliers(key, int(X.shape[1]))
+    if is_sparse(X):  # the word of 0.0 is 0, so zeros add nothing
+        words = _words(X.values).astype(np.uint64)
+        sums = X.products(words.view(np.int64), factors.view(np.int64)).view(np.uint64) + offset
+        yield mix(sums.view(np.int64)) >> _MIX_SHIFT
+        return
     step = max(_BLOCK_VALUES // max(int(X.shape[1]), 1), 1)
     hash_block = _hash_tensor if is_tensor(X) else _hash_array
     for start in range(0, len(X), step):
@@ -244,12 +250,16 @@ def _hash_blocks(X: Any, key: str) -> Iterator[Any]:
 
 
 def _hash_array(X: NDArray[np.generic], offset: np.uint64, factors: NDArray[np.uint64]) -> Counts:
-    with np.errstate(over="ignore"):  # values beyond the range of float32 become infinity
-        rounded = X.astype(np.float32, order="C")
-    words = (rounded + np.float32(0.0)).view(np.uint32)  # turns -0.0 into 0.0
-    sums = words.astype(np.uint64) @ factors + offset
+    sums = _words(X).astype(np.uint64) @ factors + offset
     hashes: Counts = mix(sums.view(np.int64)) >> _MIX_SHIFT
     return hashes
+
+
+def _words(X: NDArray[np.generic]) -> NDArray[np.uint32]:
+    """Bits of the numbers, rounded to float32."""
+    with np.errstate(over="ignore"):  # values beyond the range of float32 become infinity
+        rounded = X.astype(np.float32, order="C")
+    return (rounded + np.float32(0.0)).view(np.uint32)  # turns -0.0 into 0.0
 
 
 def _hash_tensor(X: Any, offset: np.uint64, factors: NDArray[np.uint64]) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self
 
 import narwhals as nw
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
@@ -271,6 +272,8 @@ def take_rows(raw: Any, rows: Any) -> Any:
 
         index = rows if isinstance(rows, slice) else torch.as_tensor(rows, device=raw.device)
         return raw[index]
+    if scipy.sparse.issparse(raw):
+        return raw.tocsr()[rows]
     return raw[rows] if isinstance(raw, np.ma.MaskedArray) else np.asarray(raw)[rows]
 
 
