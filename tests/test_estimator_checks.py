@@ -11,7 +11,7 @@ from unittest import SkipTest
 
 import numpy as np
 import pytest
-from sklearn.utils import estimator_checks
+from sklearn.utils import estimator_checks, get_tags
 
 from fairspan import FairRepresentation
 from tests.support.hashed import Hashed
@@ -34,10 +34,12 @@ VARIANTS = {
     "linear": {"kernel": "linear", "eta": 1e-3, "alpha": 1.0},
 }
 EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
+SPARSE_EQUIVALENCE = "check_sample_weight_equivalence_on_sparse_data"
 # Checks with a test of their own below, and why.
 ELSEWHERE = {
     "check_array_api_input": "SciPy reads SCIPY_ARRAY_API once, when it is imported",
     EQUIVALENCE: "it leaves 9 rows of positive weight, and two groups of 5 need 10",
+    SPARSE_EQUIVALENCE: "the same, for estimators that take sparse rows",
 }
 # The tables of the checks are tiny: groups of fewer than 5 rows, one feature that is S and y alike.
 TINY = pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
@@ -72,6 +74,8 @@ def test_every_check_passes(variant):
         "check_sample_weights_not_overwritten",
         "check_transformer_general",
     } <= set(outcome)
+    tags = get_tags(HashedFairRepresentation(**VARIANTS[variant]))
+    assert tags.input_tags.sparse == (variant == "linear")
 
 
 # These checks fit on a frame and transform an array, and the other way round.
@@ -108,6 +112,8 @@ def test_the_weight_equivalence_check_passes(variant, monkeypatch):
             monkeypatch.setattr(module, "MIN_ROWS", 1)
     estimator = HashedFairRepresentation(**VARIANTS[variant])
     assert run_checks(estimator, only=EQUIVALENCE) == {EQUIVALENCE: None}
+    sparse = {SPARSE_EQUIVALENCE: None} if variant == "linear" else {}
+    assert run_checks(estimator, only=SPARSE_EQUIVALENCE) == sparse
 
 
 @pytest.mark.parametrize("variant", sorted(set(VARIANTS) - {"default"}))

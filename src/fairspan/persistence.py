@@ -101,6 +101,7 @@ TRUSTED = (
     "fairspan.method.features.LandmarkMap",
     "fairspan.method.features.TransformerMap",
     "fairspan.method.folded.FoldedMap",
+    "fairspan.method.sparse_rows.SparseRows",
     "fairspan.method.gp.Posterior",
     "fairspan.estimators.decision_fit.DecisionFit",
     "fairspan.method.decision_certificate.DecisionCertificate",

@@ -3,6 +3,7 @@
 import hashlib
 
 import numpy as np
+import scipy.sparse
 
 # The checks use as few as 10 rows and a group needs 5: this key splits all their tables well.
 KEY = b"210658"
@@ -11,11 +12,11 @@ KEY = b"210658"
 def hashed_groups(X):
     """0 or 1 for each row, from its values alone: order, subsets and copies do not matter."""
     try:
-        rows = np.asarray(X)
+        rows = np.asarray(X.toarray() if scipy.sparse.issparse(X) else X)
         rows = rows.astype(np.float64) if rows.ndim == 2 and rows.dtype.kind != "c" else None
     except (TypeError, ValueError):
         rows = None
-    if rows is None:  # sparse, text, complex, ...: fit must say what is wrong with X
+    if rows is None:  # text, complex, ...: fit must say what is wrong with X
         return np.zeros(1)
     # Rounded, because tables made by matrix products differ in their last digits by machine.
     rows = np.ascontiguousarray(np.round(rows, 6)) + 0.0

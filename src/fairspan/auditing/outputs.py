@@ -11,6 +11,7 @@ import scipy.stats
 from sklearn.base import is_classifier, is_regressor
 from sklearn.impute import SimpleImputer
 
+from fairspan._system import memory_bytes
 from fairspan.encoding import is_date, table_encoder
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.conformal import ConformalIntervals
@@ -18,6 +19,7 @@ from fairspan.estimators.gp_regressor import FairGPRegressor
 from fairspan.estimators.private_fit import refuse_private
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import as_frame, is_temporal, read_attributes
+from fairspan.inputs.sparse import dense_columns, is_sparse_input
 from fairspan.method.linalg import Array, take
 from fairspan.method.problem import Codes
 from fairspan.metrics.inputs import Labels, Mask, read_labels, read_scores
@@ -267,7 +269,17 @@ def _linear(X: Any, coef: Array) -> Representation | None:
 
 
 def _dense(X: Any) -> Any:
-    return X.toarray() if hasattr(X, "toarray") else X
+    """Sparse rows as an array, if there is memory for them; others as they are."""
+    if not is_sparse_input(X):
+        return X
+    size, ram = 8 * X.shape[0] * X.shape[1], memory_bytes()
+    if ram is not None and size > ram / 4:
+        raise ValueError(
+            f"This part of the audit needs X as a dense array, {X.shape} and {size / 2**30:,.1f} GiB, "
+            f"more than a quarter of this machine's {ram / 2**30:.1f} GiB. Audit a sample of the rows, or "
+            f"leave 'attacks' and 'kernel' out of parts."
+        )
+    return X.toarray() if hasattr(X, "toarray") else dense_columns(X)
 
 
 def _names(Z: Array) -> tuple[str, ...]:
@@ -383,6 +395,8 @@ def read_numbers(X: Any, frame: Any, protected: Sequence[str]) -> Array:
         if table.dtype.kind == "f":
             return _fill_missing(table)
         frame = _as_columns(table)
+    elif is_sparse_input(X):
+        frame = as_frame(_dense(X), "X")
     rest = frame.drop([name for name in protected if name in frame.columns])
     unsupported = [
         name

@@ -290,7 +290,7 @@ def build_features(
             gamma = choose_gamma(config, data, pilot, keys)
             params["gamma"] = gamma
         kernel = Kernel(str(config.kernel), params)
-    if config.mean == "linear" and config.kernel != "linear":
+    if config.mean == "linear":
         kernel = kernel.with_trend(data.X)
     if config.kernel == "precomputed":
         rows, exact = _landmark_rows(config, data, pilot, kernel, keys)

@@ -14,7 +14,7 @@ from fairspan.estimators.decision_fit import DecisionFit
 from fairspan.estimators.state import FittedState, ScoredRows
 from fairspan.inputs.columns import as_frame
 from fairspan.method.decision_rule import DecisionRule, RulePoint
-from fairspan.method.features import TransformerMap
+from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.linalg import Array, is_tensor, to_numpy
 from fairspan.method.problem import FitConfig
 from fairspan.method.sparse_rows import dense
@@ -312,6 +312,8 @@ def _by_column(model: FairPredictor, X: Any, split: _Split) -> ByColumn:
     features = state.pilot.features
     if not isinstance(features, TransformerMap) or features.transformer is not None:
         reason = "only kernel='linear' is a sum of functions of single columns"
+        if isinstance(features, LandmarkMap) and features.kernel.name == "linear":
+            reason = "X has so many columns that kernel='linear' uses landmarks"
         return None, (), reason
     if split.functions is None:
         return None, (), "a limit on ratios of rates changes the margin beyond a sum over columns"

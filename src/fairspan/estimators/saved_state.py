@@ -14,6 +14,7 @@ from fairspan.method.folded import Folding, pack_triangle, unpack_triangle
 from fairspan.method.linalg import Array
 from fairspan.method.pilot import Pilot
 from fairspan.method.solution import Solution
+from fairspan.method.sparse_rows import check_sparse
 
 __all__ = ["restored_state", "state_to_save"]
 
@@ -56,6 +57,8 @@ def state_to_save(
 
 def restored_state(state: FittedState) -> FittedState:
     """The state of a model whose file was read; raise ValueError if its parts do not fit together."""
+    if isinstance(state.pilot.features, LandmarkMap):
+        check_sparse(state.pilot.features.landmarks)
     solution = state.solution
     if solution is None or solution.factor is None or solution.factor.ndim == 2:
         return state

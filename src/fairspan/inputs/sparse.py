@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from fairspan.method.problem import FitConfig
 from fairspan.method.sparse_rows import SparseRows
 
-__all__ = ["has_sparse_columns", "is_sparse_input", "read_sparse", "takes_sparse"]
+__all__ = ["dense_columns", "has_sparse_columns", "is_sparse_input", "read_sparse", "takes_sparse"]
 
 
 def has_sparse_columns(X: Any) -> bool:
@@ -27,6 +27,17 @@ def has_sparse_columns(X: Any) -> bool:
 def is_sparse_input(X: Any) -> bool:
     """Whether rows are sparse: a SciPy matrix or array, or a frame with a sparse column."""
     return scipy.sparse.issparse(X) or has_sparse_columns(X)
+
+
+def dense_columns(X: Any) -> Any:
+    """A frame of pandas with its sparse columns as dense ones."""
+    import pandas as pd  # X is a frame of pandas
+
+    out = X.copy(deep=False)
+    for name, dtype in X.dtypes.items():
+        if isinstance(dtype, pd.SparseDtype):
+            out[name] = X[name].sparse.to_dense()
+    return out
 
 
 def takes_sparse(parameters: Any) -> bool:
@@ -65,15 +76,15 @@ def _refusal(est: Any, X: Any, config: FitConfig | None) -> str:
     to_array = "X.toarray()" if scipy.sparse.issparse(X) else "X.sparse.to_dense()"
     if config is None or not hasattr(est, "feature_map"):
         what = f"{name} does not take"
-        other = "FairRidge or FairRidgeClassifier with kernel='linear' take sparse X"
+        other = "FairRidge and FairRidgeClassifier take it with kernel='linear'"
     else:
         parameter = "kernel" if config.feature_map is None else "feature_map"
         value = config.kernel if config.feature_map is None else type(config.feature_map).__name__
         what = f"{name} with {parameter}={value!r} does not take"
-        other = "kernel='linear' takes sparse X, and so does feature_map=TruncatedSVD(300)"
+        other = "It takes it with kernel='linear', or with a feature_map such as TruncatedSVD(300)"
     return (
-        f"Sparse X was given, of shape ({n:,}, {p:,}), which {what}. {other[0].upper()}{other[1:]}. Or give "
-        f"a dense array, {to_array}: {8 * n * p / 2**30:,.2g} GiB."
+        f"Sparse X was given, of shape ({n:,}, {p:,}), which {what}. {other}. Or give a dense array, "
+        f"{to_array}, of {8 * n * p / 2**20:,.1f} MiB."
     )
 
 

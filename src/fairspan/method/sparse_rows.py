@@ -19,6 +19,7 @@ from fairspan.method.linalg import Array
 __all__ = [
     "SparseRows",
     "as_matrix",
+    "check_sparse",
     "column_ranges",
     "dense",
     "inner_products",
@@ -156,6 +157,18 @@ def _check_columns(axis: int) -> None:
 def is_sparse(obj: object) -> bool:
     """Whether rows are kept as :class:`SparseRows`."""
     return isinstance(obj, SparseRows)
+
+
+def check_sparse(rows: Any) -> None:
+    """Raise ValueError if sparse rows from a file do not fit together: SciPy would read other memory."""
+    if not is_sparse(rows):
+        return
+    parts = (rows.values, rows.columns, rows.starts)
+    arrays = all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts)
+    kinds = arrays and [part.dtype.kind for part in parts] == ["f", "i", "i"]
+    if not kinds or type(rows.width) is not int or len(rows.starts) < 1:
+        raise ValueError("its sparse landmarks are not rows of numbers")
+    rows.matrix.check_format(full_check=True)
 
 
 def as_matrix(X: Any) -> Any:

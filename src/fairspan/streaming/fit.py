@@ -31,7 +31,7 @@ from fairspan.streaming.arrow import ArrowSource, open_files
 from fairspan.streaming.checkpoint import Checkpoint, SavedPass
 from fairspan.streaming.csv_types import kept_types
 from fairspan.streaming.dask import DaskSource, reduce_parts, sample_parts
-from fairspan.streaming.memory import ArraySource, IterableSource
+from fairspan.streaming.memory import ArraySource, IterableSource, refuse_sparse
 from fairspan.streaming.rows import (
     PilotSample,
     Rows,
@@ -122,6 +122,7 @@ def _open(
         )
     if is_dask(source):
         return DaskSource(source, given)
+    refuse_sparse(source)
     if isinstance(source, np.ndarray) or is_tensor(source):
         return ArraySource(source, given)
     if not isinstance(source, list | tuple | dict) and as_frame(source, "source") is not None:

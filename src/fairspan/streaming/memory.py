@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from fairspan.inputs.columns import align_rows, as_frame, named_columns_of
+from fairspan.inputs.sparse import is_sparse_input
 from fairspan.streaming.arrow import frame_of
 from fairspan.streaming.rows import ARGUMENTS, Rows, Span, take_rows
 from fairspan.streaming.sources import FileState, GivenRoles, Part, Roles, Source, as_json
@@ -98,6 +99,15 @@ class ArraySource(Source):
     def identity(self) -> dict[str, Any]:
         """Shape, type and roles."""
         return self._identity
+
+
+def refuse_sparse(X: Any) -> None:
+    """Raise if rows are sparse: blocks are cut and joined as dense rows."""
+    if is_sparse_input(X):
+        raise TypeError(
+            "Streams take dense rows, and X is sparse. Use fit, which keeps sparse rows as they are, or call "
+            "prepare on some rows and partial_fit on the blocks."
+        )
 
 
 def values_or_numbers(given: Any, n: int) -> Any:
@@ -198,6 +208,7 @@ class IterablePart(Part):
             rows = self._rows(block, name)
             n = len(rows)
             try:
+                refuse_sparse(rows.X)
                 for role, given in list(rows.by_argument.items())[1:]:
                     _check_rows(given, n, role)
                 # Match by index here, because blocks are cut and joined by position.
