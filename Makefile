@@ -38,6 +38,7 @@ venv: .venv/.stamp
 .venv-browser/.stamp:   WHAT := -e '.[test,browser]' -e lab
 # Boosted trees of other libraries inside our learners.
 .venv-boosters/.stamp:  WHAT := -e '.[boosters,data,io]' hypothesis pytest
+.venv-shap/.stamp:      WHAT := -e '.[shap]' hypothesis pytest
 # The core dependencies and the test runner, no extra at all.
 .venv-no-extras/.stamp: WHAT := -e . hypothesis pytest pytest-xdist
 # The only environment off constraints.txt: its pins are the other end of every range.
@@ -45,7 +46,7 @@ venv: .venv/.stamp
 .venv-min/.stamp:       PINS := constraints-min.txt
 
 PINS := constraints.txt
-.venv/.stamp .venv-torch/.stamp .venv-bench/.stamp .venv-boosters/.stamp .venv-browser/.stamp .venv-docs/.stamp .venv-no-extras/.stamp .venv-min/.stamp: $(DEPS)
+.venv/.stamp .venv-torch/.stamp .venv-bench/.stamp .venv-boosters/.stamp .venv-browser/.stamp .venv-docs/.stamp .venv-no-extras/.stamp .venv-shap/.stamp .venv-min/.stamp: $(DEPS)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..." >&2; exit 1; }
 	@echo "$(@D): installing $(WHAT)"
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
@@ -73,7 +74,7 @@ test: .venv/.stamp ## the suite, without torch
 
 # --- other environments -------------------------------------------------------------------------
 
-# test-NAME: ## the tests of one environment: torch, no-extras, boosters, browser, bench, min, versions, docs, shared
+# test-NAME: ## the tests of one environment: torch, no-extras, boosters, shap, browser, bench, min, versions, docs, shared
 
 # Unit tests and tests/test_torch*.py with torch installed.
 .PHONY: test-torch
@@ -87,6 +88,10 @@ test-no-extras: .venv-no-extras/.stamp
 	@$(ONE_THREAD) .venv-no-extras/bin/python -m pytest $(WORKERS) tests/unit $(wildcard tests/test_no_extras.py) $(ARGS)
 
 # LightGBM, XGBoost and CatBoost inside our learners, and the lines about them in the docs.
+.PHONY: test-shap
+test-shap: .venv-shap/.stamp
+	@$(ONE_THREAD) .venv-shap/bin/python -m pytest tests/test_shap.py $(ARGS)
+
 .PHONY: test-boosters
 test-boosters: .venv-boosters/.stamp
 	@$(ONE_THREAD) .venv-boosters/bin/python -m pytest tests/test_boosters.py $(ARGS)
@@ -249,7 +254,7 @@ lock: ## refresh constraints.txt to the newest versions of every extra
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
 	@grep '^torch==' constraints.txt > .venv-lock/torch.txt
 	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lock/torch.txt \
-		--dry-run --ignore-installed --report .venv-lock/report.json -e '.[all,boosters,browser,docs,test,torch]' -e 'lab[rivals]'
+		--dry-run --ignore-installed --report .venv-lock/report.json -e '.[all,boosters,browser,docs,shap,test,torch]' -e 'lab[rivals]'
 	@$(PYTHON) -c "$$LOCK" .venv-lock/report.json .venv-lock/torch.txt > .venv-lock/constraints.txt
 	@mv .venv-lock/constraints.txt constraints.txt && rm -rf .venv-lock
 
@@ -272,6 +277,6 @@ vendor: .venv/.stamp ## fetch the chart library of the page again: VERSION=...
 
 .PHONY: clean
 clean: ## remove environments, caches and outputs
-	@rm -rf .venv .venv-torch .venv-bench .venv-boosters .venv-no-extras .venv-min .venv-lock .venv-sklearn-* .venv-docs .venv-browser docs/_build docs/api/generated docs/gallery build dist demo-output audit-output \
+	@rm -rf .venv .venv-torch .venv-bench .venv-boosters .venv-shap .venv-no-extras .venv-min .venv-lock .venv-sklearn-* .venv-docs .venv-browser docs/_build docs/api/generated docs/gallery build dist demo-output audit-output \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,6 +21,7 @@ from fairspan.estimators.private_fit import WithheldLevels, refuse_private, with
 from fairspan.estimators.state import FittedEstimator, FittedState, check_search, snapshot
 from fairspan.estimators.stream_methods import StreamFit
 from fairspan.exceptions import DataWarning, IncompatibleMomentsError, each_warning_once, warn_user
+from fairspan.inputs.callers import check_order
 from fairspan.inputs.checks import check_confidence, check_new_fit, one_minus
 from fairspan.inputs.config import read_config
 from fairspan.inputs.rows import ColumnSchema, check_rows, read_training_data
@@ -180,6 +181,7 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
         self
         """
         check_search()
+        check_order(X, sensitive_features)
         given = (X, y, sensitive_features, control_features, sample_weight)
         with self._new_fit() as work:
             data = work._read(*given, reset=True, groups=groups, encode=True)

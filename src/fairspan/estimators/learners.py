@@ -24,6 +24,7 @@ from fairspan.estimators.learner_fit import (
 )
 from fairspan.estimators.predictors import FairPredictor, RuleClassifier
 from fairspan.estimators.state import FittedAttribute, FittedState, check_search, snapshot
+from fairspan.inputs.callers import check_order
 from fairspan.inputs.checks import refuse, without_decisions_form
 from fairspan.inputs.config import document_parameters
 from fairspan.inputs.rows import check_rows
@@ -134,6 +135,7 @@ class FairLearner(FairKernelEstimator):
         self
         """
         check_search()
+        check_order(X, sensitive_features)
         learners, sensitive = self._learners()
         with self._new_fit() as work:
             given = (X, y, sensitive_features, control_features, sample_weight)

@@ -38,6 +38,7 @@ __all__ = [
     "refuse_dates",
     "refuse_mixed",
     "require_columns",
+    "row_index",
     "unmasked",
     "without_tensors",
 ]
@@ -396,7 +397,7 @@ def align_rows(**arguments: Any) -> dict[str, Any]:
         label: index
         for name, value in given.items()
         for label, column in _columns(name, value)
-        if (index := _row_index(column)) is not None
+        if (index := row_index(column)) is not None
     }
     if not indexes:
         return arguments
@@ -441,7 +442,7 @@ def _columns(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _row_index(column: Any) -> Any:
+def row_index(column: Any) -> Any:
     """Return the index of a Series or DataFrame (of pandas or with its interface); else None."""
     index = getattr(column, "index", None)  # a method of lists and strings
     return index if hasattr(index, "get_indexer") and hasattr(index, "equals") else None
