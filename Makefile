@@ -38,7 +38,7 @@ venv: .venv/.stamp
 .venv-browser/.stamp:   WHAT := -e '.[test,browser]' -e lab
 # Boosted trees of other libraries inside our learners.
 .venv-boosters/.stamp:  WHAT := -e '.[boosters,data,io]' hypothesis pytest
-.venv-shap/.stamp:      WHAT := -e '.[shap]' hypothesis pytest
+.venv-shap/.stamp:      WHAT := -e '.[data,shap]' hypothesis pytest
 # The core dependencies and the test runner, no extra at all.
 .venv-no-extras/.stamp: WHAT := -e . hypothesis pytest pytest-xdist
 # The only environment off constraints.txt: its pins are the other end of every range.
@@ -91,6 +91,7 @@ test-no-extras: .venv-no-extras/.stamp
 .PHONY: test-shap
 test-shap: .venv-shap/.stamp
 	@$(ONE_THREAD) .venv-shap/bin/python -m pytest tests/test_shap.py $(ARGS)
+	@$(ONE_THREAD) .venv-shap/bin/python -m pytest tests/test_docs.py -m "" -k works-with-2-shap
 
 .PHONY: test-boosters
 test-boosters: .venv-boosters/.stamp

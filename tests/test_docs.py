@@ -24,7 +24,7 @@ def snippets(page: Path) -> list[tuple[str, str | None]]:
 
 def others(code: str) -> list[str]:
     """Other people's libraries that a snippet shows us beside, and that we do not need."""
-    return re.findall(r"^(?:from|import) (fairlearn|lightgbm)\b", code, flags=re.MULTILINE)
+    return re.findall(r"^(?:from|import) (fairlearn|lightgbm|shap)\b", code, flags=re.MULTILINE)
 
 
 def name_of(page: Path, i: int) -> str:
@@ -55,7 +55,7 @@ def test_snippet_prints_what_the_page_says(page, i, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a snippet may write files
     code, expected = snippets(page)[i]
     for library in others(code):
-        pytest.importorskip(library, reason=f"{library}: make test-bench, make test-boosters")
+        pytest.importorskip(library, reason=f"{library}: make test-bench, test-boosters, test-shap")
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(code, f"{page.name}[{i}]", "exec"), {"__name__": "snippet"})

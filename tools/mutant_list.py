@@ -1477,4 +1477,33 @@ MUTANTS: tuple[Mutant, ...] = (
         "np.where(folds < 0, 1.0, 0.0)",
         _tests("unit/estimators/test_leaves", "blocks_of_columns"),
     ),
+    # ------------------------------------------------------------------ sparse rows, other tools
+    Mutant(
+        "ranks of sparse columns without their zeros",
+        "method/folds.py",
+        "np.where(negative, 0, len(X) - len(values))",
+        "np.where(negative, 0, len(values))",
+        _tests("unit/method/test_sparse_rows", "hashes_and_ranks_are_those_of_the_array"),
+    ),
+    Mutant(
+        "spread of sparse columns without their zeros",
+        "method/sparse_rows.py",
+        "about, minlength=self.width) + zeros * mean**2",
+        "about, minlength=self.width)",
+        _tests("unit/method/test_sparse_rows", "columns_have_the_means_and_ranges_of_the_array"),
+    ),
+    Mutant(
+        "landmarks of a wide table although there are more of them than columns",
+        "estimators/prepare.py",
+        "n_landmarks.get(str(config.n_components), config.n_components)) < n_columns",
+        "n_landmarks.get(str(config.n_components), config.n_components)) > n_columns",
+        _tests("laws/test_sparse", "more_landmarks_than_columns_are_not_used"),
+    ),
+    Mutant(
+        "S in another order than X, behind a meta-estimator that took the index off X",
+        "inputs/callers.py",
+        "and not index.equals(order)",
+        "and index is None",
+        _tests("test_works_with", "another_order_of_the_index_is_matched_or_refused"),
+    ),
 )

@@ -155,11 +155,11 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
 
         Parameters
         ----------
-        X : array-like, frame or torch tensor of shape (n_samples, n_features)
+        X : array-like, sparse matrix, frame or torch tensor of shape (n_samples, n_features)
             Numbers; with ``encoder="auto"`` also a frame with text, categories, dates and missing
-            values, which :func:`fairspan.table_encoder` turns into numbers. The moments of a tensor are
-            taken on its device, and beyond 100,000 of its rows a sample decides what :meth:`prepare`
-            decides.
+            values, which :func:`fairspan.table_encoder` turns into numbers. Sparse X needs
+            ``kernel="linear"`` or a ``feature_map`` that takes it. The moments of a tensor are taken on
+            its device, and beyond 100,000 of its rows a sample decides what :meth:`prepare` decides.
         y : array-like of shape (n_samples,)
             Classes (text, booleans, two values, integers with at most 20 values) or numbers.
         sensitive_features : array-like, frame, or column name(s) of X

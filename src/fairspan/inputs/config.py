@@ -134,7 +134,7 @@ _TABLE = (
         'str or callable, default="rbf"',
         'Kernel: "rbf", "laplacian", "polynomial", "linear", any scikit-learn pairwise '
         'kernel name, "precomputed", or a callable (two matrices -> Gram matrix, or two '
-        "rows -> number).",
+        'rows -> number). "linear" takes sparse X.',
     ),
     Parameter(
         "gamma",
@@ -158,7 +158,8 @@ _TABLE = (
         "n_components",
         '"auto", "all" or int, default="auto"',
         'Number of landmarks. "auto": all distinct rows (the exact method) up to 1000 rows, '
-        '1000 landmarks beyond. "all": exact at any size, O(n^3).',
+        '1000 landmarks beyond. "all": exact at any size, O(n^3). A linear kernel has landmarks only if '
+        "X has more than 4000 columns.",
         check=_count("auto", "all", low=1),
     ),
     Parameter(
