@@ -91,7 +91,7 @@ test-no-extras: .venv-no-extras/.stamp
 .PHONY: test-shap
 test-shap: .venv-shap/.stamp
 	@$(ONE_THREAD) .venv-shap/bin/python -m pytest tests/test_shap.py $(ARGS)
-	@$(ONE_THREAD) .venv-shap/bin/python -m pytest tests/test_docs.py -m "" -k works-with-2-shap
+	@$(ONE_THREAD) .venv-shap/bin/python -m pytest tests/test_docs.py -m "" -k shap
 
 .PHONY: test-boosters
 test-boosters: .venv-boosters/.stamp

@@ -1121,8 +1121,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "kernel matrices encoded",
         "estimators/base.py",
-        "found = None if config.encoder is None or of_kernel else fit_if_needed(X)",
-        "found = None if config.encoder is None else fit_if_needed(X)",
+        "as_it_is = config.encoder is None or of_kernel or is_sparse_input(X)",
+        "as_it_is = config.encoder is None or is_sparse_input(X)",
         _tests("unit/estimators/test_base", "what_is_not_encoded"),
     ),
     Mutant(
