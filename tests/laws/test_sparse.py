@@ -221,3 +221,53 @@ def test_no_dense_copy_of_the_table_is_made(monkeypatch):
     tracemalloc.stop()
     assert max(largest) <= 2048
     assert peak < 0.5 * 8 * n * p
+
+
+# --------------------------------------------------------------------------- beside other options
+
+
+@pytest.mark.filterwarnings("ignore:noise_state=", "ignore:This is private fit number")
+def test_private_fits_draw_the_same_noise():
+    X, _, score, s = words()
+    private = {"epsilon_sensitive": 3.0, "sensitive_groups": [0, 1], "noise_state": 1}
+    dense, sparse = (
+        FairRidge("linear", **private).fit(rows, score, sensitive_features=s)
+        for rows in (X, as_sparse(X))
+    )
+    np.testing.assert_allclose(sparse.predict(as_sparse(X)), dense.predict(X), atol=TOL)
+
+
+def test_conformal_intervals_equal_those_of_an_array():
+    X, _, score, s = words()
+    X_new, _, score_new, _ = words(200, seed=1)
+    dense, sparse = both("ridge", X, score, s)
+    expected = dense.conformalize(X_new, score_new).predict_interval(X_new)
+    found = sparse.conformalize(as_sparse(X_new), score_new).predict_interval(as_sparse(X_new))
+    np.testing.assert_allclose(found, expected, atol=TOL)
+
+
+def test_landmarks_of_the_user_are_those_of_a_wide_table(wide):
+    X, _, score, s = wide
+    with pytest.warns(UserWarning, match="more than 40"):
+        drawn = FairRidge("linear", n_components=20).fit(X, score, sensitive_features=s)
+    given_rows = FairRidge("linear", landmarks=drawn.landmarks_)
+    given_rows.fit(as_sparse(X), score, sensitive_features=s)
+    np.testing.assert_array_equal(np.sort(given_rows.landmarks_, 0), np.sort(drawn.landmarks_, 0))
+    assert given_rows.n_components_ == drawn.n_components_
+
+
+def test_receipts_of_a_wide_table_say_why_they_have_no_columns(wide):
+    X, _, score, s = wide
+    model = FairRidge("linear", n_components=50)
+    with pytest.warns(UserWarning, match="more than 40"):
+        model.fit(as_sparse(X), score, sensitive_features=s)
+    assert "uses landmarks" in model.explain_fairness(as_sparse(X[:3])).columns_reason
+
+
+def test_sparse_landmarks_are_refused_on_a_device(wide):
+    torch = pytest.importorskip("torch")
+    X, _, score, s = wide
+    with pytest.warns(UserWarning, match="more than 40"):
+        model = FairRidge("linear", n_components=20).fit(as_sparse(X), score, sensitive_features=s)
+    with pytest.raises(ValueError, match="sparse rows as landmarks cannot be computed on tensors"):
+        model.predict(torch.tensor(X))

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 
-from fairspan.auditing.outputs import Outputs, codes_of
+from fairspan.auditing import outputs as module
+from fairspan.auditing.outputs import Outputs, codes_of, read_numbers
+from fairspan.inputs.columns import as_frame
 
 
 def test_labels_that_are_not_among_the_classes_are_refused():
@@ -19,3 +22,20 @@ def test_of_a_score_for_each_class_the_positive_ones_is_taken(rng):
     np.testing.assert_array_equal(outputs.oriented(classes, (0, 1, 2)), scores)
     one = Outputs("m", scores[:, :1], classes=classes[:2])
     np.testing.assert_array_equal(one.oriented(classes[:2], (0,)), -scores[:, :1])
+
+
+def test_sparse_rows_become_dense_for_attackers_if_there_is_memory(monkeypatch):
+    matrix = scipy.sparse.eye_array(6, 4, format="csr")
+    np.testing.assert_array_equal(read_numbers(matrix, None, []), matrix.toarray())
+    monkeypatch.setattr(module, "memory_bytes", lambda: 4 * 8 * 6 * 4 - 1)
+    with pytest.raises(ValueError, match=r"dense array, \(6, 4\).*'attacks' and 'kernel'"):
+        read_numbers(matrix, None, [])
+
+
+def test_sparse_columns_of_a_frame_become_dense():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"a": [0.0, 1.0, 0.0], 7: [2, 0, 0]}).astype(pd.SparseDtype(float, 0.0))
+    mixed = table.assign(b=[1.0, 2.0, 3.0], sex=["f", "m", "f"])
+    found = read_numbers(mixed, as_frame(mixed, "X"), ["sex"])
+    np.testing.assert_array_equal(found, [[0, 2, 1], [1, 0, 2], [0, 0, 3]])
+    assert isinstance(mixed["a"].dtype, pd.SparseDtype)
