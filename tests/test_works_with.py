@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -21,6 +22,7 @@ from sklearn.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
     KFold,
+    RandomizedSearchCV,
     TunedThresholdClassifierCV,
     cross_val_predict,
     cross_validate,
@@ -32,7 +34,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
 
-from fairspan import FairGPClassifier, FairRepresentation, FairRidge, FairRidgeClassifier
+from fairspan import (
+    FairClassifier,
+    FairGPClassifier,
+    FairPostprocessor,
+    FairRepresentation,
+    FairRidge,
+    FairRidgeClassifier,
+)
 from fairspan.metrics import fairness_scorer, statistical_parity_correlation
 from tests.support.witness import (
     FIXED,
@@ -86,7 +95,7 @@ def noticed(given, fit):
     return None
 
 
-# name: estimator, target, numbers of rows of its fits
+# name: how to make it, target, numbers of rows of its fits
 ENSEMBLES = {
     "CalibratedClassifierCV": (
         lambda: CalibratedClassifierCV(classifier(), cv=THREE),
@@ -150,6 +159,23 @@ ENSEMBLES = {
         lambda: GridSearchCV(classifier(), {"alpha": [0.1, 1.0]}, cv=THREE, error_score="raise"),
         y,
         [*6 * [160], 240],
+    ),
+    "RandomizedSearchCV": (
+        lambda: RandomizedSearchCV(
+            classifier(),
+            {"alpha": [0.1, 1.0]},
+            n_iter=1,
+            cv=THREE,
+            random_state=0,
+            error_score="raise",
+        ),
+        y,
+        [*3 * [160], 240],
+    ),
+    "TransformedTargetRegressor": (
+        lambda: TransformedTargetRegressor(regressor(), func=np.sinh, inverse_func=np.arcsinh),
+        score,
+        [240],
     ),
     "HalvingGridSearchCV": (
         lambda: HalvingGridSearchCV(
@@ -296,6 +322,16 @@ def test_boosting_and_self_training_are_errors(routing):
     labels = np.where(np.arange(N_ROWS) < 100, y, -1)
     with pytest.raises(ValueError, match="240 rows, X has 100"):
         SelfTrainingClassifier(FairGPClassifier(**FIXED)).fit(X, labels, sensitive_features=s)
+
+
+def test_what_the_page_gives_instead_of_them_works():
+    boosted = FairClassifier(AdaBoostClassifier(n_estimators=5, random_state=0), random_state=0)
+    assert boosted.fit(X, y, sensitive_features=s).predict(X).shape == (N_ROWS,)
+    labels = np.where(np.arange(N_ROWS) < 80, y, -1)
+    trained = SelfTrainingClassifier(LogisticRegression()).fit(X[:120, 1:], labels[:120])
+    fair = FairPostprocessor(trained, sensitive_estimator="linear", random_state=0)
+    fair.fit(X[120:, 1:], y[120:], sensitive_features=s[120:])
+    assert fair.predict(X[:120, 1:]).shape == (120,)
 
 
 @pytest.mark.parametrize("name", ["VotingClassifier", "BaggingClassifier", "StackingClassifier"])

@@ -57,7 +57,7 @@ def measurements() -> Iterator[Measurement]:
         yield at_most("sparse fits: largest difference to dense fits", _largest_difference(), EQUAL)
         for n, p, seconds, megabytes in TABLES:
             yield from _cost(n, p, seconds, megabytes)
-    yield from suite("other tools", ["tests/test_works_with.py", "-m", ""], 49)
+    yield from suite("other tools", ["tests/test_works_with.py", "-m", ""], 54)
 
 
 def _largest_difference() -> float:

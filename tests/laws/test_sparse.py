@@ -271,3 +271,16 @@ def test_sparse_landmarks_are_refused_on_a_device(wide):
         model = FairRidge("linear", n_components=20).fit(as_sparse(X), score, sensitive_features=s)
     with pytest.raises(ValueError, match="sparse rows as landmarks cannot be computed on tensors"):
         model.predict(torch.tensor(X))
+
+
+def test_files_whose_sparse_landmarks_do_not_fit_together_are_refused(wide, tmp_path):
+    """SciPy would read memory outside of the arrays."""
+    pytest.importorskip("skops")
+    X, _, score, s = wide
+    with pytest.warns(UserWarning, match="more than 40"):
+        model = FairRidge("linear", n_components=20).fit(as_sparse(X), score, sensitive_features=s)
+    landmarks = model.pilot_.features.landmarks
+    landmarks.columns[3] = 10**6
+    file = save_model(model, tmp_path / "model")
+    with pytest.raises(ValueError, match="damaged"):
+        load_model(file)
