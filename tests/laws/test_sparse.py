@@ -203,7 +203,7 @@ def test_no_dense_copy_of_the_table_is_made(monkeypatch):
     """The table would take 160 MB as an array; a fit takes its moments and one block of rows."""
     n, p = 100_000, 200
     rng = np.random.default_rng(0)
-    table = scipy.sparse.random_array((n, p), density=0.01, rng=rng, format="csr")
+    table = scipy.sparse.random(n, p, density=0.01, random_state=0, format="csr")
     s = rng.integers(0, 2, n)
     score = table @ rng.normal(size=p) + rng.normal(size=n)
     largest = []
