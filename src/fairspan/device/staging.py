@@ -60,8 +60,9 @@ class Staging:
             column = _numbers(native)
             return values if column is None else self._array(role, column)
         if isinstance(native, nw.DataFrame) and self._frames and native.columns:
-            columns = {name: _numbers(native[name]) for name in native.columns}
-            if all(column is not None for column in columns.values()):
+            found = {name: _numbers(native[name]) for name in native.columns}
+            columns = {name: column for name, column in found.items() if column is not None}
+            if len(columns) == len(found):
                 if role == "X":
                     return self._send(role, list(columns.values()), _DTYPES["f"]).T.contiguous()
                 return {n: self._array(f"{role} {n}", column) for n, column in columns.items()}

@@ -227,7 +227,7 @@ class _FitAdapter:
             rows.given is not None
         ):  # columns that were moved to a device are in order, without names
             est = copy.copy(est)
-            vars(est).pop("feature_names_in_", None)
+            est.__dict__.pop("feature_names_in_", None)
         *given, groups = rows.arguments
         return est._read(*given, groups=groups, reset=reset)
 
