@@ -20,7 +20,7 @@ from fairspan.inputs.columns import as_frame, without_tensors
 from fairspan.inputs.config import draw_seed
 from fairspan.method.known_rows import ClusterCounts
 from fairspan.method.linalg import home_of, is_tensor, mix, to_home, to_numpy
-from fairspan.method.problem import Attribute, Data, FitConfig
+from fairspan.method.problem import Attribute, Data, FitConfig, GroupProbabilities
 from fairspan.streaming.rows import Rows, StreamedEstimator, join, naming_rows
 
 Integers = NDArray[np.int64]
@@ -142,6 +142,8 @@ class Sample:
             for name, column in zip(names, attributes.values(), strict=True):
                 if self._levels.get(name, {}) is not None:
                     values = np.asarray(to_numpy(column.values))
+                    if isinstance(column, GroupProbabilities):
+                        values = np.array(column.groups)[values.argmax(axis=1)]
                     most = MAX_TEXT_LEVELS if values.dtype.kind == "U" else MAX_LEVELS
                     out[name] = values, np.asarray(to_numpy(column.missing)), most
             # Attributes that are crossed into cells or groups need rows of every combination.
