@@ -1484,4 +1484,35 @@ MUTANTS: tuple[Mutant, ...] = (
         "moved = self._rotated @ p",
         _tests("unit/method/test_fold_systems", "every_kind_of_systems_solves_as_a_dense_solver"),
     ),
+    Mutant(
+        "a path takes the probabilities for the groups",
+        "estimators/path_selection.py",
+        "np.moveaxis(means[..., 0], 1, -1) * self.sums(W)",
+        "sums",
+        _tests("unit/estimators/test_path_likely", "select_promises_a_limit_on_the_true_groups"),
+    ),
+    Mutant(
+        "limits of a rate ignore rows that may belong to other groups",
+        "estimators/path_likely.py",
+        "out.append((rate, *wilson(rate, n, z, more)))",
+        "out.append((rate, *wilson(rate, n, z)))",
+        _tests("unit/estimators/test_path_likely", "intervals_contain_what_is_true_of_the_groups"),
+    ),
+    Mutant(
+        "the page draws other rows than the audit for probabilities",
+        "report/dial_points.py",
+        "probable_sums(case, attribute, source)",
+        "probable_sums(case, attribute, np.random.default_rng(0))",
+        _tests(
+            "test_explore_probabilities",
+            "the_page_has_the_numbers_of_the_audit_at_every_position[classes]",
+        ),
+    ),
+    Mutant(
+        "rows with probabilities count in each of their groups",
+        "method/missingness.py",
+        "rows.max(axis=1) if attribute in moments.pair_variables else rows.sum(axis=1)",
+        "rows.sum(axis=1)",
+        _tests("laws/test_probabilities", "rows_without_s_are_tested_as_those_of_categories"),
+    ),
 )

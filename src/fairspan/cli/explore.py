@@ -252,6 +252,12 @@ def _dial_table(study: dict[str, Any], test_share: float) -> str:
     title = f"Held-out rows ({n_test:,}, --test-share {test_share:g}), with {level:.0%} intervals:"
     note = "- : too few held-out rows in a group (a larger --test-share gives more)"
     notes = [note] if any("-" in row for row in body) else []
+    notes += [
+        f"{common.shortened(a['name'])}: {n_test:,} rows with probabilities of the groups tell as much as "
+        f"{a['n_equivalent']:,.0f} with a known group"
+        for a in study["attributes"]
+        if a["kind"] == "probabilities"
+    ]
     return "\n".join(["", title, *(text.rstrip() for text in lines), *notes, ""])
 
 
