@@ -1489,7 +1489,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "estimators/path_selection.py",
         "np.moveaxis(means[..., 0], 1, -1) * self.sums(W)",
         "sums",
-        _tests("unit/estimators/test_path_likely", "select_promises_a_limit_on_the_true_groups"),
+        _tests("unit/estimators/test_path_likely", "curves_are_the_metrics_of_the_library"),
     ),
     Mutant(
         "limits of a rate ignore rows that may belong to other groups",
