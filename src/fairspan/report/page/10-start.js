@@ -238,7 +238,10 @@ function update() {
       byId("likely"),
       "The groups of ",
       columnName(now.attribute),
-      ` are known as probabilities, and these rows are worth ${many(Math.round(likely.get(now.attribute).n_equivalent), "row")} with a known group. Rates are estimated from them. Distributions of scores, calibration, and counts of right and wrong decisions need the group of each person, so they are not shown.`,
+      ` are known as probabilities, and these rows are worth ${many(Math.round(likely.get(now.attribute).n_equivalent), "row")} with a known group. `,
+      isNumber
+        ? "Means are estimated from them. Distributions of predictions and calibration need the group of each person, so they are not shown."
+        : "Rates are estimated from them. Distributions of scores, calibration, and counts of right and wrong decisions need the group of each person, so they are not shown.",
     );
   for (const [view, show] of [
     ["verdict", showVerdicts],
