@@ -12,7 +12,6 @@ from fairspan import (
     FairClassifier,
     FairGPClassifier,
     FairGPRegressor,
-    FairnessPath,
     FairRepresentation,
     FairRidge,
     FairRidgeClassifier,
@@ -21,7 +20,6 @@ from fairspan import (
 )
 from fairspan.exceptions import FairspanWarning
 from fairspan.plotting import GroupDistributionDisplay
-from fairspan.report import explore
 
 FEW = {"n_components": 30, "gamma": 0.1, "random_state": 0}
 QUIET = pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
@@ -223,16 +221,9 @@ def test_decisions_are_refused_before_the_rows_are_read():
 
 @QUIET
 def test_what_needs_groups_of_rows_is_refused():
-    table = frame(classes=True)
-    X, S = table[["u", "v", "w"]], table[RACE]
-    model = fit(FairRidgeClassifier(**FEW, sensitive_kind="probabilities"), table)
-    with pytest.raises(ValueError, match="A path compares groups of rows"):
-        FairnessPath.from_estimator(model, X, table["y"], sensitive_features=S)
-    kinds = {"sensitive_kind": "probabilities"}
-    with pytest.raises(ValueError, match="explore compares groups of rows"):
-        explore(table, target="y", sensitive_features=RACE, **kinds)
+    kinds = {"sensitive_features": frame(classes=True)[RACE], "sensitive_kind": "probabilities"}
     with pytest.raises(ValueError, match="needs the group of each row"):
-        GroupDistributionDisplay.from_predictions(np.arange(400.0), sensitive_features=S, **kinds)
+        GroupDistributionDisplay.from_predictions(np.arange(400.0), **kinds)
 
 
 def test_probabilities_that_tell_nothing():

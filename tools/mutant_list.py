@@ -590,8 +590,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "covariance of all rows instead of the cell",
         "method/removal.py",
-        "cov = total_cov if pooled is total or pooled.rows == 0 else pooled.cov",
-        "cov = total_cov",
+        "spectrum = whole if pooled is total or pooled.rows == 0 else Spectrum(pooled.cov)",
+        "spectrum = whole",
         SUPREMUM,
     ),
     Mutant(
@@ -1476,6 +1476,44 @@ MUTANTS: tuple[Mutant, ...] = (
         "np.where(folds < 0, 1.0 / K, 0.0)",
         "np.where(folds < 0, 1.0, 0.0)",
         _tests("unit/estimators/test_leaves", "blocks_of_columns"),
+    ),
+    Mutant(
+        "a step without the ridge in the product",
+        "method/fold_systems.py",
+        "moved = self._rotated @ p + shift[going] * p",
+        "moved = self._rotated @ p",
+        _tests("unit/method/test_fold_systems", "every_kind_of_systems_solves_as_a_dense_solver"),
+    ),
+    Mutant(
+        "a path takes the probabilities for the groups",
+        "estimators/path_selection.py",
+        "np.moveaxis(means[..., 0], 1, -1) * self.sums(W)",
+        "sums",
+        _tests("unit/estimators/test_path_likely", "curves_are_the_metrics_of_the_library"),
+    ),
+    Mutant(
+        "limits of a rate ignore rows that may belong to other groups",
+        "estimators/path_likely.py",
+        "out.append((rate, *wilson(rate, n, z, more)))",
+        "out.append((rate, *wilson(rate, n, z)))",
+        _tests("unit/estimators/test_path_likely", "intervals_contain_what_is_true_of_the_groups"),
+    ),
+    Mutant(
+        "the page draws other rows than the audit for probabilities",
+        "report/dial_points.py",
+        "probable_sums(case, attribute, source)",
+        "probable_sums(case, attribute, np.random.default_rng(0))",
+        _tests(
+            "test_explore_probabilities",
+            "the_page_has_the_numbers_of_the_audit_at_every_position[classes]",
+        ),
+    ),
+    Mutant(
+        "rows with probabilities count in each of their groups",
+        "method/missingness.py",
+        "rows.max(axis=1) if attribute in moments.pair_variables else rows.sum(axis=1)",
+        "rows.sum(axis=1)",
+        _tests("laws/test_probabilities", "rows_without_s_are_tested_as_those_of_categories"),
     ),
     # ------------------------------------------------------------------ sparse rows, other tools
     Mutant(

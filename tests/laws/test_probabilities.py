@@ -200,3 +200,39 @@ def test_known_groups_and_probabilities_add_up():
         true_correlation(found.predict(X), both.to_numpy(), np.ones(len(X))),
         rtol=1e-9,
     )
+
+
+def test_rows_without_s_are_tested_as_those_of_categories():
+    X, y, P, code = make(n=600)
+    gone = np.random.default_rng(2).random(600) < 0.3
+    S = pd.Series(GROUPS[code], dtype=object, name="race").mask(gone)
+    options = {**FEW, "missing_sensitive": "omit"}
+    (wanted,) = FairRidge(**options).fit(X, y, sensitive_features=S).certificate_.missing
+    options["sensitive_kind"] = "probabilities"
+    model = FairRidge(**options).fit(X, y, sensitive_features=one_hot(code, gone))
+    (found,) = model.certificate_.missing
+    assert (
+        (found.n_known, found.n_rows) == (wanted.n_known, wanted.n_rows) == (600 - gone.sum(), 600)
+    )
+    np.testing.assert_allclose(
+        [found.share, found.correlation, found.p_value],
+        [wanted.share, wanted.correlation, wanted.p_value],
+        rtol=1e-6,
+    )
+    full = FairRidge(**options).fit(X, y, sensitive_features=P)
+    assert not full.certificate_.missing
+
+
+def test_streams_take_probabilities_of_few_values():
+    X, y, _, code = make()
+    table = pd.DataFrame(X, columns=["u", "v", "w"]).assign(y=y, **one_hot(code))
+    rows = {"target": "y", "sensitive_features": ["race_a", "race_b", "race_c"]}
+    model = FairRidge(**FEW, sensitive_kind="probabilities")
+    model.fit_stream([table[:300], table[300:]], **rows, features=["u", "v", "w"])
+    known = table.assign(race=GROUPS[code])
+    rows["sensitive_features"] = ["race"]
+    other = FairRidge(**FEW).fit_stream(
+        [known[:300], known[300:]], **rows, features=["u", "v", "w"]
+    )
+    X = table[["u", "v", "w"]]
+    np.testing.assert_allclose(model.predict(X), other.predict(X), atol=1e-9)

@@ -438,9 +438,14 @@ def resample_source(weight: Array, seed: int) -> np.random.Generator:
 
     ``seed`` is the number drawn from the audit's ``random_state``.
     """
+    return resample_sources(weight, seed, 0)[0]
+
+
+def resample_sources(weight: Array, seed: int, n_probable: int) -> list[np.random.Generator]:
+    """The same, followed by those of the attributes whose groups are known as probabilities."""
     rng = np.random.default_rng(seed)
     _thin_by_weight(weight, rng)
-    return np.random.default_rng(rng.integers(2**63))
+    return [np.random.default_rng(rng.integers(2**63)) for _ in range(1 + n_probable)]
 
 
 def finish(case: Case) -> list[Finding]:

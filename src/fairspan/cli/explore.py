@@ -19,6 +19,7 @@ from fairspan.cli.read_options import ColumnOptions, InputOptions, expand_option
 from fairspan.cli.training import (
     FOR_NUMBERS,
     Model,
+    check_known_groups,
     decision_parameters,
     equal_line,
     make_estimator,
@@ -36,6 +37,7 @@ def explore_command(
     *,
     data: InputOptions,
     columns: ColumnOptions,
+    protected_probability: common.ProtectedProbability = None,
     criterion: common.Criterion = "statistical_parity",
     out: Annotated[Path, typer.Option(help="File for the report.")] = Path("report.html"),
     save_model: Annotated[
@@ -105,11 +107,17 @@ def explore_command(
     limits = _read("--limit", read_limits, common.split_commas(limit))
     day = _read("--date", read_date, date)
     saved_models = load_saved_models(compare, trust, given)
-    table = tables.read_training_table(given, columns, numeric_target=model in FOR_NUMBERS)
+    table = tables.read_training_table(
+        given,
+        columns,
+        numeric_target=model in FOR_NUMBERS,
+        probability=protected_probability,
+    )
     check_options(points, seed, fairness, test_share)
     canonical_criterion(criterion)
     roles, sensitive_kind = table.roles, table.sensitive_kind
     equalize = what_to_equalize(equalize, {"selection_rate": selection_rate})
+    check_known_groups(protected_probability, equalize)
     estimator = make_estimator(
         model,
         table.frame,
@@ -123,7 +131,7 @@ def explore_command(
     )
     print_line = common.print_status if json_file == common.STDOUT else common.print_result
     print_notes(table, table.favourable(estimator))
-    groups = ", ".join(roles.sensitive)
+    groups = ", ".join(roles.attributes)
     n, n_features = len(table.frame), len(roles.features)
     print_line(f"{table.name}: {n:,} rows; {roles.target} from {n_features} columns; {groups}")
     print_unused(table, print_line)
@@ -211,8 +219,8 @@ def _kinds_line(study: dict[str, Any]) -> str:
 
 def _levels(column: dict[str, Any], words: str, labels: Sequence[str]) -> str:
     """Return the kind of a column in words, with groups that are numbers: they may be amounts."""
-    if column["kind"] == "number":
-        return "number"
+    if column["kind"] in ("number", "probability"):
+        return str(column["kind"])
     shown = f": {common.first_few(labels)}" if labels and all(map(_is_number, labels)) else ""
     return f"{column['levels']} {words}{shown}"
 
@@ -244,6 +252,12 @@ def _dial_table(study: dict[str, Any], test_share: float) -> str:
     title = f"Held-out rows ({n_test:,}, --test-share {test_share:g}), with {level:.0%} intervals:"
     note = "- : too few held-out rows in a group (a larger --test-share gives more)"
     notes = [note] if any("-" in row for row in body) else []
+    notes += [
+        f"{common.shortened(a['name'])}: {n_test:,} rows with probabilities of the groups tell as much as "
+        f"{a['n_equivalent']:,.0f} with a known group"
+        for a in study["attributes"]
+        if a["kind"] == "probabilities"
+    ]
     return "\n".join(["", title, *(text.rstrip() for text in lines), *notes, ""])
 
 

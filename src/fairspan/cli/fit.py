@@ -16,6 +16,7 @@ from fairspan.cli.read_options import ColumnOptions, InputOptions, expand_option
 from fairspan.cli.training import (
     FOR_NUMBERS,
     Model,
+    check_known_groups,
     decision_parameters,
     equal_line,
     make_estimator,
@@ -114,8 +115,7 @@ def fit_command(
     dial = _dial_parameters(fairness, max_correlation, limit)
     limit |= {"max_correlation": max_correlation}
     equalize = what_to_equalize(equalize, limit | {"selection_rate": selection_rate})
-    if protected_probability and equalize == "auto":  # decisions need the group of each row
-        equalize = "scores"
+    check_known_groups(protected_probability, equalize)
     decisions = decision_parameters(equalize, selection_rate)
     limit = _limits(limit, confidence, equalize)
     table = tables.read_training_table(

@@ -151,6 +151,7 @@ def read_training_table(
         control=tuple(named["control"]),
         weight=options.weight,
         features=tuple(learned),
+        probable=probable.by_attribute,
     )
     return TrainingTable(
         name=source.name,

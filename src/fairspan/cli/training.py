@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,6 +79,16 @@ def what_to_equalize(equalize: str, options: dict[str, Any]) -> str:
     return "scores" if "max_correlation" in given else "decisions"
 
 
+def check_known_groups(probability: Sequence[str] | None, equalize: str) -> None:
+    """Raise if decisions are to be equal between groups that are known as probabilities."""
+    if probability and equalize == "decisions":
+        raise ValueError(
+            "--protected-probability is for equal scores: rules for decisions (--equalize decisions, "
+            "--max-gap, --min-ratio, --selection-rate) are chosen by rows whose group is known. Leave these "
+            "options out."
+        )
+
+
 def print_notes(table: tables.TrainingTable, favourable: Favourable | None) -> None:
     """Print doubtful columns, the favourable class and missing values on standard error."""
     from fairspan.cli import checks, tables
@@ -117,7 +127,11 @@ def print_unused(table: tables.TrainingTable, print_line: Callable[[str], None])
 
 def equal_line(estimator: Any) -> str:
     """Return what the model makes equal between groups, and the option that changes it."""
+    from fairspan.inputs.probabilities import has_probabilities
+
     what, other = ("decisions", "scores")
     if estimator.equalize == "scores":
         what, other = other, what
+    if has_probabilities(estimator.sensitive_kind):
+        return f"Made equal between groups: {what} (equalize='{what}'); decisions need the group of each row."
     return f"Made equal between groups: {what} (equalize='{what}'); --equalize {other} changes it."

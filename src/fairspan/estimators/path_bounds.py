@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
+from fairspan.estimators.path_likely import likely_correlation, likely_rates
 from fairspan.estimators.path_selection import DECISION_CURVES, Group, Levels, PathEvaluator
 from fairspan.method.decision_certificate import wilson
 from fairspan.method.decision_rule import decide
 from fairspan.method.linalg import Array
 from fairspan.method.moments import kish
+from fairspan.method.probabilities import information, inverse_products
 from fairspan.method.problem import Codes
 from fairspan.metrics.groups import standardize
 
@@ -166,7 +168,19 @@ def _gap_limits(
     lower, upper = [np.zeros(decided.shape[1])], []
     for (name, levels), value in product(chosen.items(), present):
         rates = []
-        for level in range(levels.n_levels):
+        if levels.probabilities is not None:
+            rows = (label == value) & (levels.codes >= 0)
+            p, w = levels.probabilities[rows], evaluator.weight[rows]
+            sizes = np.rint(p.sum(axis=0)).astype(int)
+            least = int(np.argmin(sizes))
+            if (n_rows := int(sizes[least])) < smallest.n_rows:
+                which = levels.labels[least]
+                smallest = Group(name=f"{name} = {which}{words[value]}", n_rows=n_rows)
+            found = likely_rates(decided[rows], p, w, z, rate_spread)
+            if found is None:
+                return Limits(lower[0], np.ones(decided.shape[1]), smallest)
+            rates = found
+        for level in range(levels.n_levels if levels.probabilities is None else 0):
             rows = (label == value) & (levels.codes == level)
             if (n_rows := int(rows.sum())) < smallest.n_rows:
                 which = levels.labels[level] if levels.labels else f"group {level + 1}"
@@ -190,9 +204,23 @@ def _correlation_limits(
     alpha: float,
 ) -> list[tuple[Array, Array]]:
     """``|r|`` and ``z se`` of the correlation with every level; z is joint over all of them."""
-    codes = [(rows, code) for levels in chosen for rows in groups for code in _codes(levels, rows)]
-    z = _quantile(alpha, max(len(codes) * len(columns), 1))
+    codes, likely = [], []
+    for levels, rows in product(chosen, groups):
+        if levels.probabilities is None:
+            codes += [(rows, code) for code in _codes(levels, rows)]
+        else:
+            rows = rows[levels.codes[rows] >= 0]
+            likely += [(rows, levels.probabilities[rows], h) for h in _likely_groups(levels, rows)]
+    z = _quantile(alpha, max((len(codes) + len(likely)) * len(columns), 1))
     out = []
+    for rows, p, h in likely:
+        w = evaluator.weight[rows]
+        for column in columns:
+            r, influence = likely_correlation(standardize(column[rows], w), p, w, h)
+            spread = np.sqrt(w / w.sum() @ influence**2 / _kish_size(w))
+            # Where the probabilities do not tell groups apart, nothing is known.
+            known = np.isfinite(r) & np.isfinite(spread)
+            out.append((np.where(known, np.abs(r), 0.0), np.where(known, z * spread, 1.0)))
     for rows, (known, code) in codes:
         w = evaluator.weight[rows][known]
         c = standardize(code[:, None], w)
@@ -217,6 +245,9 @@ def _ratio_limits(
     n_tests = max(len(chosen) * len(groups) * len(columns), 1)
     out = []
     for levels, rows in product(chosen, groups):
+        if levels.probabilities is not None:
+            out += _likely_ratios(evaluator, levels, rows, columns, alpha / n_tests)
+            continue
         code = levels.codes[rows]
         known = code >= 0
         code, w = code[known], evaluator.weight[rows][known]
@@ -233,6 +264,36 @@ def _ratio_limits(
                 between += share * np.average(f[inside], axis=0, weights=w[inside]) ** 2
             margin = np.full(f.shape[1], np.sqrt(quantile / _kish_size(w)))
             out.append((np.sqrt(between), margin))
+    return out
+
+
+def _likely_groups(levels: Levels, rows: Codes) -> list[int]:
+    """Groups that some of the rows may belong to; one of two."""
+    assert levels.probabilities is not None
+    present = np.flatnonzero(levels.probabilities[rows].any(axis=0)).tolist()
+    return [] if len(present) < 2 else present[:1] if len(present) == 2 else present
+
+
+def _likely_ratios(
+    evaluator: PathEvaluator, levels: Levels, rows: Codes, columns: list[Array], alpha: float
+) -> list[tuple[Array, Array]]:
+    """The same for probabilities of groups; the radius is that of the least certain comparison."""
+    assert levels.probabilities is not None
+    rows = rows[levels.codes[rows] >= 0]
+    p, w = levels.probabilities[rows], evaluator.weight[rows]
+    n_groups = int(p.any(axis=0).sum())
+    if n_groups < 2:
+        return []
+    size, out = _kish_size(w) * information(p, w), []
+    quantile = scipy.stats.chi2.ppf(1.0 - alpha, n_groups - 1)
+    share, inverse = w @ p / w.sum(), inverse_products((p * w[:, None]).T @ p)
+    for column in columns:
+        f = standardize(column[rows], w)
+        means = inverse @ (p.T @ (w[:, None] * f))
+        ratio = np.sqrt(share @ means**2)
+        known = np.isfinite(ratio) & (size > 0.0)
+        radius = np.sqrt(quantile / size) if size > 0.0 else 1.0
+        out.append((np.where(known, ratio, 0.0), np.where(known, radius, 1.0)))
     return out
 
 

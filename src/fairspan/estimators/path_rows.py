@@ -29,7 +29,8 @@ from fairspan.inputs.rows import read_training_data
 from fairspan.method.codes import Coder, infer_kind
 from fairspan.method.features import TransformerMap
 from fairspan.method.linalg import Array
-from fairspan.method.problem import Attribute, Codes, Data, Kind
+from fairspan.method.probabilities import most_likely
+from fairspan.method.problem import Attribute, Codes, Data, GroupProbabilities, Kind
 from fairspan.streaming.rows import take_rows
 
 # Slices of a number that are balanced between the rows of the fit and those set aside.
@@ -66,12 +67,6 @@ def read_rows(
     """Read the rows to evaluate on, without those of weight zero."""
     if y is None or est.pilot_.target is None:
         msg = "A path needs y, both when the estimator is fitted and on the rows to evaluate on."
-        raise ValueError(msg)
-    if est.pilot_.pair_variables:
-        msg = (
-            "A path compares groups of rows, and this model was fitted on probabilities of groups "
-            "(sensitive_kind='probabilities'). Use at(fairness) and certificate_, and audit on held-out rows."
-        )
         raise ValueError(msg)
     config = est._config
     if config.kernel == "precomputed":  # only the matrix of the training rows is square
@@ -167,7 +162,9 @@ def balanced_share(strata: Sequence[Codes], share: float, random_order: Codes) -
 
 
 def _strata(attribute: Attribute, kind: Kind | None) -> Codes:
-    """Level of each row: a category, or one of four slices of a number."""
+    """Level of each row: a category, the most likely group, or one of four slices of a number."""
+    if isinstance(attribute, GroupProbabilities):
+        return most_likely(np.where(attribute.missing[:, None], np.nan, attribute.values))
     coder = Coder.learn(attribute, kind or infer_kind(attribute), N_STRATA)
     return coder.codes({attribute.name: attribute})
 

@@ -14,7 +14,8 @@ from fairspan.estimators.base import FairKernelEstimator
 from fairspan.method.codes import Coder, CrossedCoder, infer_kind
 from fairspan.method.decision_rule import decide
 from fairspan.method.linalg import Array
-from fairspan.method.problem import Codes, Data
+from fairspan.method.probabilities import information, inverse_products, most_likely
+from fairspan.method.problem import Attribute, Codes, Data, GroupProbabilities
 from fairspan.metrics.groups import correlation_noise, standardize
 
 # Slices of a continuous attribute, as many as in `fairspan.metrics`.
@@ -37,22 +38,30 @@ class Levels:
     n_levels: int
     values: Array | None  # standardised numbers of a continuous attribute
     labels: tuple[str, ...] = ()  # names of the levels
+    # (n, levels) where groups are known as probabilities; codes are then the most likely group.
+    probabilities: Array | None = None
 
 
 @dataclass(frozen=True)
 class CellGroups:
     """One attribute within the cells of a criterion; a sum over its groups is one sparse product."""
 
-    onehot: Any  # (cells * levels, n)
+    onehot: Any  # (cells * levels, n); probabilities of the groups, if only these are known
     n_cells: int
     n_levels: int
     values: Array | None  # standardised, for a continuous attribute
+    pairs: Any = None  # (cells * levels * levels, n) products of two probabilities
 
     @classmethod
     def of(cls, cells: Codes, n_cells: int, attribute: Levels) -> CellGroups:
         """Group the rows; rows without a cell or a known level belong to no group."""
         levels, n_levels = attribute.codes, attribute.n_levels
         known = np.flatnonzero((cells >= 0) & (cells < n_cells) & (levels >= 0))
+        if attribute.probabilities is not None:
+            p, inside, n = attribute.probabilities[known], cells[known], len(cells)
+            products = (p[:, :, None] * p[:, None, :]).reshape(len(p), -1)
+            onehot, pairs = (_spread(part, inside, known, n_cells, n) for part in (p, products))
+            return cls(onehot, n_cells, n_levels, None, pairs)
         where = (cells[known] * n_levels + levels[known], known)
         shape = (n_cells * n_levels, len(cells))
         onehot = scipy.sparse.csr_array((np.ones(len(known)), where), shape=shape)
@@ -62,6 +71,20 @@ class CellGroups:
         """Sums of (n, B) columns, (cells, levels, B)."""
         return np.asarray(self.onehot @ columns).reshape(self.n_cells, self.n_levels, -1)
 
+    def members(self, columns: Array, W: Array) -> Array:
+        """Sums of W times (n, B) columns over the members of each group, (cells, levels, B).
+
+        Where groups are known as probabilities, these are estimates: the number of members times the mean
+        of METHOD 14, NaN where the probabilities of a cell do not tell its groups apart.
+        """
+        sums = self.sums(W * columns)
+        if self.pairs is None:
+            return sums
+        shape = (self.n_cells, self.n_levels, self.n_levels, -1)
+        products = np.moveaxis(np.asarray(self.pairs @ W).reshape(shape), -1, 1)
+        means = inverse_products(products) @ np.moveaxis(sums, -1, 1)[..., None]
+        return np.asarray(np.moveaxis(means[..., 0], 1, -1) * self.sums(W))
+
     def dependence(self, F: Array, W: Array) -> tuple[Array, Array]:
         """``|corr(f, S)|``, the largest over levels, and the correlation ratio: (cells, columns).
 
@@ -69,7 +92,7 @@ class CellGroups:
         attribute is constant in the cell, and 0 where f is. F has mean 0 and variance 1.
         """
         WF = W * F
-        mass, first = self.sums(W), self.sums(WF)
+        mass, first = self.sums(W), self.members(F, W)
         total = mass.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = first.sum(axis=1) / total
@@ -99,8 +122,17 @@ class CellGroups:
         """Largest minus smallest rate over levels, (cells, columns); NaN where a level has no rows."""
         mass = self.sums(W)
         with np.errstate(divide="ignore", invalid="ignore"):
-            rate = np.where(mass > 0.0, self.sums(W * decided) / mass, np.nan)
+            rate = np.where(mass > 0.0, self.members(decided, W) / mass, np.nan)
+        if self.pairs is not None:
+            rate = np.clip(rate, 0.0, 1.0)
         return np.asarray(rate.max(axis=1) - rate.min(axis=1))
+
+
+def _spread(columns: Array, cells: Codes, rows: Codes, n_cells: int, n: int) -> Any:
+    """Columns of some rows as a sparse matrix, (cells * columns, n), whose products sum them by cell."""
+    width = columns.shape[1]
+    where = (cells[:, None] * width + np.arange(width)).ravel(), np.repeat(rows, width)
+    return scipy.sparse.csr_array((columns.ravel(), where), shape=(n_cells * width, n))
 
 
 class PathEvaluator:
@@ -123,7 +155,7 @@ class PathEvaluator:
         self.one_cell = pilot.cells.rule == "all"
         self.cells = pilot.cells.assign(codes, data.control, self.n)
         self.positive = self._positive_class(est.pos_label)
-        self.sensitive = {name: a.as_given() for name, a in data.sensitive.items()}
+        self.sensitive = {name: _as_given(a) for name, a in data.sensitive.items()}
         self._levels = _read_levels(est, data, self.weight)
         self.attributes = list(self._levels)
         everything = (np.zeros(self.n, dtype=np.intp), 1)
@@ -257,11 +289,23 @@ class PathEvaluator:
         return [CellGroups.of(cells, n_cells, levels) for levels in self._levels.values()]
 
 
+def _as_given(attribute: Attribute) -> np.ndarray:
+    """The values that a user gave, or the table of probabilities."""
+    if isinstance(attribute, GroupProbabilities):
+        return np.where(attribute.missing[:, None], np.nan, attribute.values)
+    return attribute.as_given()
+
+
 def _read_levels(est: FairKernelEstimator, data: Data, weight: Array) -> dict[str, Levels]:
     """Levels of every attribute; with ``intersectional``, of their combinations as well."""
     out: dict[str, Levels] = {}
     parts = []
     for name, attribute in data.sensitive.items():
+        if isinstance(attribute, GroupProbabilities):
+            p = np.where(attribute.missing[:, None], np.nan, attribute.values.astype(np.float64))
+            size = len(attribute.groups)
+            out[name] = Levels(most_likely(p), size, None, attribute.groups, np.nan_to_num(p))
+            continue
         kind = est.sensitive_kinds_.get(name)
         if kind is None or (kind == "continuous" and attribute.values.dtype.kind != "f"):
             kind = infer_kind(attribute)
@@ -423,21 +467,30 @@ def sampling_noise(
 ) -> float:
     """Noise of a held-out correlation in the smallest cell of the criterion (METHOD 10).
 
-    Of attributes that some rows lack, the rows that have them count. NaN if no cell of the criterion has
+    Of attributes that some rows lack, the rows that have them count; rows with probabilities of groups
+    count as those with a known group that tell as much. NaN if no cell of the criterion has
     rows.
     """
     noise = []
     missing = {each.attribute for each in est._solution.missing}
-    partial = [name for name, one in evaluator.levels.items() if (one.codes < 0).any()]
+    partial = [
+        name
+        for name, one in evaluator.levels.items()
+        if one.probabilities is not None or (one.codes < 0).any()
+    ]
     for c, cell in enumerate(evaluator.cell_names):
         reports = [r for r in est._solution.reports if r.cell == cell]
         for name in (None, *dict.fromkeys([*partial, *missing & {*evaluator.levels}])):
             inside = evaluator.cells == c
             fitted = [r.n_rows for r in reports if name in (None, r.attribute)]
+            share = 1.0  # of the rows that probabilities are worth
             if name is not None:
-                inside = inside & (evaluator.levels[name].codes >= 0)
+                levels = evaluator.levels[name]
+                inside = inside & (levels.codes >= 0)
+                if levels.probabilities is not None and inside.any():
+                    share = information(levels.probabilities[inside], evaluator.weight[inside])
             w = evaluator.weight[inside]
-            if len(w):
+            if len(w) and share > 0.0:
                 n_train = max([*fitted, 1]) * train_share
-                noise.append(correlation_noise(w.sum() ** 2 / (w @ w), n_train))
+                noise.append(correlation_noise(share * w.sum() ** 2 / (w @ w), share * n_train))
     return max(noise, default=float("nan"))

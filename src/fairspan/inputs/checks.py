@@ -142,10 +142,7 @@ def check_probabilities(config: FitConfig) -> None:
             "attributes do not tell. Give one table with a column for each combination."
         )
     if config.equalize == "decisions":
-        raise ValueError(
-            "sensitive_kind='probabilities' does not go with equalize='decisions': rates by group are "
-            "counted on rows whose group is known. Use equalize='scores'."
-        )
+        raise ValueError(without_decisions_form(config))
 
 
 def check_confidence(confidence: Any) -> None:
@@ -255,6 +252,11 @@ def one_minus(max_correlation: Any) -> Any:
 
 def without_decisions_form(config: FitConfig) -> str | None:
     """Why a fit cannot equalize decisions, whatever the dial value; None if it can."""
+    if has_probabilities(config.sensitive_kind):
+        return (
+            "sensitive_kind='probabilities' does not go with equalize='decisions': rates by group are "
+            "counted on rows whose group is known. Use equalize='scores'."
+        )
     if config.private:
         return (
             "equalize='decisions' chooses rules by the rates of groups in the rows, and has no form that "

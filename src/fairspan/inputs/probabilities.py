@@ -14,7 +14,12 @@ from fairspan.method.linalg import Array
 from fairspan.method.probabilities import combine
 from fairspan.method.problem import Attribute, GroupProbabilities
 
-__all__ = ["gather_probabilities", "has_probabilities", "sensitive_probabilities"]
+__all__ = [
+    "gather_probabilities",
+    "has_probabilities",
+    "probability_columns",
+    "sensitive_probabilities",
+]
 
 KIND = "probabilities"
 # Largest error of the sum of a row: single precision, and six digits in a file.
@@ -38,8 +43,28 @@ def gather_probabilities(attributes: dict[str, Attribute], kind: Any) -> dict[st
     ``kind`` is the parameter ``sensitive_kind``: "probabilities" for one attribute of all columns, or a dict
     in which the attribute "race" has the columns race_*.
     """
+    owned = probability_columns(kind, list(attributes))
+    owner = {column: name for name, columns in owned.items() for column in columns}
+    out: dict[str, Attribute] = {}
+    for column, attribute in attributes.items():
+        name = owner.get(column)
+        if name is None:
+            out[column] = attribute
+        elif name not in out:
+            columns = owned[name]
+            groups = [c.removeprefix(f"{name}_") for c in columns]
+            if isinstance(kind, str):
+                _, groups = group_names(columns)
+            out[name] = _join(
+                name, {g: attributes[c] for g, c in zip(groups, columns, strict=True)}
+            )
+    return out
+
+
+def probability_columns(kind: Any, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Columns of each attribute that ``sensitive_kind`` asks to read as probabilities, by its name."""
     if not has_probabilities(kind):
-        return attributes
+        return {}
     if not isinstance(kind, str | Mapping):
         raise ValueError(
             f"sensitive_kind={kind!r}: probabilities have several columns per attribute, so a list in the "
@@ -47,30 +72,25 @@ def gather_probabilities(attributes: dict[str, Attribute], kind: Any) -> dict[st
             f"attribute, or a dict by name, e.g. {{'race': 'probabilities'}} for the columns race_*."
         )
     if isinstance(kind, str):
-        name, groups = group_names(list(attributes))
-        return {name: _join(name, dict(zip(groups, attributes.values(), strict=True)))}
+        return {group_names(columns)[0]: tuple(columns)}
     wanted = sorted((n for n, value in kind.items() if value == KIND), key=len, reverse=True)
-    owner = {c: next((n for n in wanted if c.startswith(f"{n}_")), None) for c in attributes}
-    out: dict[str, Attribute] = {}
-    for column, attribute in attributes.items():
-        of = owner[column]
-        if of is None:
-            if column in wanted:
-                raise ValueError(
-                    f"sensitive_kind={{{column!r}: 'probabilities'}} stands for the columns {column}_*, one "
-                    f"for each group, but sensitive_features has a column {column!r} itself. Rename it, or "
-                    f"leave it out."
-                )
-            out[column] = attribute
-        elif of not in out:
-            columns = {c.removeprefix(f"{of}_"): a for c, a in attributes.items() if owner[c] == of}
-            out[of] = _join(of, columns)
+    out: dict[str, tuple[str, ...]] = {}
+    for column in columns:
+        name = next((n for n in wanted if column.startswith(f"{n}_")), None)
+        if name is not None:
+            out[name] = (*out.get(name, ()), column)
+        elif column in wanted:
+            raise ValueError(
+                f"sensitive_kind={{{column!r}: 'probabilities'}} stands for the columns {column}_*, one "
+                f"for each group, but sensitive_features has a column {column!r} itself. Rename it, or "
+                f"leave it out."
+            )
     for name in wanted:
         if name not in out:
             raise ValueError(
                 f"sensitive_kind={{{name!r}: 'probabilities'}} stands for the columns {name}_*, one for each "
                 f"group, and sensitive_features has none of these. Its columns: "
-                f"{', '.join(map(repr, attributes))}."
+                f"{', '.join(map(repr, columns))}."
             )
     return out
 

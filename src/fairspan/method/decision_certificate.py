@@ -191,10 +191,11 @@ def _shown(limit: float | Mapping[str, float]) -> str:
     return f"{limit:.3g}"
 
 
-def wilson(rate: Array, n: Any, z: float) -> tuple[Array, Array]:
-    """Wilson's interval of a rate in n rows."""
+def wilson(rate: Array, n: Any, z: float, more: Array | float = 0.0) -> tuple[Array, Array]:
+    """Wilson's interval of a rate in n rows; ``more`` is a further variance that the rate does not change."""
     centre = (rate + z**2 / (2.0 * n)) / (1.0 + z**2 / n)
-    half = z / (1.0 + z**2 / n) * np.sqrt(rate * (1.0 - rate) / n + z**2 / (4.0 * n**2))
+    spread = rate * (1.0 - rate) / n + z**2 / (4.0 * n**2) + (1.0 + z**2 / n) * more
+    half = z / (1.0 + z**2 / n) * np.sqrt(spread)
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
 
 

@@ -35,7 +35,9 @@ def rows_with(moments: Moments, attribute: int) -> Array:
     """Number of rows with an attribute in every group of the moments, (G,)."""
     start = sum(moments.level_sizes[:attribute])
     part = slice(start, start + moments.level_sizes[attribute])
-    return np.asarray(moments.level_rows[:, part].sum(axis=1))
+    rows = moments.level_rows[:, part]
+    # A row with probabilities counts in each of its levels.
+    return np.asarray(rows.max(axis=1) if attribute in moments.pair_variables else rows.sum(axis=1))
 
 
 def missing_rows(moments: Moments, pilot: Pilot) -> str:

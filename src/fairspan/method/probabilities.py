@@ -120,9 +120,7 @@ def group_codes(stats: LevelStats, used: Sequence[int]) -> GroupCodes:
     weight = stats.weight[used]
     share = weight / weight.sum()
     root = np.sqrt(share)
-    # Whitened codes of the true groups; their mean over the groups is 0.
-    true = scipy.linalg.null_space(root[None]) / root[:, None]
-    values, vectors = psd_eigh(true.T @ stats.pairs[np.ix_(used, used)] @ true / weight.sum())
+    true, values, vectors = _spectrum(share, stats.pairs[np.ix_(used, used)] / weight.sum())
     kept = values > MIN_INFORMATION
     lost = true @ vectors[:, ~kept]
     # Groups whose code differs along a direction that the probabilities do not have.
@@ -134,6 +132,26 @@ def group_codes(stats: LevelStats, used: Sequence[int]) -> GroupCodes:
         true_codes=true,
         confused=tuple(used[h] for h in confused),
     )
+
+
+def _spectrum(share: Array, products: Array) -> tuple[Array, Array, Array]:
+    """Whitened codes of the true groups, whose mean is 0, and the spectrum of V (METHOD 14)."""
+    root = np.sqrt(share)
+    true = scipy.linalg.null_space(root[None]) / root[:, None]
+    return true, *psd_eigh(true.T @ products @ true)
+
+
+def information(probabilities: Array, weight: Array) -> float:
+    """Rows with a known group that a row tells as much as, from 0 to 1: the least over comparisons of groups.
+
+    Comparisons that the probabilities do not tell at all are left out, as in `group_codes`.
+    """
+    share = weight @ probabilities / weight.sum()
+    used = share > 0.0
+    p = probabilities[:, used]
+    _, values, _ = _spectrum(share[used], (p * weight[:, None]).T @ p / weight.sum())
+    values = values[values > MIN_INFORMATION]
+    return float(min(values.min(), 1.0)) if len(values) else 0.0
 
 
 def code_products(whitening: Array, pairs: Array, share: Array) -> Array:
@@ -150,12 +168,28 @@ def group_weights(probabilities: Array, weight: Array) -> Array:
     Raises LinAlgError if the probabilities do not tell all groups apart.
     """
     products = (probabilities * weight[:, None]).T @ probabilities
-    scale = np.sqrt(np.maximum(np.diag(products), 1e-300))
-    values, vectors = np.linalg.eigh(products / scale / scale[:, None])
-    if values[0] <= MIN_INFORMATION:
+    inverse = inverse_products(products)
+    if np.isnan(inverse).any() or not np.diag(products).all():
         raise np.linalg.LinAlgError("the probabilities do not tell all groups apart")
-    inverse = (vectors / values) @ vectors.T / scale / scale[:, None]
     return np.asarray(probabilities @ inverse)
+
+
+def inverse_products(products: Array) -> Array:
+    """Inverses of sums of p p', (..., J, J): NaN where the probabilities do not tell all groups apart.
+
+    Groups that no row can belong to get the value 1 on the diagonal, so that the others are as without them.
+    """
+    size = np.diagonal(products, axis1=-2, axis2=-1)
+    scale = np.sqrt(np.where(size > 0.0, size, 1.0))
+    scaled = products / scale[..., None, :] / scale[..., :, None]
+    scaled = scaled + np.where(size > 0.0, 0.0, 1.0)[..., None] * np.eye(size.shape[-1])
+    values, vectors = np.linalg.eigh(scaled)
+    known = values[..., 0] > MIN_INFORMATION
+    inverse = (vectors / np.where(known[..., None], values, 1.0)[..., None, :]) @ np.swapaxes(
+        vectors, -1, -2
+    )
+    inverse = inverse / scale[..., None, :] / scale[..., :, None]
+    return np.asarray(np.where(known[..., None, None], inverse, np.nan))
 
 
 def combine(known: NDArray[np.intp], probabilities: Array) -> Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairspan.method.linalg import Array
-from fairspan.method.probabilities import group_weights
+from fairspan.method.probabilities import group_weights, information
 from fairspan.method.problem import GroupProbabilities
 
 NEEDS_GROUPS = (
@@ -34,6 +34,11 @@ def weights_of(attribute: GroupProbabilities, weight: Array, where: str = "") ->
 def shares_of(attribute: GroupProbabilities, weight: Array) -> Array:
     """Share of each group, (J,)."""
     return np.asarray(weight @ _numbers(attribute) / weight.sum())
+
+
+def equivalent_rows(attribute: GroupProbabilities, weight: Array) -> float:
+    """Number of rows with a known group that tell as much about differences of groups."""
+    return information(_numbers(attribute), weight) * float(weight.sum() ** 2 / (weight @ weight))
 
 
 def _numbers(attribute: GroupProbabilities) -> Array:

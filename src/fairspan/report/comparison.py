@@ -27,10 +27,12 @@ from fairspan.auditing.contrasts import (
 )
 from fairspan.auditing.findings import unseen_rate
 from fairspan.auditing.outputs import NewRows, find_new_rows, looks_like
-from fairspan.auditing.parts import Case, Settings, resample_source, sums
+from fairspan.auditing.parts import Case, Settings, probable_sums, resample_sources, sums
+from fairspan.auditing.probable import copies_of_groups
 from fairspan.auditing.reading import Audited, read_audit
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.linalg import Array
+from fairspan.method.problem import GroupProbabilities
 from fairspan.report.table import Roles
 from fairspan.report.views import own_metrics
 from fairspan.report.words import metric_words
@@ -63,7 +65,7 @@ class CompareRows:
 
     held: Any  # pandas DataFrame
     roles: Roles
-    kinds: Mapping[str, str]  # "categorical" or "continuous", of every protected attribute
+    sensitive_kind: Any  # of the audits: the kind of every protected attribute
     pos_label: Any
     settings: Settings
     seed: int  # of the audit
@@ -268,7 +270,7 @@ def _audited(saved: SavedModel, rows: CompareRows) -> Audited:
             sensitive_features=held[list(roles.sensitive)],
             control_features=held[list(roles.control)] if roles.control else None,
             sample_weight=None if roles.weight is None else held[roles.weight],
-            sensitive_kind=dict(rows.kinds),
+            sensitive_kind=rows.sensitive_kind,
             pos_label=rows.pos_label,
             intersectional=False,
         )
@@ -277,7 +279,9 @@ def _audited(saved: SavedModel, rows: CompareRows) -> Audited:
 # ------------------------------------------------------------------ numbers
 
 
-def _wanted(data: Audited, rows: CompareRows) -> Iterator[tuple[str, Protected | None]]:
+def _wanted(
+    data: Audited, rows: CompareRows
+) -> Iterator[tuple[str, Protected | GroupProbabilities | None]]:
     """Metrics to compare: the error, then the gap and the correlation for every attribute."""
     numeric = rows.task == "regression"
     yield "root_mean_squared_error" if numeric else "error", None
@@ -287,6 +291,9 @@ def _wanted(data: Audited, rows: CompareRows) -> Iterator[tuple[str, Protected |
         if attribute.values is None:
             yield gap, attribute
         yield correlation, attribute
+    for probable in data.probable:
+        yield gap, probable
+        yield correlation, probable
 
 
 def _kind(metric: str) -> str:
@@ -302,7 +309,10 @@ def _words(metric: str) -> str:
 
 def _findings(data: Audited, settings: Settings, seed: int) -> list[Finding]:
     case = Case(data=data, settings=replace(settings, parts=("scores", "decisions")))
-    sums(case, resample_source(data.weight, seed))
+    source, *sources = resample_sources(data.weight, seed, len(data.probable))
+    sums(case, source)
+    for attribute, rng in zip(data.probable, sources, strict=True):
+        probable_sums(case, attribute, rng)
     return case.findings
 
 
@@ -334,11 +344,22 @@ Draws = tuple[Array, float] | Contrasts | None
 
 
 def _draws(
-    data: Audited, metric: str, attribute: Protected | None, rows: CompareRows, inside: bool
+    data: Audited,
+    metric: str,
+    attribute: Protected | GroupProbabilities | None,
+    rows: CompareRows,
+    inside: bool,
 ) -> Draws:
     """The numbers behind a metric, in the rows and in resamples that all models share."""
     settings = rows.settings
-    by = data.attributes[0] if attribute is None else attribute
+    if isinstance(attribute, GroupProbabilities):
+        within_y = rows.criterion in ("equalized_odds", "equal_opportunity")
+        data = copies_of_groups(data, attribute, within_y=within_y)
+        (attribute,) = data.attributes
+    by = attribute
+    if by is None:  # the error is that of all rows, whatever the groups
+        everyone = Protected("all", "categorical", np.zeros(data.n, dtype=np.intp), ("all",))
+        by = next(iter(data.attributes), everyone)
     part = resampled_sums(data, by, settings.n_boot, rows.seed)
     if attribute is None:
         values, n = error_values(data, part)

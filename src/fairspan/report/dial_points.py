@@ -18,7 +18,15 @@ import scipy.stats
 from fairspan._system import track
 from fairspan.auditing import Finding, Protected
 from fairspan.auditing.outputs import Outputs
-from fairspan.auditing.parts import Case, Settings, bounds, resample_source, sums
+from fairspan.auditing.parts import (
+    Case,
+    Settings,
+    bounds,
+    probable_sums,
+    resample_source,
+    resample_sources,
+    sums,
+)
 from fairspan.auditing.reading import Audited, read_audit
 from fairspan.encoding import encoded_columns
 from fairspan.estimators.dial_predictor import DialPrediction, DialPredictor, score_rows
@@ -26,6 +34,8 @@ from fairspan.method.certificates import Certificate
 from fairspan.method.linalg import Array
 from fairspan.method.problem import Codes
 from fairspan.metrics.groups import bootstrap_counts, level_sums, standardize
+from fairspan.metrics.probabilities import weights_of
+from fairspan.report.likely import LikelyGroups
 
 # Groups of an attribute that are shown, and combinations; the smallest beyond are shown as one.
 _MOST_GROUPS, _MOST_COMBINATIONS = 12, 8
@@ -47,6 +57,7 @@ class HeldOut:
     known_classes: Codes | None  # positions of the model's classes among all classes
     settings: Settings  # options of the audit
     seed: int  # of the audit
+    likely: tuple[LikelyGroups, ...]  # attributes whose groups are known as probabilities
     # (n, n_boot) how often the audit draws each row; None if they do not fit in memory.
     counts: Array | None
 
@@ -70,17 +81,23 @@ class HeldOut:
     @property
     def too_few(self) -> set[tuple[str, str]]:
         """Attributes and their groups of which only the number of rows is shown."""
+        everyone: list[Protected | LikelyGroups] = [*self.data.groupings, *self.shown.values()]
         return {
             (groups.name, label)
-            for groups in (*self.data.groupings, *self.shown.values())
+            for groups in (*everyone, *self.likely)
             for label, n in zip(groups.labels, count_groups(groups), strict=True)
             if n < FEWEST
         }
 
     @property
+    def attributes(self) -> tuple[Protected | LikelyGroups, ...]:
+        """All protected attributes, without their combinations."""
+        return (*self.data.attributes, *self.likely)
+
+    @property
     def compared(self) -> set[str]:
         """Attributes whose gaps are computed; combinations only if all of them are shown."""
-        return {
+        return {groups.name for groups in self.likely} | {
             name
             for name, groups in self.shown.items()
             if groups.name == name or name != self.crossed
@@ -121,6 +138,7 @@ def read_held_out(predictor: DialPredictor, settings: Settings, seed: int, **giv
         known_classes=known,
         settings=replace(settings, parts=("scores", "decisions")),
         seed=seed,
+        likely=tuple(LikelyGroups.of(attribute, data.weight) for attribute in data.probable),
         counts=counts,
     )
 
@@ -151,9 +169,11 @@ def dial_point(predictor: DialPredictor, held_out: HeldOut, fairness: float) -> 
     # The gaps of ``audit(model, ..., random_state)``, from the same draws; merged groups come last.
     wide = replace(data, attributes=(*data.groupings, *held_out.merged), crossed=None)
     shown = [groups for groups in data.groupings if groups.name in held_out.compared]
-    rng = resample_source(data.weight, held_out.seed)
+    rng, *sources = resample_sources(data.weight, held_out.seed, len(data.probable))
     sums(replace(case, data=wide), rng, (*shown, *held_out.merged), held_out.counts)
-    if not (data.representation is not None and data.representation.decides):
+    for attribute, source in zip(data.probable, sources, strict=True):
+        probable_sums(case, attribute, source)
+    if data.attributes and not (data.representation is not None and data.representation.decides):
         bounds(case, rng)
     return DialPoint(
         fairness=fairness,
@@ -216,11 +236,16 @@ def drawn_class(first: DialPoint, held_out: HeldOut) -> int | None:
     for groups in held_out.data.attributes:
         mass, sums = level_sums(first.outputs, groups.codes, weight)
         spread = np.maximum(spread, np.ptp(sums / mass, axis=1))
+    for attribute in held_out.data.probable:
+        means = first.outputs.T @ weights_of(attribute, weight)
+        spread = np.maximum(spread, np.ptp(means, axis=1))
     return int(np.argmax(spread))
 
 
-def count_groups(groups: Protected) -> list[int]:
-    """Number of rows of each group."""
+def count_groups(groups: Protected | LikelyGroups) -> list[int]:
+    """Number of rows of each group; of probabilities, the expected number."""
+    if isinstance(groups, LikelyGroups):
+        return list(groups.counts)
     counts: list[int] = np.bincount(groups.codes, minlength=len(groups.labels)).tolist()
     return counts
 

@@ -23,6 +23,7 @@ from fairspan._system import json_safe, printable_json
 from fairspan.auditing import Audit
 from fairspan.auditing.results import write_text
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups, hide_few
+from fairspan.report.likely import likely_words
 from fairspan.report.packing import pack
 from fairspan.report.people import shortened
 from fairspan.report.provenance import saved_model
@@ -140,6 +141,7 @@ class Report:
             out.append("; ".join([f"{words}: {error}", *numbers]))
         start = self.study["positions"][self.study["start"]]
         out += [verdict["words"] for verdict in start["verdicts"]]
+        out += [each["words"] for each in self.study["attributes"] if "words" in each]
         return [*out, *(f"! {text}" for text in about["warnings"])]
 
     def __repr__(self) -> str:
@@ -185,12 +187,23 @@ def to_text(study: Any) -> str:
 
 def attributes_of(held_out: HeldOut) -> list[dict[str, Any]]:
     """Protected attributes, and their combinations, with the groups that are shown."""
-    out = []
+    out: list[dict[str, Any]] = []
     for name, groups in held_out.shown.items():
         kind = "crossed" if name == held_out.crossed else groups.kind
         counts = zip(groups.labels, count_groups(groups), strict=True)
         labels = [{"label": label, "n": n} for label, n in counts]
         out.append({"name": name, "kind": kind, "groups": labels})
+    for likely in held_out.likely:
+        counts = zip(likely.labels, likely.counts, strict=True)
+        out.append(
+            {
+                "name": likely.name,
+                "kind": likely.kind,
+                "groups": [{"label": label, "n": n} for label, n in counts],
+                "n_equivalent": likely.n_equivalent,
+                "words": likely_words(likely, held_out.data.n),
+            }
+        )
     return out
 
 
@@ -201,7 +214,7 @@ def tradeoff(
     keys = ("value", "low", "high")
     errors = [error_of(point, held_out) for point in points]
     parity = {}
-    for groups in held_out.data.attributes:
+    for groups in held_out.attributes:
         findings = [own_parity(p, held_out, groups.name, context) for p in points]
         parity[groups.name] = {
             key: [float("nan") if f is None else getattr(f, key) for f in findings] for key in keys

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from fairspan.estimators.receipts import check_has_form
 from fairspan.exceptions import DataWarning, each_warning_once, warn_user
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import read_config, read_seed
+from fairspan.inputs.probabilities import probability_columns
 from fairspan.method.problem import canonical_criterion
 from fairspan.report.comparison import (
     CompareRows,
@@ -59,6 +61,7 @@ from fairspan.report.training import (
     choose_favourable,
     choose_model,
     fit_model,
+    kinds_parameter,
     known_rows,
     read_kinds,
 )
@@ -132,7 +135,10 @@ def explore(
         The favourable class. If not given, one of two classes is guessed from the words of the labels
         and the target ("approved" rather than "denied"); the report names it, with the reason.
     sensitive_kind : str or dict, default="auto"
-        "categorical" or "continuous", for all protected attributes or by name.
+        "categorical" or "continuous", for all protected attributes or by name. "probabilities", or
+        ``{"race": "probabilities"}`` for the columns race_*: the probability of each group in every row.
+        Numbers are then about the true groups, under the assumptions that the page states; scores are made
+        equal, because rates of decisions need the group of each row.
     model : {"kernel", "auto", "boosting"} or unfitted predictor of fairspan, default="kernel"
         "kernel" is :class:`FairGPClassifier` or :class:`FairGPRegressor`. The others are
         :class:`FairClassifier` or :class:`FairRegressor`: "auto" stacks boosted trees and a kernel,
@@ -247,7 +253,9 @@ def explore(
             verbose=max(verbose, estimator.verbose),
             missing_sensitive="omit" if may_miss else "raise",
         )
-        kinds = read_kinds(estimator.sensitive_kind, roles.sensitive)
+        sensitive_kind = kinds_parameter(estimator.sensitive_kind, roles.sensitive)
+        roles = replace(roles, probable=probability_columns(sensitive_kind, roles.sensitive))
+        kinds = read_kinds(sensitive_kind, roles.sensitive)
         complete = table
         table, joined = join_small_groups(complete, roles.sensitive, kinds)
         criterion, favourable, labels = canonical_criterion(estimator.criterion), None, None
@@ -270,7 +278,7 @@ def explore(
         start = time.perf_counter()
         fit_model(estimator, train, roles, name, or_scores=equalize == "auto")
         seconds = {"fit": time.perf_counter() - start}
-        given = _audit_arguments(held, roles, kinds, estimator.pos_label)
+        given = _audit_arguments(held, roles, sensitive_kind, estimator.pos_label)
         seed = int(read_seed(random_state).randint(2**31 - 1))
         grid = sorted({float(f"{f:.6g}") for f in (*np.linspace(0.0, 1.0, n_points), fairness)})
         familiar = known_rows(estimator, fitted, held, roles)
@@ -322,7 +330,7 @@ def explore(
                 CompareRows(
                     held=held,
                     roles=roles,
-                    kinds={g.name: g.kind for g in held_out.data.attributes},
+                    sensitive_kind=_known_kinds(held_out, sensitive_kind),
                     pos_label=estimator.pos_label,
                     settings=settings,
                     seed=seed,
@@ -437,7 +445,7 @@ def _check_rows(table: Any, roles: Roles) -> None:
 
 
 def _audit_arguments(
-    held: Any, roles: Roles, kinds: Mapping[str, str], pos_label: Any
+    held: Any, roles: Roles, sensitive_kind: Any, pos_label: Any
 ) -> dict[str, Any]:
     """Arguments of an audit of the held-out rows."""
     columns = dict.fromkeys([*roles.features, *roles.sensitive, *roles.control])
@@ -447,9 +455,16 @@ def _audit_arguments(
         "sensitive_features": list(roles.sensitive),
         "control_features": list(roles.control) or None,
         "sample_weight": None if roles.weight is None else held[roles.weight],
-        "sensitive_kind": kinds or "auto",
+        "sensitive_kind": sensitive_kind,
         "pos_label": pos_label,
     }
+
+
+def _known_kinds(held_out: HeldOut, sensitive_kind: Any) -> Any:
+    """The parameter ``sensitive_kind`` with the kinds that were inferred, for other models."""
+    if isinstance(sensitive_kind, str) and held_out.likely:
+        return sensitive_kind
+    return {groups.name: groups.kind for groups in held_out.attributes}
 
 
 def _unfamiliar(familiar: NDArray[np.bool_]) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from fairspan.auditing import Protected
 from fairspan.method.linalg import Array
 from fairspan.report.dial_points import DialPoint, HeldOut
+from fairspan.report.likely import LikelyGroups
 from fairspan.report.slopes import Line, slope
 from fairspan.report.views import estimate, own_finding
 from fairspan.report.words import ReportContext, metric_words
@@ -32,12 +33,15 @@ def selected_numbers(
         _slope(point, held_out, context, context.lines[groups.name])
         if groups.name in context.lines
         else _difference(point, held_out, context, groups)
-        for groups in held_out.data.attributes
+        for groups in held_out.attributes
     ]
 
 
 def _difference(
-    point: DialPoint, held_out: HeldOut, context: ReportContext, groups: Protected
+    point: DialPoint,
+    held_out: HeldOut,
+    context: ReportContext,
+    groups: Protected | LikelyGroups,
 ) -> dict[str, Any]:
     """Largest difference between groups: of rates or mean predictions; else the correlation."""
     numeric = held_out.task == "regression"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals as nw
@@ -183,6 +183,14 @@ class Roles:
     control: tuple[str, ...]
     weight: str | None
     features: tuple[str, ...]
+    # Attributes whose groups are known as probabilities, with the columns of their groups.
+    probable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Names of the protected attributes; several columns may belong to one."""
+        owner = {column: name for name, columns in self.probable.items() for column in columns}
+        return tuple(dict.fromkeys(owner.get(column, column) for column in self.sensitive))
 
     @property
     def needed(self) -> list[str]:
@@ -289,15 +297,21 @@ def describe_columns(
 ) -> list[dict[str, Any]]:
     """Role and kind of every column, the number of missing values, and how it is encoded."""
     out = []
+    probable = {column: name for name, columns in roles.probable.items() for column in columns}
     numbers, _ = column_kinds(frame[list(roles.features)])
     for name in frame.columns:
         column = frame[name]
         levels, kind = _kind(nw.from_native(column, series_only=True), len(frame))
+        attribute = probable.get(name)
         if name in continuous and kind != "constant":
             kind = "number" if continuous[name] else "yes/no" if levels == 2 else "category"
         role, missing = roles.of(name), int(column.isna().sum())
         may_miss = name in optional
         note = _note(role, kind, missing, refused.get(name, ""), name in numbers, optional=may_miss)
+        if attribute is not None:
+            kind = "probability"
+            group = f"the probability of a group of {attribute}"
+            note = f"{group}; {note}" if note else group
         described = {"name": name, "role": role, "kind": kind, "missing": missing}
         out.append(described | {"levels": levels, "note": note})
     return out

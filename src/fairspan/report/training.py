@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ from fairspan.exceptions import (
 )
 from fairspan.inputs.columns import read_attribute
 from fairspan.inputs.config import read_config
-from fairspan.inputs.probabilities import has_probabilities
+from fairspan.inputs.probabilities import has_probabilities, probability_columns
 from fairspan.method.codes import kinds_by_name
 from fairspan.method.problem import canonical_criterion
 from fairspan.report.table import Roles, is_continuous
@@ -61,14 +61,26 @@ class WarningLog:
 
 
 def read_kinds(given: Any, sensitive: Sequence[str]) -> dict[str, str]:
-    """Kinds of protected attributes by name, for those whose kind was given."""
-    if has_probabilities(given):
-        raise ValueError(
-            "explore compares groups of rows, so it does not take sensitive_kind='probabilities'. Fit "
-            "a model (`fairspan fit` with --protected-probability), and read its certificate and its audit."
-        )
-    kinds = kinds_by_name(given, sensitive)
-    return {name: kind for name, kind in kinds.items() if kind != "auto"}
+    """Kinds of protected columns by name, for those whose kind was given; probabilities are numbers."""
+    owned = probability_columns(given, sensitive)
+    probable = [column for columns in owned.values() for column in columns]
+    kinds = {}
+    if not isinstance(given, str) or not owned:
+        others = [name for name in sensitive if name not in probable]
+        if isinstance(given, Mapping):
+            given = {name: kind for name, kind in given.items() if name not in owned}
+        kinds = {n: kind for n, kind in kinds_by_name(given, others).items() if kind != "auto"}
+    return kinds | dict.fromkeys(probable, "continuous")
+
+
+def kinds_parameter(given: Any, sensitive: Sequence[str]) -> Any:
+    """The parameter ``sensitive_kind`` of models and audits: by name, and "auto" if no kind was given."""
+    if isinstance(given, str) and has_probabilities(given):
+        return given
+    owned = probability_columns(given, sensitive)
+    probable = {column for columns in owned.values() for column in columns}
+    kinds = {n: kind for n, kind in read_kinds(given, sensitive).items() if n not in probable}
+    return kinds | dict.fromkeys(owned, "probabilities") or "auto"
 
 
 def choose_model(
@@ -83,7 +95,8 @@ def choose_model(
     equalize: str | None = None,
 ) -> FairPredictor:
     """An unfitted predictor at fairness 1: the one given, or the default for the target."""
-    criterion, kinds = canonical_criterion(criterion), read_kinds(sensitive_kind, roles.sensitive)
+    criterion = canonical_criterion(criterion)
+    kinds = kinds_parameter(sensitive_kind, roles.sensitive)
     if isinstance(model, str) and model in ("kernel", "auto", "boosting"):
         given = {"criterion": criterion, "pos_label": pos_label, "random_state": random_state}
         out = named_model(model, numeric=is_continuous(table, roles.target), **given)
@@ -101,7 +114,7 @@ def choose_model(
         )
     reason = "its page shows rates of the groups of single rows, without noise"
     refuse_private(read_config(out), "explore", reason)
-    if kinds:
+    if kinds != "auto":
         out.set_params(sensitive_kind=kinds)
     _check_target(out, table, roles)
     if equalize is not None:

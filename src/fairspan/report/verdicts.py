@@ -15,6 +15,7 @@ from typing import Any
 from fairspan.auditing import Finding, Protected
 from fairspan.metrics.yardsticks import FOUR_FIFTHS, Verdict, Yardstick, read_yardstick
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
+from fairspan.report.likely import LikelyGroups
 from fairspan.report.training import Favourable
 from fairspan.report.views import estimate
 from fairspan.report.words import ReportContext
@@ -122,7 +123,7 @@ def verdicts(
         "attribute", "limit", "verdict", the estimate and interval of the measure, and "words".
     """
     out = []
-    for groups in held_out.data.attributes:
+    for groups in held_out.attributes:
         compared = _Compared.of(point, held_out, groups)
         judged = [_verdict(point, held_out, compared, y, context) for y in limits.yardsticks]
         # Named once for each attribute, after the first limit.
@@ -163,9 +164,10 @@ class _Compared:
     counts: dict[str, int]  # label -> held-out rows, of all groups
     small: tuple[str, ...]  # labels that are not compared
     is_number: bool
+    is_likely: bool = False  # groups are known as probabilities, so that counts are expected ones
 
     @classmethod
-    def of(cls, point: DialPoint, held_out: HeldOut, groups: Protected) -> _Compared:
+    def of(cls, point: DialPoint, held_out: HeldOut, groups: Protected | LikelyGroups) -> _Compared:
         counts = dict(zip(groups.labels, count_groups(groups), strict=True))
         rates = {
             label: f
@@ -185,13 +187,14 @@ class _Compared:
             counts=counts,
             small=tuple(label for label in present if label not in used),
             is_number=groups.values is not None,
+            is_likely=isinstance(groups, LikelyGroups) and not groups.certain,
         )
 
     def named(self, label: str) -> str:
         return group_words(self.attribute, label)
 
     def people(self, label: str) -> str:
-        return _people(self.counts[label])
+        return f"{'about ' if self.is_likely else ''}{_people(self.counts[label])}"
 
     def ends(self) -> tuple[str, str]:
         """The groups with the lowest and the highest rate."""

@@ -20,7 +20,12 @@ from fairspan.method.codes import code_slices, slice_edges
 from fairspan.method.linalg import Array
 from fairspan.metrics.groups import bootstrap_counts, largest_ks
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
-from fairspan.report.words import ReportContext, certificate_words, metric_words
+from fairspan.report.likely import LikelyGroups, equivalent_words
+from fairspan.report.words import (
+    ReportContext,
+    certificate_words,
+    metric_words,
+)
 
 _PARITY = "statistical_parity_correlation", "demographic_parity_difference"
 # Correlation of scores and gap of decisions that each criterion is about.
@@ -121,7 +126,7 @@ def _headline(
     point: DialPoint, first: DialPoint, held_out: HeldOut, criterion: str, extra: dict[str, float]
 ) -> dict[str, Any]:
     """The largest gap and correlation over attributes, classes and strata, and the extra error."""
-    names, task = {groups.name for groups in held_out.data.attributes}, held_out.task
+    names, task = {groups.name for groups in held_out.attributes}, held_out.task
     own, metric = own_metrics(criterion, task)
     gaps = _candidates(point, held_out, metric, names, criterion)
     correlations = _candidates(point, held_out, own, names, criterion)
@@ -205,6 +210,7 @@ def _parity_rows(
     own = own_metrics(criterion, held_out.task)[: 1 + _is_own_gap(criterion, held_out.task)]
     own = own[context.decides :]
     by_stratum = criterion == "conditional_statistical_parity"
+    likely = {groups.name: equivalent_words(groups) for groups in held_out.likely}
     first: list[dict[str, Any]] = []
     rest: list[dict[str, Any]] = []
     for f in point.findings.values():
@@ -217,6 +223,8 @@ def _parity_rows(
         row: dict[str, Any] = {"attribute": f.attribute, "where": f.where, "metric": f.metric}
         words = metric_words(f.metric, decides=context.decides)
         row |= {"words": words, **estimate(f), "n": f.n_rows}
+        if f.attribute in likely:
+            row["note"] = "; ".join(filter(None, [row.get("note"), likely[f.attribute]]))
         (first if is_own and bool(f.where) == by_stratum else rest).append(row)
     return first + rest
 
@@ -378,22 +386,22 @@ def confusion(chosen: Mask, positive: Mask, chosen_first: Mask, rows: Mask) -> d
 
 
 def _rates(
-    point: DialPoint, first: DialPoint, held_out: HeldOut, name: str
+    point: DialPoint, first: DialPoint, held_out: HeldOut, groups: Protected | LikelyGroups
 ) -> list[dict[str, Any]]:
-    """Rates of every group, with intervals."""
-    groups, data, out = held_out.shown[name], held_out.data, []
-    for h, label in enumerate(groups.labels):
-        rows = groups.codes == h
+    """Rates of every group, with intervals; counts of decisions where the group of each row is known."""
+    data, out = held_out.data, []
+    for h, (label, n) in enumerate(zip(groups.labels, count_groups(groups), strict=True)):
 
         def number(metric: str, label: str = label) -> dict[str, Any]:
             return estimate(point.findings.get((metric, groups.name, label, "")))
 
-        def decisions(k: int, rows: Mask = rows) -> dict[str, Any]:
+        def decisions(k: int, h: int = h) -> dict[str, Any]:
+            if isinstance(groups, LikelyGroups):
+                return {}
             assert data.target is not None
             chosen, chosen_first = (np.asarray(p.decided == k) for p in (point, first))
-            return confusion(chosen, data.target.codes == k, chosen_first, rows)
+            return confusion(chosen, data.target.codes == k, chosen_first, groups.codes == h)
 
-        n = int(rows.sum())
         row: dict[str, Any] = {"group": label, "n": n, "small": n < held_out.settings.min_rows}
         if n < FEWEST:
             out.append(row | {"few": True})
@@ -454,6 +462,7 @@ def position(
     data, score = held_out.data, _drawn_score(point, context)
     shares, min_rows = point.has_probabilities, held_out.settings.min_rows
     single = {name: groups for name, groups in held_out.shown.items() if name != held_out.crossed}
+    everyone = held_out.shown | {groups.name: groups for groups in held_out.likely}
     # Scores without a unit cannot be compared with outcomes.
     calibrated = single if point.has_probabilities or held_out.task == "regression" else {}
     return {
@@ -462,7 +471,9 @@ def position(
             name: distributions(score, groups, data.weight, shares=shares, min_rows=min_rows)
             for name, groups in single.items()
         },
-        "rates": {name: _rates(point, first, held_out, name) for name in held_out.shown},
+        "rates": {
+            name: _rates(point, first, held_out, groups) for name, groups in everyone.items()
+        },
         "parity": _parity_rows(point, held_out, context),
         "calibration": {
             name: _calibration(point, held_out, context, groups)

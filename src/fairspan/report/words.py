@@ -15,6 +15,7 @@ from fairspan.method.certificates import Certificate, NewRowsCertificate
 from fairspan.method.decision_certificate import DecisionCertificate
 from fairspan.method.problem import Codes
 from fairspan.report.dial_points import FEWEST, DialPoint, HeldOut, count_groups
+from fairspan.report.likely import promise_words
 from fairspan.report.slopes import Line
 from fairspan.report.table import NOT_ENCODED, Roles
 from fairspan.report.training import Favourable
@@ -205,7 +206,7 @@ def certificate_words(
         f"scores have the same spread or shape in every group, that decisions at a threshold are equally "
         f"frequent, or that the attribute cannot be guessed from the score. See the other views for those."
     )
-    return [*out, *_exceptions(certificate, fairness, context)]
+    return [*out, *promise_words(certificate), *_exceptions(certificate, fairness, context)]
 
 
 def _decision_words(
@@ -340,7 +341,7 @@ def about(
     classes, positive = held_out.data.classes, ""
     if classes is not None and len(held_out.data.positive) == 1:
         positive = str(classes[held_out.data.positive[0]])
-    columns = roles.sensitive, roles.control, roles.target, positive
+    columns = roles.attributes, roles.control, roles.target, positive
     name = type(model).__name__
     return {
         "version": __version__,
@@ -423,6 +424,12 @@ def notes(
         )
     if favourable is not None:
         yield favourable.sentence(CHANGE_CLASS)
+    if held_out.likely and held_out.task != "regression":
+        likely = _listed([groups.name for groups in held_out.likely])
+        yield (
+            f"Scores are made equal, not decisions: how often groups of {likely} are selected is estimated "
+            f"from probabilities, and rules for decisions are chosen by rows whose group is known."
+        )
     yield from _display_notes(held_out, context)
     yield from _privacy_notes(held_out)
 
@@ -445,9 +452,10 @@ def _display_notes(held_out: HeldOut, context: ReportContext) -> Iterator[str]:
                 f"together."
             )
     min_rows = held_out.settings.min_rows
+    likely = {groups.name: groups for groups in held_out.likely}
     small = [
         f"{name}: {label}"
-        for name, groups in held_out.shown.items()
+        for name, groups in (held_out.shown | likely).items()
         if name != held_out.crossed
         for label, n in zip(groups.labels, count_groups(groups), strict=True)
         if n < min_rows
@@ -471,6 +479,7 @@ def _display_notes(held_out: HeldOut, context: ReportContext) -> Iterator[str]:
 def _privacy_notes(held_out: HeldOut) -> Iterator[str]:
     """What the file contains about few people."""
     names = {groups.name: name for name, groups in held_out.shown.items()}
+    names |= {groups.name: groups.name for groups in held_out.likely}
     few = sorted(f"{names[a]}: {label}" for a, label in held_out.too_few if a in names)
     if few:
         yield (

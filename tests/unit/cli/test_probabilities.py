@@ -79,4 +79,25 @@ def test_fit_and_audit(tmp_path):
         app, ["fit", str(tmp_path / "train.csv"), "--target", "y", *race, *limit, *out]
     )
     assert done.exit_code != 0
-    assert "rates by group are counted on rows whose group is known" in str(done.exception)
+    assert "--protected-probability is for equal scores" in str(done.exception)
+
+
+def test_explore(tmp_path):
+    make(tmp_path / "train.csv")
+    run, page = CliRunner(), tmp_path / "page.html"
+    source = ["explore", str(tmp_path / "train.csv"), "--target", "y", "--points", "3"]
+    race = ["--protected-probability", "race=race_*"]
+    out = ["--out", str(page), "--json", str(tmp_path / "page.json"), "--parts", "scores"]
+    done = run.invoke(app, [*source, *race, *out])
+    assert done.exit_code == 0, done.output
+    assert "decisions need the group of each row" in done.output
+    assert "corr. race" in done.output
+    study = json.loads((tmp_path / "page.json").read_text())
+    (attribute,) = study["attributes"]
+    worth = f"tell as much as {attribute['n_equivalent']:,.0f} with a known group"
+    assert worth in done.output.split("Limits at")[0]
+    assert study["provenance"]["options"]["equalize"] == "scores"
+    assert page.stat().st_size > 1e6
+    done = run.invoke(app, [*source, *race, *out, "--equalize", "decisions"])
+    assert done.exit_code != 0
+    assert "--protected-probability is for equal scores" in str(done.exception or done.output)

@@ -7,6 +7,7 @@ from fairspan.inputs.probabilities import (
     gather_probabilities,
     group_names,
     has_probabilities,
+    probability_columns,
     sensitive_probabilities,
 )
 
@@ -121,3 +122,20 @@ def test_the_type_of_the_table_stays(library):
 def test_known_groups_that_do_not_fit(known, table, says):
     with pytest.raises(ValueError, match=says):
         sensitive_probabilities(known, table)
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        ("auto", {}),
+        ("probabilities", {"g": ("g_a", "g_b_c", "g_b_d")}),
+        ({"g": "probabilities"}, {"g": ("g_a", "g_b_c", "g_b_d")}),
+        # The longest name that fits owns a column.
+        (
+            {"g": "probabilities", "g_b": "probabilities"},
+            {"g": ("g_a",), "g_b": ("g_b_c", "g_b_d")},
+        ),
+    ],
+)
+def test_columns_of_probabilities_by_attribute(kind, found):
+    assert probability_columns(kind, ["g_a", "g_b_c", "g_b_d"]) == found

@@ -282,3 +282,18 @@ def test_a_text_for_nearly_every_row_agrees_by_chance_only():
     table = report_data.people(60).assign(name=[f"n{i // 2 * 2}" for i in range(60)])
     table["repaid"] = np.repeat(np.random.default_rng(1).choice(["no", "yes"], 30), 2)
     assert list(_table.give_aways(table, report_data.roles_of(features=("name",)))) == []
+
+
+def test_columns_of_probabilities_are_one_attribute():
+    frame = report_data.people(40)
+    p = np.linspace(0, 1, 40)
+    frame["race_a"], frame["race_b"] = p, 1 - p
+    roles = report_data.roles_of(
+        sensitive=("race_a", "sex", "race_b"), probable={"race": ("race_a", "race_b")}
+    )
+    assert roles.attributes == ("race", "sex")
+    described = describe_columns(frame, roles, {}, {})
+    found = {c["name"]: (c["kind"], c["note"]) for c in described}
+    assert found["race_a"] == ("probability", "the probability of a group of race")
+    assert found["sex"][0] == "yes/no"
+    assert report_data.roles_of().attributes == ("sex", "age")

@@ -132,3 +132,33 @@ def test_models_have_names(name, target, found):
     model = _training.choose_model(name, people(), roles_of(target), **given)
     assert (type(model).__name__, model.random_state) == (found, 3)
     assert getattr(model, "estimator", "kernel") == name
+
+
+@pytest.mark.parametrize(
+    ("given", "columns", "parameter"),
+    [
+        ("probabilities", {"sex_f": "continuous", "sex_m": "continuous"}, "probabilities"),
+        (
+            {"sex": "probabilities"},
+            {"sex_f": "continuous", "sex_m": "continuous"},
+            {"sex": "probabilities"},
+        ),
+        ("auto", {}, "auto"),
+        ({"sex_f": "categorical"}, {"sex_f": "categorical"}, {"sex_f": "categorical"}),
+    ],
+)
+def test_probabilities_are_numbers_in_the_table_and_one_attribute_of_the_model(
+    given, columns, parameter
+):
+    names = ("sex_f", "sex_m")
+    assert _training.read_kinds(given, names) == columns
+    assert _training.kinds_parameter(given, names) == parameter
+
+
+def test_other_attributes_keep_their_kind_beside_probabilities():
+    given, names = {"sex": "probabilities", "age": "categorical"}, ("sex_f", "age", "sex_m", "job")
+    kinds = {"age": "categorical", "sex_f": "continuous", "sex_m": "continuous"}
+    assert _training.read_kinds(given, names) == kinds
+    assert _training.kinds_parameter(given, names) == {"age": "categorical", "sex": "probabilities"}
+    with pytest.raises(ValueError, match="does not fit"):
+        _training.read_kinds(given | {"town": "categorical"}, names)

@@ -57,7 +57,9 @@ def case(counts: dict[str, tuple[int, int]], score: Any = None) -> tuple[Any, An
     data = SimpleNamespace(
         attributes=(Protected("race", "categorical", codes, labels),), n=len(codes)
     )
-    held_out = SimpleNamespace(data=data, settings=Settings(), task="binary")
+    held_out = SimpleNamespace(
+        data=data, attributes=data.attributes, settings=Settings(), task="binary"
+    )
     return SimpleNamespace(findings=findings), held_out, chosen, group
 
 
@@ -176,7 +178,7 @@ def test_of_a_few_people_no_rate_is_told() -> None:
 
 def test_one_group_cannot_be_compared() -> None:
     point, held_out, *_ = case({"white": (400, 300), "black": (400, 300)})
-    held_out.data.attributes = (Protected("age", "categorical", np.zeros(800, int), ("all",)),)
+    held_out.attributes = (Protected("age", "categorical", np.zeros(800, int), ("all",)),)
     (found,) = verdicts(point, held_out, limits("ratio=0.8"), CONTEXT)
     assert found["verdict"] == "not provable"
     assert "there are not two groups of people to compare" in found["words"]

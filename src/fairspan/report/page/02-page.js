@@ -153,6 +153,7 @@ function guarded(view, work) {
 
 // An error outside a view would leave the page empty: show a message.
 addEventListener("error", (event) => {
+  if (/^ResizeObserver loop/.test(event.message)) return; // sizes are observed again in the next frame
   byId("main").prepend(element("p", { class: "caution failed", role: "alert" }, `This page ${FAILED} (${event.message}).`));
 });
 

@@ -18,6 +18,8 @@ if (study.code) {
   for (const at of study.positions) at.snippet = study.code[0] + at.snippet + study.code[1];
   delete study.code;
 }
+// Attributes whose groups are known as probabilities: the group of a single person is not known.
+const likely = new Map(study.attributes.filter((a) => a.kind === "probabilities").map((a) => [a.name, a]));
 const isNumber = study.task === "regression";
 const errorKind = isNumber ? "unit" : "rate";
 const extraKind = isNumber ? "unit" : "points";
@@ -261,10 +263,12 @@ const hasFavourable = (study.target.positive ?? null) !== null;
 const outcomeText = (k) =>
   brief(named(study.target.name, study.target.positive ?? study.target.classes?.[k] ?? "positive"), 50);
 const moved = (row, k) => (row.classes ? row.classes[k] : row);
-const hasMoved = study.positions.some((p) =>
-  Object.values(p.rates)
-    .flat()
-    .some((row) => known(moved(row, 0)?.now_chosen)),
+const hasMoved = study.positions.some(
+  (p) =>
+    (likely.size && known(p.headline.changed)) ||
+    Object.values(p.rates)
+      .flat()
+      .some((row) => known(moved(row, 0)?.now_chosen)),
 );
 const changedBody = element("div", { class: "held" });
 byId("view-changed").append(
@@ -272,6 +276,11 @@ byId("view-changed").append(
     "p",
     { class: "about" },
     "Held-out people who are predicted another class than without fairness, by group of every protected attribute.",
+    [...likely.keys()].map((attribute) => [
+      " Not by ",
+      columnName(attribute),
+      ", whose groups are known as probabilities: to count them needs the group of each person.",
+    ]),
   ),
   changedBody,
 );
@@ -282,7 +291,8 @@ function showChanged({ at, classIndex }) {
   const changed = at.headline.changed,
     n = study.about.n_test,
     outcome = outcomeText(classIndex);
-  const parts = Object.entries(at.rates).map(([attribute, groups]) => [
+  const certain = Object.entries(at.rates).filter(([attribute]) => !likely.has(attribute));
+  const parts = certain.map(([attribute, groups]) => [
     columnName(attribute),
     groups.map((row) => {
       const { now_chosen: now, no_longer_chosen: before } = moved(row, classIndex);
@@ -305,19 +315,21 @@ function showChanged({ at, classIndex }) {
           ` of ${count(n)} held-out people (${show(changed / n, "rate")}) ${changed === 1 ? "is" : "are"} predicted another class than at fairness 0.`,
         )
       : null,
-    scroller(
-      "Changed decisions by group",
-      partedTable(
-        "Decisions changed against fairness 0, held-out",
-        [
-          "Group",
-          right("Rows"),
-          right(`Now predicted ${outcome}`),
-          right(`No longer predicted ${outcome}`),
-          right("Difference"),
-        ],
-        parts,
-      ),
-    ),
+    parts.length
+      ? scroller(
+          "Changed decisions by group",
+          partedTable(
+            "Decisions changed against fairness 0, held-out",
+            [
+              "Group",
+              right("Rows"),
+              right(`Now predicted ${outcome}`),
+              right(`No longer predicted ${outcome}`),
+              right("Difference"),
+            ],
+            parts,
+          ),
+        )
+      : null,
   );
 }

@@ -222,7 +222,7 @@ chart(
       key: crowd
         ? null
         : rows.map((row, g) => ({
-            text: `${named(attribute, row.group)} (${row.few ? tooFew(row.n) : many(row.n, "row")})`,
+            text: `${named(attribute, row.group)} (${row.few ? tooFew(row.n) : (likely.has(attribute) ? "about " : "") + many(row.n, "row")})`,
             colour: look(g).colour,
             marker: look(g).marker,
           })),
@@ -233,7 +233,7 @@ chart(
       label: `Rates by group of ${plain(attribute)} at fairness ${fairnessText(i)}. ${shown.map((m) => `${words(m)}: ${rows.map((row) => `${plain(named(attribute, row.group))} ${reading(rateOf(row, m, k), kindOf(m))}`).join("; ")}`).join(". ")}.`,
       table: table(
         `Rates by group of ${attribute}, held-out`,
-        ["Group", right("Rows"), ...shown.map((m) => right(words(m)))],
+        ["Group", right(likely.has(attribute) ? "Rows, expected" : "Rows"), ...shown.map((m) => right(words(m)))],
         rows.map((row) => [
           named(attribute, row.group),
           whole(row.n),

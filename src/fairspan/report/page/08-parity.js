@@ -170,5 +170,14 @@ function showCertificate({ i, at }) {
           ),
         ]
       : null,
+    likely.size
+      ? element(
+          "p",
+          { class: "about" },
+          "By ",
+          listed([...likely.keys()]),
+          ", the largest correlation of any function on held-out rows is not known, because it needs the group of each row.",
+        )
+      : null,
   );
 }

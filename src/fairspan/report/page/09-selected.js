@@ -56,12 +56,14 @@ function selectedTiles({ selected }) {
     const chance =
       number.what === "correlation" && known(noise) ? ` · chance alone gives about ${show(noise, "index")}` : "";
     const where = number.where ? [", ", name(brief(number.where, 40))] : "";
+    const worth = likely.get(number.attribute)?.n_equivalent;
+    const rows = known(worth) ? ` · worth ${many(Math.round(worth), "row")} with a known group` : "";
     return element(
       "div",
       {},
       element("dt", {}, terms[number.what]),
       element("dd", { class: "big" }, selectedValue(number)),
-      element("dd", { class: "fine" }, [range(number, number.kind), words].filter(Boolean).join(" · "), where, chance, among(number)),
+      element("dd", { class: "fine" }, [range(number, number.kind), words].filter(Boolean).join(" · "), where, chance, rows, among(number)),
     );
   });
 }

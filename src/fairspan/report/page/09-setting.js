@@ -167,6 +167,9 @@ function showSetting() {
     `Its bounds come from ${rows}.`,
     `The search goes from fairness 1 towards 0 and stops at the first position whose bound breaks the limit, so that the confidence holds; positions beyond are not promised, whatever their bounds are. Of those before, the one with the smallest ${errorName} is taken.`,
     "The confidence holds for one limit that was chosen beforehand: trying limits until one is kept proves less.",
+    promise.attributes.some((attribute) => likely.has(attribute))
+      ? ["The groups of ", listed([...likely.keys()]), " are known as probabilities: the promise is about the true groups if the assumptions hold that are stated with their verdicts."]
+      : null,
     left.length
       ? ["Nothing is promised for groups of fewer than 30 rows: ", listed(left.slice(0, 6)), left.length > 6 ? ` and ${count(left.length - 6)} more` : "", "."]
       : null,

@@ -69,7 +69,19 @@ function changeHeads() {
   return [`Changed to ${outcome}`, `Changed to ${back}`];
 }
 
+const people = (attribute) => right(likely.has(attribute) ? "People, expected" : "People");
+
 function ratesTable(attribute, rows) {
+  if (likely.has(attribute))
+    return table(
+      "Selection rates, estimated from the probabilities of the groups",
+      ["Group", people(attribute), right(`Decided ${outcomeText(0)}`)],
+      rows.map((row) => [
+        named(attribute, row.group),
+        whole(row.n),
+        row.few ? tooFew(row.n) : small(row.selection_rate, row),
+      ]),
+    );
   const [to, from] = changeHeads();
   return table(
     "Selection rates, and decisions changed since fairness 0, in people",
@@ -90,8 +102,10 @@ const small = (e, row, kind = "rate") => spread({ ...e, small: row.small }, kind
 function classesTable(attribute, rows) {
   const classes = study.target.classes.slice(0, MOST_CLASSES);
   return partedTable(
-    "Shares of people by class, and decisions changed since fairness 0, in people",
-    ["Group", right("People"), right("Share"), right("Changed to it")],
+    likely.has(attribute)
+      ? "Shares of people by class, estimated from the probabilities of the groups"
+      : "Shares of people by class, and decisions changed since fairness 0, in people",
+    ["Group", people(attribute), right("Share"), ...(likely.has(attribute) ? [] : [right("Changed to it")])],
     classes.map((label, k) => [
       `Decided ${brief(named(study.target.name, label), 50)}`,
       rows.map((row) => {
@@ -99,7 +113,10 @@ function classesTable(attribute, rows) {
         return [
           named(attribute, row.group),
           whole(row.n),
-          ...(part ? [small(part.selection_rate, row), whole(part.now_chosen)] : [tooFew(row.n), ""]),
+          ...(part ? [small(part.selection_rate, row), whole(part.now_chosen)] : [tooFew(row.n), ""]).slice(
+            0,
+            likely.has(attribute) ? 1 : 2,
+          ),
         ];
       }),
     ]),
@@ -110,7 +127,7 @@ function meansTable(attribute, rows) {
   const before = positions[0].rates[attribute];
   return table(
     "Mean predictions, and their change since fairness 0",
-    ["Group", right("People"), right("Mean prediction"), right("Change")],
+    ["Group", people(attribute), right("Mean prediction"), right("Change")],
     rows.map((row, g) => [
       named(attribute, row.group),
       whole(row.n),
@@ -148,6 +165,7 @@ function showVerdicts({ i, at }) {
       body,
       at.verdicts.filter((one) => one.attribute === attribute.name).map(verdictLine),
       measureLine(at, attribute),
+      attribute.words ? element("p", { class: "about assumed" }, attribute.words) : "",
       scroller(`Groups of ${brief(attribute.name, 60)}`, build(attribute.name, rows)),
       !isNumber && !hasFavourable && study.target.classes.length > MOST_CLASSES
         ? element("p", { class: "about" }, `The first ${MOST_CLASSES} of ${study.target.classes.length} classes.`)

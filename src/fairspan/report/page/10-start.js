@@ -38,7 +38,7 @@ function showHeader() {
       "Protected",
       study.attributes
         .filter((a) => a.kind !== "crossed")
-        .map((a, j) => [j ? ", " : "", columnName(a.name)]),
+        .map((a, j) => [j ? ", " : "", columnName(a.name), likely.has(a.name) ? " (probabilities)" : ""]),
     ],
     ...(study.strata.length
       ? [["Strata", study.strata.map((s, j) => [j ? ", " : "", name(brief(s, 60))])]]
@@ -230,7 +230,19 @@ function update() {
   const now = state();
   showHeadline(now.i);
   fill(attributeNote, descriptionOf(now.attribute).words);
-  byId("crossed").hidden = Boolean(now.at.scores[now.attribute]);
+  const isLikely = likely.has(now.attribute);
+  byId("crossed").hidden = isLikely || Boolean(now.at.scores[now.attribute]);
+  byId("likely").hidden = !isLikely;
+  if (isLikely)
+    fill(
+      byId("likely"),
+      "The groups of ",
+      columnName(now.attribute),
+      ` are known as probabilities, and these rows are worth ${many(Math.round(likely.get(now.attribute).n_equivalent), "row")} with a known group. `,
+      isNumber
+        ? "Means are estimated from them. Distributions of predictions and calibration need the group of each person, so they are not shown."
+        : "Rates are estimated from them. Distributions of scores, calibration, and counts of right and wrong decisions need the group of each person, so they are not shown.",
+    );
   for (const [view, show] of [
     ["verdict", showVerdicts],
     ["glance", showTiles],
