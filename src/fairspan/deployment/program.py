@@ -112,7 +112,7 @@ class Value:
 
     def abs(self) -> Value:
         """Absolute value."""
-        return self._alone("abs")
+        return self.maximum(-self)
 
     def tanh(self) -> Value:
         """Hyperbolic tangent."""

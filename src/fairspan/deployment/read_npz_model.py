@@ -8,8 +8,7 @@ import numpy as np
 
 def load(path: Any) -> Any:
     """Return a function from rows (a frame, or a matrix for models of arrays) to a dict of arrays."""
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+    arrays = dict(np.load(path, allow_pickle=False))
     plan = json.loads(arrays.pop("plan").tobytes())
 
     def score(rows: Any, block: int = 1000) -> dict[str, Any]:
@@ -28,7 +27,7 @@ def load(path: Any) -> Any:
 
 def _read(rows: Any, column: dict[str, Any]) -> Any:
     if column["kind"] == "matrix":
-        return np.asarray(rows, dtype=np.float64).reshape(-1, column["width"])
+        return np.asarray(rows, dtype=np.float64).reshape(len(rows), column["width"])
     if column["kind"] == "text":
         return ["missing" if v is None or v != v else str(v) for v in rows[column["name"]]]
     return np.asarray(rows[column["name"]], dtype=np.float64)[:, None]  # dates: days since 1970
@@ -47,10 +46,8 @@ def _trees(X: Any, roots: Any, targets: Any, nodes: Any, sets: Any, depth: int, 
     return out
 
 
-_SAME = (
-    "add subtract multiply divide maximum minimum matmul greater where isnan exp log sqrt tanh abs"
-)
-OPS: dict[str, Any] = {name: getattr(np, name) for name in _SAME.split()} | {
+_NP = "add subtract multiply divide maximum minimum matmul greater where isnan exp log sqrt tanh"
+OPS: dict[str, Any] = {name: getattr(np, name) for name in _NP.split()} | {
     "sum": lambda x: x.sum(axis=1, keepdims=True),
     "max": lambda x: x.max(axis=1, keepdims=True),
     "concat": lambda *parts: np.concatenate(parts, axis=1),
