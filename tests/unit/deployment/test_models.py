@@ -35,7 +35,12 @@ def data():
         "two": np.where(signal > np.median(signal), "yes", "no"),
         "three": np.digitize(signal, np.quantile(signal, [0.3, 0.7])) * 10,
     }
-    return X, targets, s, rng.normal(size=(50, 3)) * 1.5
+    return X, targets, s, single_precision(rng.normal(size=(50, 3)) * 1.5)
+
+
+def single_precision(X):
+    """Numbers that float32 has."""
+    return X.astype(np.float32).astype(np.float64)
 
 
 def fitted(model, data, target):
@@ -116,7 +121,7 @@ def test_chi2_and_precomputed_kernels(data, tmp_path):
     )
     check(positive, np.abs(X_new), tmp_path)
     K = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(axis=2))
-    K_new = np.exp(-0.2 * ((X_new[:, None] - X) ** 2).sum(axis=2))
+    K_new = single_precision(np.exp(-0.2 * ((X_new[:, None] - X) ** 2).sum(axis=2)))
     given = FairRidge("precomputed", random_state=0).fit(
         K, targets["numbers"], sensitive_features=s
     )
