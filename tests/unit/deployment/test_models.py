@@ -267,7 +267,7 @@ def test_what_cannot_be_written_is_named(data):
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    X, targets, s, _ = data
+    X, targets, _, _ = data
     frozen = LogisticRegression().fit(X, targets["two"])
     forest = RandomForestRegressor(2, random_state=0)
     cases = [
@@ -278,9 +278,11 @@ def test_what_cannot_be_written_is_named(data):
         (FairPostprocessor(frozen, sensitive_estimator="linear"), "two", "FairPostprocessor"),
     ]
     for model, target, part in cases:
-        with pytest.raises(ExportError, match=f"export cannot write .*{part}.*\\. (Fit|Kernels|Learn|Exp)"):
+        with pytest.raises(
+            ExportError, match=rf"export cannot write .*{part}.*\. (Fit|Kernels|Learn|Exp)"
+        ):
             write_program(fitted(model, data, target))
-    with pytest.raises(ExportError, match="a Pipeline. .*export the last step"):
+    with pytest.raises(ExportError, match=r"a Pipeline. .*export the last step"):
         write_program(make_pipeline(StandardScaler(), FairRidge()))
     with pytest.raises(ExportError, match="a RandomForestRegressor"):
         write_program(forest)
