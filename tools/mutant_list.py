@@ -1477,4 +1477,33 @@ MUTANTS: tuple[Mutant, ...] = (
         "np.where(folds < 0, 1.0, 0.0)",
         _tests("unit/estimators/test_leaves", "blocks_of_columns"),
     ),
+    # ------------------------------------------------------------------ exported models
+    Mutant(
+        "an exported rule without the tie of rows on its boundary",
+        "deployment/models.py",
+        "margin = (margin.abs() > size * TIE).where(margin, 0.0)",
+        "margin = (margin.abs() > 0.0).where(margin, 0.0)",
+        _tests("unit/deployment/test_models", "a_margin_of_0_up_to_rounding_is_0_in_files"),
+    ),
+    Mutant(
+        "unknown categories with the first known one in exported files",
+        "deployment/encoder.py",
+        "[np.eye(width), np.eye(width)[-1:] if infrequent else np.zeros((1, width))]",
+        "[np.eye(width), np.eye(width)[:1]]",
+        _tests("unit/deployment/test_encoder", "categories_are_those_of_the_encoder"),
+    ),
+    Mutant(
+        "thresholds of single precision trees as they are",
+        "deployment/trees.py",
+        "    middle = (float(below) + float(above)) / 2.0\n",
+        "    middle = threshold\n",
+        _tests("unit/deployment/test_trees", "thresholds_of_single_precision_trees_are_exact"),
+    ),
+    Mutant(
+        "a file that predicts otherwise is kept",
+        "deployment/checking.py",
+        "if largest <= tolerance and labels == 0:",
+        "if largest <= 1.0 or labels == 0:",
+        _tests("unit/deployment/test_exporting", "a_file_that_predicts_otherwise_is_not_written"),
+    ),
 )

@@ -166,7 +166,7 @@ def test_decision_rules(options, target, data, tmp_path):
             check(at, data[3], tmp_path)
 
 
-def test_rows_on_the_boundary_of_a_rule_get_the_decision_of_the_model(tmp_path):
+def test_rows_on_the_boundary_of_a_rule_get_its_decision(tmp_path):
     """The multipliers leave equal rows exactly on the boundary, where rounding must not decide."""
     rng = np.random.default_rng(0)
     s = rng.integers(0, 2, 600)
@@ -181,21 +181,28 @@ def test_rows_on_the_boundary_of_a_rule_get_the_decision_of_the_model(tmp_path):
             check(model.at(fairness), cells, tmp_path)
 
 
-def test_a_margin_of_0_is_0_in_both_files(data, tmp_path):
-    """The threshold is moved onto the margin of a row."""
+@pytest.mark.parametrize("favourable", ["yes", "no"])
+def test_a_margin_of_0_up_to_rounding_is_0_in_files(favourable, data, tmp_path):
+    """The threshold is moved next to the margin of a row."""
     from dataclasses import replace
 
     model = fitted(
-        FairRidgeClassifier(kernel="linear", equalize="decisions", selection_rate=0.4), data, "two"
+        FairRidgeClassifier(
+            kernel="linear", equalize="decisions", selection_rate=0.4, pos_label=favourable
+        ),
+        data,
+        "two",
     )
     X_new = data[3]
     state = model._fit_state
-    margin = model.decision_function(X_new)[7]
-    rule = replace(state.rule.rule, threshold=state.rule.rule.threshold + margin)
+    margin = model.decision_function(X_new)[7] * (1.0 if favourable == "yes" else -1.0)
+    rule = replace(state.rule.rule, threshold=state.rule.rule.threshold + margin - 1e-13)
     model._state = replace(state, rule=replace(state.rule, rule=rule))
-    assert model.decision_function(X_new)[7] == 0.0
-    export(model, tmp_path / "model.npz")
-    assert read_npz_model.load(tmp_path / "model.npz")(X_new)["decision_function"][7] == 0.0
+    assert abs(model.decision_function(X_new)[7]) < 1e-300
+    assert model.predict(X_new)[7] != favourable
+    check(model, X_new, tmp_path)
+    out = read_npz_model.load(tmp_path / "model.npz")(X_new)
+    assert out["decision_function"][7] == model.decision_function(X_new)[7]
 
 
 @pytest.mark.parametrize(
