@@ -3,7 +3,7 @@
 *Equality*: five models of three data sets, each fitted on 1,500 people with text columns and gaps. ONNX and
 npz files predict 2,000 other people, some of them with unknown categories and missing values. The difference
 is relative to the largest number, at least 1; labels must be equal. *Speed*: labels, probabilities and scores
-of 100,000 people (10,000 for learners) by onnxruntime, in blocks of 1,000 and from the same data frame, and
+of 100,000 people (5,000 for learners) by onnxruntime, in blocks of 1,000 and from the same data frame, and
 by `predict` alone; CPU time of one thread, medians of interleaved ratios. The npz reader is measured on a
 tenth of them. *Sizes* are those of the files of Adult.
 """
@@ -37,8 +37,8 @@ from tools.calibration import data_home
 from tools.table import Measurement, at_least, at_most, show
 
 TRAINING, HELD_OUT = 1_500, 2_000
-SCORED, SCORED_LEARNERS = 100_000, 10_000
-BLOCK, REPEATS = 1_000, 5
+SCORED, SCORED_LEARNERS = 100_000, 5_000
+BLOCK, REPEATS = 1_000, 3
 SINGLE, DOUBLE, NPZ = 1e-5, 1e-9, 1e-9
 MEGABYTES = 1.0
 MEGABYTES_LEARNERS = 10.0

@@ -288,6 +288,8 @@ def _tensor(given: Input, frame: nw.DataFrame[Any], dtype: str) -> Any:
     column = frame.get_column(given.name)
     if given.kind == "date":
         return _days(column).astype(dtype)[:, None]
+    if given.kind == "number" and column.dtype.is_numeric() and not column.is_null().any():
+        return column.to_numpy().astype(dtype)[:, None]
     values = _objects(column)
     if given.kind == "number":
         return np.array([np.nan if v is None else v for v in values], dtype=dtype)[:, None]

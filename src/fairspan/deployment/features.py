@@ -82,15 +82,17 @@ def kernel_columns(program: Program, rows: Rows, kernel: Kernel, Z: Array) -> Va
     return gram + trend @ np.ascontiguousarray(of_landmarks.T)
 
 
-def _rbf(_program: Program, rows: Rows, params: dict[str, Any], Z: Array) -> Value:
-    # As RbfColumns does: subtracting the median keeps the exponent exact for columns with a large offset.
+def _rbf(program: Program, rows: Rows, params: dict[str, Any], Z: Array) -> Value:
+    # As RbfColumns does: one matrix product for the exponent, and the median is subtracted, which keeps it
+    # exact for columns with a large offset.
     gamma, origin = float(params["gamma"]), np.median(Z, axis=0)
     centred = Z - origin
     X = rows.values - origin
-    exponent = X @ np.ascontiguousarray(2.0 * gamma * centred.T)
-    lengths: Array = gamma * (centred**2).sum(axis=1)
-    exponent = exponent - (X * X).sum() * gamma - lengths
-    return exponent.minimum(0.0).exp()
+    lengths = (X * X).sum() * -gamma
+    left = program.concat([X, lengths, lengths * 0.0 + 1.0])
+    of_landmarks: Array = -gamma * (centred**2).sum(axis=1)
+    right = np.concatenate([2.0 * gamma * centred.T, np.ones((1, len(Z))), of_landmarks[None]])
+    return (left @ right).minimum(0.0).exp()
 
 
 def _laplacian(program: Program, rows: Rows, params: dict[str, Any], Z: Array) -> Value:
