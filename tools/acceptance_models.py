@@ -26,7 +26,7 @@ from fairspan import (
     FairRidge,
     FairRidgeClassifier,
 )
-from fairspan.estimators.gp_classifier import _shrinkage
+from fairspan.estimators.gp_classifier import spread_shrinkage
 from fairspan.exceptions import DatasetError
 from tools import calibration
 from tools.table import Measurement, at_most, between, suite
@@ -228,7 +228,7 @@ def laplace_oracle(est: Any, new: Any) -> Any:
     inner = functions.T @ solution.path.gram @ functions
     if est.subspace == "fair" and est.fairness_ < 1.0:  # METHOD 9's prior
         N, E = solution.fair.removed, solution.basis @ functions
-        t = _shrinkage(solution, est.fairness_)
+        t = spread_shrinkage(solution, est.fairness_)
         held_back = E.T @ N @ np.linalg.solve(solution.fair.inner, N.T @ E)
         inner = inner + t / (1.0 - t) / solution.eta_y * held_back
     precision = np.zeros((1 + d, 1 + d))

@@ -1505,7 +1505,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "probable_sums(case, attribute, np.random.default_rng(0))",
         _tests(
             "test_explore_probabilities",
-            "the_page_has_the_numbers_of_the_audit_at_every_position[classes]",
+            "the_page_has_the_numbers_of_the_audit_at_every_position",
         ),
     ),
     Mutant(
@@ -1543,5 +1543,33 @@ MUTANTS: tuple[Mutant, ...] = (
         "and not index.equals(order)",
         "and index is None",
         _tests("test_works_with", "another_order_of_the_index_is_matched_or_refused"),
+    # ------------------------------------------------------------------ exported models
+    Mutant(
+        "an exported rule without the tie of rows on its boundary",
+        "deployment/models.py",
+        "margin = (margin.abs() > size * TIE).where(margin, 0.0)",
+        "margin = (margin.abs() > 0.0).where(margin, 0.0)",
+        _tests("unit/deployment/test_models", "a_margin_of_0_up_to_rounding_is_0_in_files"),
+    ),
+    Mutant(
+        "unknown categories with the first known one in exported files",
+        "deployment/encoder.py",
+        "[np.eye(width), np.eye(width)[-1:] if infrequent else np.zeros((1, width))]",
+        "[np.eye(width), np.eye(width)[:1]]",
+        _tests("unit/deployment/test_encoder", "categories_are_those_of_the_encoder"),
+    ),
+    Mutant(
+        "thresholds of single precision trees as they are",
+        "deployment/trees.py",
+        "    middle = (float(below) + float(above)) / 2.0\n",
+        "    middle = threshold\n",
+        _tests("unit/deployment/test_trees", "thresholds_of_single_precision_trees_are_exact"),
+    ),
+    Mutant(
+        "a file that predicts otherwise is kept",
+        "deployment/checking.py",
+        "if largest <= tolerance and labels == 0:",
+        "if largest <= 1.0 or labels == 0:",
+        _tests("unit/deployment/test_exporting", "a_file_that_predicts_otherwise_is_not_written"),
     ),
 )

@@ -8,6 +8,7 @@ from fairspan._moved import forward_old_imports
 if TYPE_CHECKING:
     from fairspan import datasets, metrics, plotting
     from fairspan.auditing import Audit, audit
+    from fairspan.deployment import Exported, export
     from fairspan.encoding import table_encoder
     from fairspan.estimators import (
         BoostedLeaves,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         DatasetError,
         DataWarning,
         DecisionRuleError,
+        ExportError,
         FairspanWarning,
         IncompatibleMomentsError,
         MomentsFileError,
@@ -55,6 +57,8 @@ __all__ = [
     "DataWarning",
     "DatasetError",
     "DecisionRuleError",
+    "ExportError",
+    "Exported",
     "FairClassifier",
     "FairGPClassifier",
     "FairGPRegressor",
@@ -76,6 +80,7 @@ __all__ = [
     "__version__",
     "audit",
     "datasets",
+    "export",
     "fairness_path",
     "load_model",
     "load_pilot",
@@ -88,6 +93,7 @@ __all__ = [
 
 _MODULES = {
     "fairspan.auditing": ("Audit", "audit"),
+    "fairspan.deployment": ("Exported", "export"),
     "fairspan.encoding": ("table_encoder",),
     "fairspan.estimators": (
         *("BoostedLeaves", "FairClassifier", "FairGPClassifier", "FairGPRegressor", "FairnessPath"),
@@ -95,7 +101,8 @@ _MODULES = {
         *("FairRidge", "FairRidgeClassifier", "FairnessReceipt", "fairness_path", "load_pilot"),
     ),
     "fairspan.exceptions": (
-        *("CheckpointError", "DatasetError", "DataWarning", "DecisionRuleError", "FairspanWarning"),
+        *("CheckpointError", "DatasetError", "DataWarning", "DecisionRuleError", "ExportError"),
+        "FairspanWarning",
         *("IncompatibleMomentsError", "MomentsFileError", "NumericalError", "NumericalWarning"),
         "RowError",
     ),
@@ -106,7 +113,17 @@ _MODULES = {
 }
 # Attributes of `import fairspan` without further import statements.
 _SUBMODULES = (
-    *("auditing", "datasets", "device", "encoding", "estimators", "exceptions", "inputs", "method"),
+    *(
+        "auditing",
+        "datasets",
+        "deployment",
+        "device",
+        "encoding",
+        "estimators",
+        "exceptions",
+        "inputs",
+        "method",
+    ),
     *("metrics", "monitoring", "persistence", "plotting", "streaming", "unseen"),
 )
 __getattr__, __dir__ = lazy_names(

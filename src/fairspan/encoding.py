@@ -407,7 +407,7 @@ def _as_numbers(block: Any, dates: Sequence[str] = ()) -> NDArray[np.float64]:
     for j, name in enumerate(table.columns):
         column = table[name]
         if name in dates:
-            out[:, j] = _as_days(column, name)
+            out[:, j] = column_days(column, name)
             continue
         why = (
             f"column {name!r} held numbers in training, and holds none now{_example(column)}: give numbers "
@@ -453,7 +453,7 @@ def _as_floats(column: nw.Series[Any]) -> NDArray[np.float64]:
     return np.asarray(column.cast(nw.Float64).to_numpy())
 
 
-def _as_days(column: nw.Series[Any], name: str) -> NDArray[np.float64]:
+def column_days(column: nw.Series[Any], name: str) -> NDArray[np.float64]:
     """Return dates or timestamps as days since 1970-01-01 in UTC, NaN where missing."""
     if column.is_null().all():
         return np.full(len(column), np.nan)
@@ -491,7 +491,7 @@ def days_since_1970(dates: Any) -> Any:
     [1.5]
     """
     column = nw.from_native(dates, series_only=True)
-    return type(dates)(_as_days(column, str(column.name)), index=dates.index, name=dates.name)
+    return type(dates)(column_days(column, str(column.name)), index=dates.index, name=dates.name)
 
 
 def _in_utc(value: datetime.date) -> datetime.date:

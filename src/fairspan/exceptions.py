@@ -13,6 +13,7 @@ __all__ = [
     "DataWarning",
     "DatasetError",
     "DecisionRuleError",
+    "ExportError",
     "FairspanWarning",
     "IncompatibleMomentsError",
     "MomentsFileError",
@@ -46,6 +47,10 @@ class IncompatibleMomentsError(ValueError):
 
 class DecisionRuleError(ValueError):
     """The rows do not allow decision rules; the message says what is missing."""
+
+
+class ExportError(ValueError):
+    """A model cannot be written as an ONNX or npz file, or the file does not predict as the model does."""
 
 
 class CheckpointError(ValueError):

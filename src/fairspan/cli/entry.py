@@ -34,6 +34,7 @@ from fairspan.cli.common import (
 )
 from fairspan.cli.evaluation import audit_command, predict_command
 from fairspan.cli.explore import explore_command
+from fairspan.cli.export import export_command
 from fairspan.cli.federated import merge_command, moments_command, prepare_command
 from fairspan.cli.fit import fit_command
 from fairspan.cli.help import add_help
@@ -48,6 +49,7 @@ app = typer.Typer(
 app.command("explore")(explore_command)
 app.command("fit")(fit_command)
 app.command("predict")(predict_command)
+app.command("export")(export_command)
 app.command("audit")(audit_command)
 app.command("monitor")(monitor_command)
 app.command("alternatives")(alternatives_command)

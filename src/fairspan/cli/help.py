@@ -23,6 +23,10 @@ EXAMPLES = {
         "fairspan predict loans --model fair.skops --out predictions.csv",
         "fairspan predict people.csv --model fair.skops --fairness 0.5 --json predictions.json",
     ),
+    "export": (
+        "fairspan export fair.skops model.onnx --check people.csv",
+        "fairspan export fair.skops model.npz --fairness 0.5 --reader",
+    ),
     "audit": (
         "fairspan audit people.csv --model fair.skops --target repaid --protected sex",
         "fairspan audit people.csv --scores score --target repaid --protected sex --markdown card.md",

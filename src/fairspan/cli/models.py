@@ -10,9 +10,12 @@ from fairspan.cli import common
 
 
 def load_model_file(
-    path: Path, trust: list[str] | None, option: str = "--model"
+    path: Path, trust: list[str] | None, option: str = "--model", *, of_table: bool = True
 ) -> tuple[Any, list[str]]:
-    """Return a saved model, and the columns it was fitted with; ``option`` named the file."""
+    """Return a saved model, and the columns it was fitted with; ``option`` named the file.
+
+    With ``of_table=False`` the model may be one of an array, whose columns have no names.
+    """
     from fairspan.persistence import load_model, untrusted_types
 
     if not path.is_file():
@@ -26,6 +29,8 @@ def load_model_file(
         )
     model = load_model(path, trusted=trusted)
     names = getattr(model, "feature_names_in_", None)
+    if names is None and not of_table:
+        names = ()
     if names is None:
         msg = f"{path} was fitted on an array, whose columns have no names to look for in a table."
         raise ValueError(msg)

@@ -365,25 +365,15 @@ class FairGPClassifier(ClassifierMixin, ConformalSets, SecondPass):
     def _spread(self, state: FittedState, lengths: Array) -> Array:
         """Posterior variance on all of F in units of the noise."""
         solution = state.solved
-        t = _shrinkage(solution, state.located.fairness)
+        t = spread_shrinkage(solution, state.located.fairness)
         return np.asarray((lengths[:, 0] - t * lengths[:, 1]) / solution.weight)
 
     def _gaussian_probabilities(self, scores: Array, means: Array, spread: Array | None) -> Array:
         """``P(f_k + noise > 0)``, normalised over the classes."""
-        solution, C = self._solution, self._position.blend
-        T = solution.weight
+        T, noise = self._solution.weight, noise_of_labels(self._solution, self._position)
         if spread is None:
-            inner = T * C.T @ (solution.path.cov + solution.eta_y * solution.path.gram) @ C
-            solved = scipy.linalg.lstsq(inner, scores.T, cond=1e-14)[0] if len(inner) else scores.T
-            spread = np.einsum("ij,ji->i", scores, solved)
-        if solution.new_rows is None:
-            fitted = ((C.T @ solution.path.cov_target) * self.score_coef_).sum(axis=0)
-            left = np.maximum(solution.target_var - fitted, 1e-12 * solution.target_var)
-        else:
-            share = self._position.fairness
-            left = np.atleast_1d(solution.new_rows.error(share) / len(solution.target_mean))
-        # One noise for all classes, so that the most probable class is that of the largest mean.
-        noise = 4.0 * T * float(left.mean()) / (solution.n_rows - 1)
+            form = spread_form(self._solution, self._position)
+            spread = np.einsum("ij,jk,ik->i", scores, form, scores, optimize=True)
         sure = means / np.sqrt(noise * (1.0 + spread + 1.0 / T))[:, None]
         # In logarithms: no class may have a mean above zero, and the noise be next to nothing.
         return softmax(scipy.special.log_ndtr(sure))
@@ -441,7 +431,7 @@ class _Labels:
         """Coefficients under METHOD 9's prior on the path: removed directions are shrunk, not cut."""
         solution, d = self._solution, len(self._solution.pair.angles)
         exists = np.diag(solution.path.gram) > 0.0  # a partner that does not exist is a zero column
-        t = _shrinkage(solution, fairness)
+        t = spread_shrinkage(solution, fairness)
         fair = np.arange(2 * d) < d
         C = np.eye(2 * d)[:, exists & (fair if t == 1.0 else True)]
         precision = self._precision(C)
@@ -495,7 +485,7 @@ def _check_size(state: FittedState, n_functions: int) -> None:
     raise ValueError(msg)
 
 
-def _shrinkage(solution: Solution, fairness: float) -> float:
+def spread_shrinkage(solution: Solution, fairness: float) -> float:
     """Shrinkage t of METHOD 9's prior, one for all classes: at the angle of their functions together."""
     g, d = solution.path.cov_target, len(solution.pair.angles)
     fair, removed = (np.atleast_1d(np.linalg.norm(part)) for part in (g[:d], g[d:]))
@@ -504,17 +494,43 @@ def _shrinkage(solution: Solution, fairness: float) -> float:
 
 def _latent_variance(state: FittedState, scores: Array, spread: Array | None) -> Array:
     """Posterior variance of the latents of rows; ``spread`` is that on all of F."""
-    fit, solution, rows = state.head, state.solved, state.rows
+    fit, solution = state.head, state.solved
     assert isinstance(fit, LaplaceFit)
     if spread is None:
         return fit.laplace.variance(scores)
-    assert rows is not None
+    return np.asarray(latent_scale(state) * (spread + 1.0 / solution.weight))
+
+
+def spread_form(solution: Solution, position: Position) -> Array:
+    """Matrix F: the posterior variance of scores s is ``s'Fs`` in units of the noise."""
+    C = position.blend
+    inner = solution.weight * C.T @ (solution.path.cov + solution.eta_y * solution.path.gram) @ C
+    if not len(inner):
+        return np.asarray(inner)
+    return np.asarray(scipy.linalg.lstsq(inner, np.eye(len(inner)), cond=1e-14)[0])
+
+
+def noise_of_labels(solution: Solution, position: Position) -> float:
+    """Noise variance of the labels -1 and 1."""
+    C = position.blend
+    if solution.new_rows is None:
+        fitted = ((C.T @ solution.path.cov_target) * position.coef).sum(axis=0)
+        left = np.maximum(solution.target_var - fitted, 1e-12 * solution.target_var)
+    else:
+        error = solution.new_rows.error(position.fairness)
+        left = np.atleast_1d(error / len(solution.target_mean))
+    # One noise for all classes, so that the most probable class is that of the largest mean.
+    return 4.0 * solution.weight * float(left.mean()) / (solution.n_rows - 1)
+
+
+def latent_scale(state: FittedState) -> float:
+    """Variance of a latent on all of F, in units of the spread and the share of the intercept."""
     # All of F at the curvature of the class shares: per-row curvatures would need D x D passes.
     weight, shares = likelihood_weights(state)
-    K, T = len(shares), solution.weight
-    total = len(rows.codes) if weight is None else float(weight.sum())
-    curvature = class_curvature(shares) * total / T
-    return np.asarray(K / (K - 1) / curvature * (spread + 1.0 / T))
+    assert state.rows is not None
+    K, T = len(shares), state.solved.weight
+    total = len(state.rows.codes) if weight is None else float(weight.sum())
+    return float(K / (K - 1) / (class_curvature(shares) * total / T))
 
 
 def _columns(outputs: Array) -> Array:

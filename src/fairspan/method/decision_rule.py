@@ -20,6 +20,7 @@ from fairspan.method.rate_codes import Limit, RateBlock, ratio, spread
 from fairspan.method.rule_scale import Outcomes, along_scales, at_every_change
 
 __all__ = [
+    "TIE",
     "DecisionProblem",
     "DecisionRule",
     "RulePath",
@@ -34,7 +35,7 @@ __all__ = [
 # Rates that exceed a limit by less than this keep it.
 _ROUNDING = 1e-12
 # Margins that are smaller than this share of their two terms are 0. Rounding makes up to 1e-14 of it.
-_TIE = 1e-11
+TIE = 1e-11
 # A rule that decides alike for more than this share of the rows is reported as constant.
 _ALIKE = 0.99
 # Limits below the wanted one that are tried for a single limit, as shares of it.
@@ -198,9 +199,9 @@ class DecisionRule:
             margin, size = utility - moved, size + np.abs(moved)
         margin = margin - self.threshold
         if probability.ndim == 1:
-            return np.where(np.abs(margin) <= _TIE * size, 0.0, margin)
+            return np.where(np.abs(margin) <= TIE * size, 0.0, margin)
         largest = margin.max(axis=1, keepdims=True)
-        return np.where(largest - margin <= _TIE * size.max(axis=1, keepdims=True), largest, margin)
+        return np.where(largest - margin <= TIE * size.max(axis=1, keepdims=True), largest, margin)
 
 
 def decide(outputs: Array) -> Codes:

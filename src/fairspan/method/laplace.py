@@ -95,14 +95,18 @@ class Laplace:
 
     def variance(self, scores: Array) -> Array:
         """Posterior variance (n,) of a class's latent minus the mean of the others, averaged over classes."""
+        A = np.concatenate([np.ones((len(scores), 1)), scores], axis=1)
+        return np.asarray(np.einsum("ni,ij,nj->n", A, self.variance_form, A, optimize=True))
+
+    @property
+    def variance_form(self) -> Array:
+        """Matrix F of :meth:`variance`, which is ``a'Fa`` of ``a = (1, scores)``."""
         K, size = self.n_classes, 1 + len(self.coef)
         # f_k minus the mean of the others is K/(K-1) (f_k - mean of all). Its mean square over k is the
         # quadratic form (K/(K-1))^2 (I - 11'/K) / K in the free latents.
         form = (K / (K - 1)) ** 2 / K * _coupling(K)
         blocks = self.cov.reshape(K - 1, size, K - 1, size)
-        middle = np.einsum("kl,kilj->ij", form, blocks)
-        A = np.concatenate([np.ones((len(scores), 1)), scores], axis=1)
-        return np.asarray(np.einsum("ni,ij,nj->n", A, middle, A, optimize=True))
+        return np.asarray(np.einsum("kl,kilj->ij", form, blocks))
 
 
 def class_curvature(shares: Array) -> float:

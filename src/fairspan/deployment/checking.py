@@ -1,0 +1,320 @@
+"""Compare a written file with its model, on given or generated rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from fairspan.deployment import read_npz_model
+from fairspan.deployment.program import Input, Program
+from fairspan.encoding import TableEncoder, column_days, date_columns
+from fairspan.estimators import BoostedLeaves
+from fairspan.exceptions import DataWarning, ExportError, NumericalWarning, warn_user
+from fairspan.inputs.columns import as_frame
+from fairspan.inputs.units import UNITS
+from fairspan.method.features import LandmarkMap
+from fairspan.method.linalg import Array
+from fairspan.unseen import collect_unseen
+
+__all__ = ["Difference", "check_npz", "check_onnx", "rows_to_check", "run_onnx"]
+
+# Largest difference, relative to the largest number (at least 1).
+TOLERANCES = {"float32": 1e-5, "float64": 1e-9}
+# Kernel matrices that are close to singular make predictions that differ by more than that from themselves
+# if sums are taken in another order. Such a difference is a warning up to here.
+_SENSITIVE = 1e-6
+# Rows that are generated if none are given, and rows that a file reads at a time.
+_GENERATED, _BLOCK = 64, 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Differences between a file and its model."""
+
+    rows: int
+    largest: float | None
+    labels: int
+    rounding: float | None
+
+
+def rows_to_check(model: Any, program: Program, check: Any) -> Any:
+    """Rows in the type that the model reads."""
+    if check is not None:
+        if _count(check) == 0:
+            raise ValueError("check has no rows. Give rows to compare, or leave check out.")
+        model._read_new(check)  # raises in the words of predict
+        return check
+    return _generated(model, program)
+
+
+def _generated(model: Any, program: Program) -> Any:
+    """Random rows that are like those of the fit, as far as the model has this."""
+    rng = np.random.default_rng(0)
+    encoder = model._schema.encoder
+    if isinstance(encoder, TableEncoder):
+        return _generated_table(encoder, rng)
+    width = sum(given.width for given in program.inputs)
+    features = model._pilot.features
+    if isinstance(features, LandmarkMap) and features.kernel.name != "precomputed":
+        first, second = features.landmarks[
+            rng.integers(0, len(features.landmarks), (2, _GENERATED))
+        ]
+        X = first + rng.normal(size=(_GENERATED, 1)) * (second - first)
+        if features.kernel.name == "chi2":
+            X = np.abs(X)
+    else:
+        X = rng.normal(size=(_GENERATED, width))
+    if program.inputs[0].kind == "matrix":
+        return X
+    return _frame({given.name: X[:, j] for j, given in enumerate(program.inputs)})
+
+
+def _frame(columns: dict[str, Any]) -> Any:
+    """A data frame of pandas, or of polars where pandas is not installed."""
+    try:
+        import pandas as pd
+    except ImportError:
+        import polars as pl
+
+        return pl.DataFrame({k: list(v) if v.dtype == object else v for k, v in columns.items()})
+    return pd.DataFrame(columns)
+
+
+def _generated_table(encoder: TableEncoder, rng: np.random.Generator) -> Any:
+    columns: dict[str, Any] = {}
+    dates = set(date_columns(encoder))
+    for branch, step, names in encoder.transformers_:
+        if branch == "numbers":
+            scaler = step.named_steps["standardscaler"]
+            for name, mean, scale in zip(names, scaler.mean_, scaler.scale_, strict=True):
+                values = mean + scale * rng.normal(size=_GENERATED)
+                values[rng.random(_GENERATED) < 0.1] = np.nan
+                columns[name] = _as_dates(values) if name in dates else values
+        elif branch == "categories":
+            for name, known in zip(names, step.categories_, strict=True):
+                labels = np.array([*known.tolist(), "not in the training rows", None], dtype=object)
+                columns[name] = labels[rng.integers(0, len(labels), _GENERATED)]
+    order = encoder.feature_names_in_.tolist()
+    return _frame({name: columns[name] for name in order})
+
+
+def _as_dates(days: Array) -> Any:
+    out = np.full(len(days), np.datetime64("NaT"), dtype="datetime64[us]")
+    known = np.isfinite(days)
+    out[known] = np.datetime64(0, "us") + np.round(days[known] * 86400e6).astype("timedelta64[us]")
+    return out
+
+
+# ------------------------------------------------------------------ what the model says
+
+
+def expected(model: Any, rows: Any) -> dict[str, np.ndarray]:
+    """Outputs of the model under the names of the program."""
+    with collect_unseen():  # generated rows have unknown categories on purpose
+        if not hasattr(model, "predict"):
+            return {"variable": model.transform(rows)}
+        if getattr(model, "classes_", None) is None:
+            return {"variable": model.predict(rows)[:, None]}
+        out = {"label": model.predict(rows), "decision_function": model.decision_function(rows)}
+        if hasattr(model, "predict_proba"):
+            out["probabilities"] = model.predict_proba(rows)
+        return out
+
+
+def _compare(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[float, int]:
+    """Largest difference relative to the largest number, and the number of other labels."""
+    largest, labels = 0.0, 0
+    for name, values in wanted.items():
+        if name == "label":
+            labels = int(np.sum(np.asarray(found[name]) != np.asarray(values)))
+        elif np.size(values):
+            size = max(1.0, float(np.abs(values).max()))
+            difference = np.abs(np.asarray(found[name], dtype=np.float64) - values) / size
+            largest = max(largest, float(np.nan_to_num(difference, nan=np.inf).max()))
+    return largest, labels
+
+
+def _judge(model: Any, largest: float, labels: int, tolerance: float) -> None:
+    """Raise if a file does not predict as its model does."""
+    if largest <= tolerance and labels == 0:
+        return
+    if largest <= _SENSITIVE and labels == 0:
+        warn_user(
+            f"Numbers of the file differ from those of the model by up to {largest:.2g}: predictions depend "
+            f"on the order of sums, because landmarks are nearly equal or the ridge is small.",
+            NumericalWarning,
+        )
+        return
+    other = f", and {labels} labels differ" if labels else ""
+    remedy = "Please report this, with the model."
+    if isinstance(getattr(model._pilot.features, "transformer", None), BoostedLeaves):
+        remedy = (
+            "BoostedLeaves gives rows of its fit the leaves of trees that did not see them, and a file "
+            "treats all rows as new. Check with other rows than those of the fit."
+        )
+    raise ExportError(
+        f"The file was not written, because it does not predict as the model does: numbers differ by "
+        f"{largest:.2g}{other}; {tolerance:g} and 0 are allowed. {remedy}"
+    )
+
+
+# ------------------------------------------------------------------ npz
+
+
+def check_npz(model: Any, path: Path, rows: Any) -> Difference:
+    """Compare what the numpy reader computes from a file."""
+    frame = as_frame(rows, "X")
+    if not _named(model):
+        given = rows if frame is None else frame.to_numpy()
+        given = given.toarray() if hasattr(given, "toarray") else given
+    elif frame is None:
+        given = dict(zip(model.feature_names_in_.tolist(), np.asarray(rows).T, strict=True))
+    else:
+        given = _columns(frame, date_columns(model._schema.encoder))
+    found = read_npz_model.load(path)(given)
+    wanted = expected(model, rows)
+    largest, labels = _compare(found, wanted)
+    _judge(model, largest, _beyond_rounding(found, wanted, labels), TOLERANCES["float64"])
+    return Difference(rows=_count(rows), largest=largest, labels=labels, rounding=None)
+
+
+def _named(model: Any) -> bool:
+    return getattr(model, "feature_names_in_", None) is not None
+
+
+def _columns(frame: nw.DataFrame[Any], dates: list[str]) -> dict[str, Any]:
+    """Columns of a table as the reader takes them."""
+    out: dict[str, Any] = {}
+    for name in frame.columns:
+        column = frame.get_column(name)
+        out[name] = _days(column) if name in dates else _objects(column)
+    return out
+
+
+def _objects(column: nw.Series[Any]) -> list[Any]:
+    missing = column.is_null().to_list()
+    return [None if gap else v for v, gap in zip(column.to_list(), missing, strict=True)]
+
+
+def _days(column: nw.Series[Any]) -> Array:
+    return column_days(column, str(column.name))
+
+
+def _count(rows: Any) -> int:
+    return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
+
+
+# ------------------------------------------------------------------ ONNX
+
+
+def check_onnx(
+    model: Any, program: Program, path: Path, names: Mapping[str, str], rows: Any, dtype: str
+) -> Difference | None:
+    """Compare what onnxruntime computes from a file; None if it is not installed."""
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError:
+        return None
+    feed = onnx_feed(program, rows, dtype)
+    found = run_onnx(path, feed)
+    found = {name: found[shown] for name, shown in names.items()}
+    wanted = expected(model, _rounded(program, rows, feed))
+    largest, labels = _compare(found, wanted)
+    labels = _beyond_rounding(found, wanted, labels)
+    _judge(model, largest, labels, TOLERANCES[dtype])
+    rounding, moved = largest, 0
+    if dtype == "float32":
+        rounding, moved = _compare(found, expected(model, rows))
+        if rounding > 10 * TOLERANCES[dtype] or moved:
+            warn_user(
+                f"Rounding these rows to float32 moves numbers by up to {rounding:.2g} and changes {moved} "
+                f"labels. If this matters, use dtype='float64'.",
+                DataWarning,
+            )
+    return Difference(rows=_count(rows), largest=largest, labels=labels, rounding=rounding)
+
+
+def _beyond_rounding(found: Mapping[str, Any], wanted: Mapping[str, Any], labels: int) -> int:
+    """Rows with another label, without those whose two classes are equal up to rounding."""
+    if not labels:
+        return 0
+    margin = np.asarray(wanted["decision_function"], dtype=np.float64)
+    size = max(1.0, float(np.abs(margin).max()))
+    if margin.ndim == 2:
+        margin = -np.sort(-margin, axis=1)
+        margin = margin[:, 0] - margin[:, 1]
+    differs = np.asarray(found["label"]) != np.asarray(wanted["label"])
+    return int((differs & (np.abs(margin) > 1e-12 * size)).sum())
+
+
+def run_onnx(path: Any, feed: Mapping[str, Any]) -> dict[str, Any]:
+    """Outputs of a file by name, on one thread, for a block of rows at a time."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        Path(path).read_bytes(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    n = len(next(iter(feed.values())))
+    parts = [
+        session.run(names, {name: v[start : start + _BLOCK] for name, v in feed.items()})
+        for start in range(0, n, _BLOCK)
+    ]
+    return {name: np.concatenate([part[j] for part in parts]) for j, name in enumerate(names)}
+
+
+def onnx_feed(program: Program, rows: Any, dtype: str) -> dict[str, Any]:
+    """Inputs of a file from rows as the model reads them."""
+    frame = as_frame(rows, "X")
+    if program.inputs[0].kind == "matrix":
+        X = rows if frame is None else frame.to_numpy()
+        X = X.toarray() if hasattr(X, "toarray") else X
+        return {"X": np.ascontiguousarray(X, dtype=dtype)}
+    if frame is None:
+        X = np.asarray(rows, dtype=dtype)
+        return {g.name: X[:, [j]] for j, g in enumerate(program.inputs)}
+    return {given.name: _tensor(given, frame, dtype) for given in program.inputs}
+
+
+def _tensor(given: Input, frame: nw.DataFrame[Any], dtype: str) -> Any:
+    column = frame.get_column(given.name)
+    if given.kind == "date":
+        return _days(column).astype(dtype)[:, None]
+    if given.kind == "number" and column.dtype.is_numeric() and not column.is_null().any():
+        return column.to_numpy().astype(dtype)[:, None]
+    values = _objects(column)
+    if given.kind == "number":
+        return np.array([np.nan if v is None else v for v in values], dtype=dtype)[:, None]
+    texts = ["missing" if v is None or v != v else str(v) for v in values]
+    return np.array(texts, dtype=object)[:, None]
+
+
+def _rounded(program: Program, rows: Any, feed: Mapping[str, Any]) -> Any:
+    """Rows as the file reads them: numbers are rounded to its type."""
+    frame = as_frame(rows, "X")
+    if program.inputs[0].kind == "matrix":
+        return np.asarray(feed["X"], dtype=np.float64)
+    columns = {}
+    for given in program.inputs:
+        values = feed[given.name][:, 0]
+        if given.kind == "text":
+            assert frame is not None
+            columns[given.name] = np.array(_objects(frame.get_column(given.name)), dtype=object)
+        elif given.kind == "date":
+            columns[given.name] = _as_dates(values.astype(np.float64))
+        else:
+            columns[given.name] = values.astype(np.float64)
+    if frame is None:
+        return np.column_stack(list(columns.values()))
+    out = _frame(columns)
+    if UNITS in getattr(rows, "attrs", {}):
+        out.attrs[UNITS] = rows.attrs[UNITS]
+    return out
