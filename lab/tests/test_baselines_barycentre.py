@@ -13,7 +13,7 @@ from fairspan_lab.baselines.barycentre import Quantiles
 class FirstColumn(RegressorMixin, BaseEstimator):
     """Predicts its first column, so that the distribution of predictions is known."""
 
-    def fit(self, X, y):
+    def fit(self, X, y):  # noqa: ARG002
         self.n_features_in_ = X.shape[1]
         return self
 

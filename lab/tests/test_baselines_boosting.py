@@ -85,7 +85,7 @@ def spread(f, s, cell=slice(None)):
 @pytest.mark.filterwarnings("ignore")
 def test_along_the_dial_dependence_on_new_rows_falls(models):
     X, signal, y, s = planted(3000)
-    new, more, y_new, s_new = planted(3000, 1)
+    new, more, _, s_new = planted(3000, 1)
     for model, target in zip(models, (signal, y), strict=True):
         found = []
         for mu in (0.0, 0.3, 3.0):

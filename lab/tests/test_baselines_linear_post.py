@@ -94,7 +94,7 @@ def test_the_rule_keeps_the_limit_where_the_groups_are_known():
     # One threshold per group on the probability.
     p = model._base.predict_proba(X)[:, 1]
     for j in (0, 1):
-        mine = S == j
+        mine = j == S
         chosen = model.predict(X)[mine] == 1
         assert p[mine][chosen].min() > p[mine][~chosen].max()
 

@@ -18,6 +18,7 @@ _MEASURES = {
     "eo": "equalized odds, |corr(score, S)| within each class",
     "dp": "decisions, difference of selection rates (models fitted for statistical parity)",
     "eod": "decisions, difference of true or false positive rates (models fitted for equalized odds)",
+    "ir": "decisions, one less the impact ratio (models fitted for statistical parity)",
 }
 _HOW_TO_READ = """\
 *What does parity cost, for each method?* For a method and a limit on the correlation, we take the model
@@ -26,10 +27,15 @@ validation rows. If none does, we take the fairest. Error and parity are then me
 
 - *Price*: the error above that of unconstrained fairspan on the same split. Differences of prices are
   therefore differences of errors.
-- *A cell*: price ± standard error over the splits, which share rows (parity on test rows; splits that
-  kept the limit on validation rows).
+- *A cell*: price ± standard error over the splits, which share rows (parity on test rows; share of the
+  splits whose test rows keep the limit). Choosing on validation rows keeps a limit on about half of the
+  splits.
 - *On test*: the price if the model is chosen on the test rows; optimistic, for comparison only.
-- *Italics*: the limit was kept on fewer than half of the splits.
+- *Italics*: the limit was kept on validation rows on fewer than half of the splits.
+- *Promised*: chosen on the training rows alone, so that the limit is kept with confidence .95 where it
+  can be; the fair end otherwise.
+- *Decisions come first.* A limit on the correlation of scores can be met by moving scores that decide
+  nothing, far from the threshold, while the rates of decisions stay unequal.
 - *Ours* removes dependence on the training rows (`removal="training_rows"`), as version 0.1.0 did."""
 _LAW = """\
 The next table is separate for a legal reason. A model that reads S at prediction treats two people who
@@ -100,7 +106,7 @@ def _price_cell(row: Row) -> str:
         text = f"*{text}*"
     # The price on the test rows is counted from the same number.
     peeked = row["price"] + row["test_chosen_error"] - row["error"]
-    got = f"({row['test_measure']:.3f}; {row['met']}/{row['splits']})"
+    got = f"({row['test_measure']:.3f}; {row.get('kept', '?')}/{row['splits']})"
     return f"{text} {got} | {_signed(peeked, math.nan)}"
 
 
