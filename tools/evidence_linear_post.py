@@ -2,8 +2,8 @@
 
 Ten random splits of Adult (sex) and COMPAS (race, African-American and Caucasian people) into 35 % for base
 models, 35 % for its linear program and 30 % test rows, as published (Xian and Zhao 2024, without S at
-prediction; theirs are five other splits). One row for each published pair of accuracy and gap: the accuracy of
-our rules and of our implementation of LinearPost on the same test rows, where their gap on the test rows
+prediction; theirs are five other splits). One row for each published pair of accuracy and gap: the accuracy
+of our rules and of our implementation of LinearPost on the same test rows, where their gap on the test rows
 reaches the published one, between two of 31 limits that are fixed here. Ours is cross-fitted on both parts
 together, over the same kind of base learner.
 
@@ -107,9 +107,7 @@ def split_draw(key: tuple[str, str, str], seed: int) -> Found:
     return out
 
 
-def ours(
-    base: str, criterion: str, seed: int, X: Any, y: Any, s: Any, new: Any
-) -> Iterator[Any]:
+def ours(base: str, criterion: str, seed: int, X: Any, y: Any, s: Any, new: Any) -> Iterator[Any]:
     """Decisions of our rules under all limits."""
     model = FairClassifier(
         base, criterion=criterion, equalize="decisions", encoder=None, random_state=seed
@@ -166,7 +164,9 @@ def measurements() -> Iterator[Measurement]:
         yield at_least("rows of LinearPost's protocol", 0, 1)
         return
     with path.open(newline="", encoding="utf-8") as file:
-        rows = {row["name"]: {k: _number(v) for k, v in row.items()} for row in csv.DictReader(file)}
+        rows = {
+            row["name"]: {k: _number(v) for k, v in row.items()} for row in csv.DictReader(file)
+        }
     within = []
     for key in PUBLISHED:
         for name in row_names(key)[len(PUBLISHED[key]) > 1 :]:

@@ -36,6 +36,10 @@ from fairspan_lab.frontier._problems import PROBLEMS, Problem, find_problem, row
 from fairspan_lab.frontier._task import Task
 
 HERE = [key for key in METHODS if METHODS[key].missing is None]
+# Five folds of several learners, twice.
+SLOW = ("fairspan-auto", "fairspan-rule", "fairspan-rule-boosting", "fairspan-promise",
+        "fairspan-rule-promise", "penalised-network", "fairret", "linear-post")  # fmt: skip
+CURVES = [pytest.param(key, marks=[pytest.mark.slow] * (key in SLOW)) for key in HERE]
 
 
 def make_problem(name="Adult", n=240, seed=0):
@@ -218,7 +222,7 @@ def shuffled(part, seed):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["Adult", "NLSY79"])
-@pytest.mark.parametrize("key", HERE)
+@pytest.mark.parametrize("key", CURVES)
 def test_a_curve_has_its_points_and_reads_s_only_if_it_says_so(key, name):
     problem, method = make_problem(name), METHODS[key]
     if not method.cells(classifies=problem.classifies, all_binary=len(problem.S) == 1):
@@ -366,6 +370,22 @@ def test_the_plan_asks_each_method_what_it_can_do():
     assert asked["eg-psi"] == {("Adult", "sp"), ("Adult", "eo")}
     assert asked["ferm"] == {("Adult", "none")}
     assert asked["hsic"] == {("Adult", "none"), ("NLSY79", "none")}
+    assert asked["fairret"] == {("Adult", "sp")}
+    assert asked["barycentre"] == {("NLSY79", "none")}
+    two = replace(problems[0], S={"sex": problems[0].S["sex"], "race": problems[0].S["sex"]})
+    methods = {cell.method for cell in plan([two], [0], list(METHODS), ["sp"], quick=False)}
+    assert not methods & {"ferm", "linear-ferm", "laftr-gp", "barycentre"}
+    assert {"eg-psi", "linear-post", "fairspan-rule"} <= methods
+
+
+def test_several_attributes_are_one_of_their_intersections():
+    rows = split(make_problem(), 0)
+    s = rows.fit.S["sex"]
+    t = np.random.default_rng(0).permutation(s) + 3.0
+    task = Task(replace(rows, fit=replace(rows.fit, S={"a": s, "b": t})), "sp")
+    assert sorted(np.unique(task.s)) == [0, 1, 2, 3]
+    np.testing.assert_array_equal(task.s, 2 * s + (t - 3.0))
+    np.testing.assert_array_equal(Task(rows, "sp").s, s)
 
 
 def count_runs(monkeypatch, key):
@@ -427,6 +447,27 @@ def test_a_cell_that_fails_does_not_lose_the_others(small, monkeypatch, tmp_path
     assert caught.value.failures[0] == "Adult, split 0, gp: ZeroDivisionError: no luck"
     assert [path.name for path in caught.value.written] == ["frontier-quick.csv"]
     assert {row["method"] for row in finished(tmp_path / "cells", quick=True)} == {"ncfr"}
+
+
+def test_a_data_set_whose_file_is_absent_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("FAIRSPAN_EXTRA_DATA", str(tmp_path))
+    said = []
+    with pytest.raises(ValueError, match="Nothing to run"):
+        frontier(["health"], ["gp"], quick=True, splits=1, out=tmp_path, say=said.append)
+    assert said[0].startswith("Health is left out: it needs health.csv or health.csv.zip")
+    with pytest.raises(FileNotFoundError, match="FAIRSPAN_EXTRA_DATA"):
+        _problems.load("Health")
+    rows = 25_000
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({name: rng.integers(0, 2, rows) for name in ("sexMALE", "age_65", "pg1")})
+    for name in ("age_75", "age_85", "MemberID_t", "trainset", "CharlsonIndexI_ave"):
+        table[name] = 0
+    table["CharlsonIndexI_max"] = rng.choice(["0", "1-2"], rows)
+    table.to_csv(tmp_path / "health.csv", index=False)
+    problem = _problems.load("Health")
+    assert list(problem.X.columns) == ["pg1"]
+    assert len(problem.y) == 20_000
+    assert problem.binary == ("sex", "age")
 
 
 def test_a_method_whose_package_is_absent_is_named(small, monkeypatch, tmp_path):
