@@ -1,5 +1,7 @@
 """Penalised networks: the penalty by hand, the dial, prediction without torch, the package's terms."""
 
+import sys
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -7,7 +9,7 @@ from sklearn.base import clone
 torch = pytest.importorskip("torch")
 
 from fairspan_lab.baselines import PenalisedNetwork, PenalisedNetworkClassifier  # noqa: E402
-from fairspan_lab.baselines import penalised_network as module  # noqa: E402
+from fairspan_lab.baselines import _penalised_training as module  # noqa: E402
 
 SHORT = {"max_epochs": 40, "patience": 40, "n_hidden": 16, "batch_size": 256, "random_state": 0}
 
@@ -38,9 +40,7 @@ def parity(f, s):
 def test_the_penalty_is_the_squared_covariance():
     rng = np.random.default_rng(0)
     f, codes = rng.normal(size=50), rng.normal(size=(50, 3))
-    found = module._covariance_penalty(
-        torch.from_numpy(f), torch.zeros(50), torch.from_numpy(codes)
-    )
+    found = module.covariance_penalty(torch.from_numpy(f), torch.zeros(50), torch.from_numpy(codes))
     expected = np.sum(((f - f.mean()) @ codes / 50) ** 2)
     assert float(found) == pytest.approx(expected)
 
@@ -75,10 +75,10 @@ def test_trainings_repeat_and_leave_the_global_state_alone():
 
 def test_prediction_is_the_network_in_numpy():
     source = torch.Generator().manual_seed(3)
-    net = module._network(4, 8, source)
+    net = module.network(4, 8, source)
     model = PenalisedNetwork(0.0, n_hidden=8, max_epochs=1, random_state=0)
     model.fit(X, SIGNAL, sensitive_features=S)
-    model.weights_ = module._state(net)
+    model.weights_ = module.state(net)
     rows = (X - model.mean_) / model.scale_
     expected = net(torch.from_numpy(rows))[:, 0].detach().numpy()
     np.testing.assert_allclose(
@@ -119,3 +119,9 @@ def test_what_cannot_be_is_refused():
     model = PenalisedNetworkClassifier(penalty="fairret", criterion="equalized_odds")
     with pytest.raises(ValueError, match="give penalty='covariance'"):
         model.fit(X, Y, sensitive_features=S)
+
+
+def test_without_torch_the_error_names_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="needs torch: pip install torch"):
+        PenalisedNetwork().fit(X, SIGNAL, sensitive_features=S)

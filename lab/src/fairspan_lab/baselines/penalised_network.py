@@ -7,12 +7,11 @@ that package.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
+import importlib
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
-import torch
 from scipy.special import logit
 from sklearn.model_selection import train_test_split
 
@@ -37,8 +36,11 @@ from fairspan_lab.baselines._sensitive import SensitiveCoding, read_sensitive
 
 __all__ = ["PenalisedNetwork", "PenalisedNetworkClassifier"]
 
-# A term that is added to the loss of a batch: from scores, targets and columns of S.
-Penalty = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+def need_training() -> ModuleType:
+    """The training, imported when it is needed: it imports torch."""
+    need("torch", "A penalised network", "torch")
+    return importlib.import_module("fairspan_lab.baselines._penalised_training")
 
 
 class _PenalisedNetwork(Baseline):
@@ -67,7 +69,7 @@ class _PenalisedNetwork(Baseline):
         self.validation = validation
         self.random_state = random_state
 
-    def _train(self, rows: Array, y: Array, S: Array, penalty: Penalty, *, classes: bool) -> None:
+    def _train(self, rows: Array, y: Array, S: Array, penalty: Any, *, classes: bool) -> None:
         """Fit the network to y (0 and 1, or numbers), and keep its best state on rows held out."""
         mu, width = check_number("mu", self.mu), check_count("n_hidden", self.n_hidden)
         size, most = (
@@ -87,44 +89,26 @@ class _PenalisedNetwork(Baseline):
         self.start_ = float(logit(middle)) if classes else middle
         self._unit = 1.0 if classes else max(float(y[fit].std()), 1e-300)
         target = y if classes else (y - self.start_) / self._unit
-        shift = self.start_ if classes else 0.0
-        # A generator of its own: neither this training nor another one moves torch's global state.
-        source = torch.Generator().manual_seed(int(seed.randint(2**31 - 1)))
-        net = _network(rows.shape[1], width, source)
-        X = torch.from_numpy((rows - self.mean_) / self.scale_)
-        Y, codes = torch.from_numpy(target.astype(np.float64)), torch.from_numpy(S)
-
-        def loss(index: torch.Tensor) -> torch.Tensor:
-            scores = shift + net(X[index])[:, 0]
-            if classes:
-                own = torch.nn.functional.binary_cross_entropy_with_logits(scores, Y[index])
-            else:
-                own = 0.5 * ((scores - Y[index]) ** 2).mean()
-            return own + mu * penalty(scores, Y[index], codes[index]) if mu > 0.0 else own
-
-        optimiser = torch.optim.Adam(net.parameters(), lr=rate)
-        train, test = torch.from_numpy(fit), torch.from_numpy(held_out)
-        best, kept, waited = np.inf, _state(net), 0
-        for epoch in range(most):
-            order = train[torch.randperm(len(train), generator=source)]
-            for batch in order.split(size):
-                if len(batch) < 2:
-                    continue  # one row has no covariance
-                optimiser.zero_grad()
-                loss(batch).backward()
-                optimiser.step()
-            with torch.no_grad():
-                found = float(loss(test))
-            if found < best:
-                best, kept, waited, self.n_epochs_ = found, _state(net), 0, epoch + 1
-            else:
-                waited += 1
-                if waited >= patience:
-                    break
-        if not np.isfinite(best):
-            msg = "The training did not converge; give a smaller learning_rate or mu."
-            raise ValueError(msg)
-        self.weights_ = kept
+        training = need_training()
+        self.weights_, self.n_epochs_ = training.train(
+            (rows - self.mean_) / self.scale_,
+            target,
+            S,
+            fit,
+            held_out,
+            training.Schedule(
+                mu=mu,
+                width=width,
+                batch_size=size,
+                rate=rate,
+                max_epochs=most,
+                patience=patience,
+                seed=int(seed.randint(2**31 - 1)),
+                start=self.start_ if classes else 0.0,
+                classes=classes,
+            ),
+            penalty,
+        )
 
     def _scores(self, X: Any) -> Array:
         hidden = (self._read_new(X) - self.mean_) / self.scale_
@@ -202,7 +186,7 @@ class PenalisedNetwork(BaselineRegressor, _PenalisedNetwork):
         target = read_numbers(self, y, len(rows))
         attributes = read_sensitive(self, X, sensitive_features, len(rows))
         codes = whitened_codes(attributes, criterion)
-        self._train(rows, target, codes, _covariance_penalty, classes=False)
+        self._train(rows, target, codes, need_training().covariance_penalty, classes=False)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -308,10 +292,12 @@ class PenalisedNetworkClassifier(BaselineClassifier, _PenalisedNetwork):
         good = positive_rows(signs, classes, self.pos_label)
         if self.penalty == "covariance":
             S = whitened_codes(attributes, criterion, good)
-            penalty: Penalty = _covariance_penalty
+            penalty = need_training().covariance_penalty
         else:
             S = SensitiveCoding.learn(attributes, "one-hot").columns(attributes)
-            penalty = _fairret_penalty(criterion, second_is_good=bool(good[signs > 0.0][0]))
+            penalty = need_training().fairret_penalty(
+                criterion, second_is_good=bool(good[signs > 0.0][0])
+            )
         self._train(rows, (signs > 0.0).astype(np.float64), S, penalty, classes=True)
         self.classes_ = classes
         return self
@@ -319,62 +305,3 @@ class PenalisedNetworkClassifier(BaselineClassifier, _PenalisedNetwork):
     def decision_function(self, X: Any) -> Array:
         """Log odds; positive means ``classes_[1]``. No protected attribute is read."""
         return self._scores(X)
-
-
-# --------------------------------------------------------------------------- the problem
-
-
-def _covariance_penalty(scores: torch.Tensor, _: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-    """``|Cov(f, C)|^2`` of a batch."""
-    return (((scores - scores.mean())[:, None] * codes).mean(dim=0) ** 2).sum()
-
-
-def _fairret_penalty(criterion: str, *, second_is_good: bool) -> Penalty:
-    """The package's norm of differences of rates; a group that a batch has not counts as equal."""
-    statistics = need("fairret.statistic", 'penalty="fairret"', "fairret")
-    losses = need("fairret.loss", 'penalty="fairret"', "fairret")
-    if criterion == "equalized_odds":
-        msg = (
-            "penalty='fairret' has criterion='statistical_parity' and 'equal_opportunity'; "
-            "for equalized odds give penalty='covariance'."
-        )
-        raise ValueError(msg)
-    own = criterion == "equal_opportunity"
-    norm = losses.NormLoss(statistics.TruePositiveRate() if own else statistics.PositiveRate())
-
-    def penalty(scores: torch.Tensor, y: torch.Tensor, S: torch.Tensor) -> torch.Tensor:
-        if not second_is_good:
-            scores, y = -scores, 1.0 - y
-        present = S[y == 1.0] if own else S
-        some = present.sum(dim=0) > 0.0
-        args = (scores[:, None], S[:, some])
-        found: torch.Tensor = norm(*args, y[:, None]) if own else norm(*args)
-        return found
-
-    return penalty
-
-
-def _network(n_features: int, width: int, source: torch.Generator) -> torch.nn.Sequential:
-    """Two hidden layers of rectified units, He-normal weights, a linear output."""
-    sizes = (n_features, width, width, 1)
-    layers: list[torch.nn.Module] = []
-    for inside, outside in pairwise(sizes):
-        # Without a first state, which would be drawn from torch's own generator.
-        layer = torch.nn.utils.skip_init(torch.nn.Linear, inside, outside, dtype=torch.float64)
-        with torch.no_grad():
-            spread = (2.0 / inside) ** 0.5 if outside > 1 else inside**-0.5
-            layer.weight.copy_(
-                spread * torch.randn(outside, inside, generator=source, dtype=torch.float64)
-            )
-            layer.bias.zero_()
-        layers += [layer, torch.nn.ReLU()]
-    return torch.nn.Sequential(*layers[:-1])
-
-
-def _state(net: torch.nn.Sequential) -> list[tuple[Array, Array]]:
-    """Matrices and constants of the layers, as copies."""
-    linear = [layer for layer in net if isinstance(layer, torch.nn.Linear)]
-    return [
-        (layer.weight.detach().numpy().copy(), layer.bias.detach().numpy().copy())
-        for layer in linear
-    ]
