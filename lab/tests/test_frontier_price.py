@@ -36,7 +36,7 @@ NUMBERS = {
 }  # fmt: skip
 NOT_FOR_NUMBERS = ("fairspan-decisions", "linear-ferm", "ferm", "laftr-gp", "threshold",
                    "eg-logistic", "eg-psi", "eg-boosting", "linear-post", "linear-post-logistic",
-                   "fairret", "fairspan-rule", "fairspan-rule-boosting", "fairspan-rule-linear",
+                   "fairret", "fairspan-rule", "fairspan-rule-boosting", "fairspan-rule-logistic",
                    "fairspan-rule-promise")  # fmt: skip
 FOR_NUMBERS = ("barycentre",)
 ONE_ATTRIBUTE = ("linear-ferm", "ferm", "laftr-gp")
@@ -262,7 +262,7 @@ def test_each_rival_has_its_partner():
     assert partner("fgp", "sp") == partner("eg-psi", "eo") == "fairspan"
     assert partner("eg-psi", "dp") == partner("fgp", "eod") == "fairspan-decisions"
     assert partner("linear-post", "dp") == "fairspan-rule-boosting"
-    assert partner("linear-post-logistic", "ir") == "fairspan-rule-linear"
+    assert partner("linear-post-logistic", "ir") == "fairspan-rule-logistic"
     assert partner("penalised-boosting", "sp", many_valued=True) == "fairspan-auto"
 
 

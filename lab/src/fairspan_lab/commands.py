@@ -30,7 +30,7 @@ FRONTIER_METHODS = (
     *("fairspan", "fairspan-correlation", "fairspan-limits", "fairspan-past"),
     *("fairspan-decisions", "fairspan-leaves", "fairspan-aware", "fairspan-aware-correlation"),
     *("fairspan-new-rows", "fairspan-auto", "fairspan-rule", "fairspan-rule-boosting"),
-    *("fairspan-rule-linear", "fairspan-promise", "fairspan-rule-promise"),
+    *("fairspan-rule-logistic", "fairspan-promise", "fairspan-rule-promise"),
     *("fgp", "gp", "linear-ferm", "ferm", "hsic", "fair-pca", "boosting"),
     *("eg-logistic", "eg-psi", "eg-boosting", "linear-post", "linear-post-logistic"),
     *("penalised-boosting", "penalised-network", "fairret", "ktopt", "leace", "barycentre"),

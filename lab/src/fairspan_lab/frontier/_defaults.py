@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan.estimators import FairClassifier, FairGPClassifier, FairGPRegressor, FairRegressor
 from fairspan.estimators.dial_predictor import score_rows
+from fairspan_lab.frontier._heads import best_c, boosted, logistic
 from fairspan_lab.frontier._price import LIMITS
 from fairspan_lab.frontier._task import Point, Task, timed
 
@@ -34,13 +35,13 @@ def rule(task: Task) -> Iterator[Point]:
 
 
 def rule_boosting(task: Task) -> Iterator[Point]:
-    """Decision rule over boosted trees alone."""
-    return _rule(task, "boosting")
+    """Decision rule over the boosted trees that LinearPost has."""
+    return _rule(task, boosted())
 
 
-def rule_linear(task: Task) -> Iterator[Point]:
-    """Decision rule over the linear model alone."""
-    return _rule(task, "linear")
+def rule_logistic(task: Task) -> Iterator[Point]:
+    """Decision rule over the logistic regressions that LinearPost has."""
+    return _rule(task, logistic(best_c(task.fit.X, task.fit.y)))
 
 
 def promise(task: Task) -> Iterator[Point]:
@@ -55,7 +56,7 @@ def rule_promise(task: Task) -> Iterator[Point]:
     return _promised(task, _learners(task, "auto", equalize="decisions"), limits)
 
 
-def _learners(task: Task, estimator: str, **params: Any) -> Any:
+def _learners(task: Task, estimator: Any, **params: Any) -> Any:
     cls: Any = FairClassifier if task.classifies else FairRegressor
     return cls(
         estimator,
@@ -67,7 +68,7 @@ def _learners(task: Task, estimator: str, **params: Any) -> Any:
     )
 
 
-def _rule(task: Task, estimator: str) -> Iterator[Point]:
+def _rule(task: Task, estimator: Any) -> Iterator[Point]:
     model = _learners(task, estimator, equalize="decisions")
     return _along(task, model)
 

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 from fairspan.method.linalg import Array
 from fairspan_lab.baselines import (
@@ -27,7 +26,7 @@ from fairspan_lab.baselines import (
     PenalisedBoosting,
     PenalisedBoostingClassifier,
 )
-from fairspan_lab.frontier._heads import best_c, head, head_scores, logistic
+from fairspan_lab.frontier._heads import best_c, boosted, head, head_scores, logistic
 from fairspan_lab.frontier._measures import measure
 from fairspan_lab.frontier._rivals import LONG
 from fairspan_lab.frontier._task import Point, Task, timed
@@ -41,11 +40,8 @@ _RIDGES = tuple(10.0**k for k in range(-5, 0))
 
 
 def linear_post(task: Task) -> Iterator[Point]:
-    """Over boosted trees of the size of ours: small ones, since half of the rows train them."""
-    trees = HistGradientBoostingClassifier(
-        max_leaf_nodes=15, learning_rate=0.1, early_stopping=True, random_state=0
-    )
-    return _linear_post(task, trees)
+    """Over boosted trees."""
+    return _linear_post(task, boosted())
 
 
 def linear_post_logistic(task: Task) -> Iterator[Point]:

@@ -72,8 +72,8 @@ METHODS = {
         "fairspan, decision rule, boosting", _defaults.rule_boosting, "fairness", CRITERIA,
         classes_only=True,
     ),
-    "fairspan-rule-linear": Method(
-        "fairspan, decision rule, linear", _defaults.rule_linear, "fairness", CRITERIA,
+    "fairspan-rule-logistic": Method(
+        "fairspan, decision rule, logistic", _defaults.rule_logistic, "fairness", CRITERIA,
         classes_only=True,
     ),
     "fairspan-promise": Method(

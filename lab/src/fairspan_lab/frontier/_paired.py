@@ -33,12 +33,12 @@ _BIND_CORRELATIONS = (
 # Model of decisions that later rivals are compared with.
 _LATER = {
     "linear-post": "fairspan-rule-boosting",
-    "linear-post-logistic": "fairspan-rule-linear",
+    "linear-post-logistic": "fairspan-rule-logistic",
     "penalised-boosting": "fairspan-rule-boosting",
     "penalised-network": "fairspan-rule",
     "fairret": "fairspan-rule",
     "ktopt": "fairspan-rule",
-    "leace": "fairspan-rule-linear",
+    "leace": "fairspan-rule-logistic",
 }
 # Smallest number of splits for a useful standard error.
 _FEWEST = 3

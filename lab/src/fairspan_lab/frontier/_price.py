@@ -55,7 +55,7 @@ OURS = (
     "fairspan-auto",
     "fairspan-rule",
     "fairspan-rule-boosting",
-    "fairspan-rule-linear",
+    "fairspan-rule-logistic",
     "fairspan-promise",
     "fairspan-rule-promise",
 )

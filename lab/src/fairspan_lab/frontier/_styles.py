@@ -23,7 +23,7 @@ STYLES = {
     "fairspan-auto": ("#0072B2", "h"),
     "fairspan-rule": ("#56B4E9", "s"),
     "fairspan-rule-boosting": ("#56B4E9", "v"),
-    "fairspan-rule-linear": ("#56B4E9", "X"),
+    "fairspan-rule-logistic": ("#56B4E9", "X"),
     "fairspan-promise": ("#0072B2", "d"),
     "fairspan-rule-promise": ("#56B4E9", "d"),
     "fgp": ("#D55E00", "s"),
