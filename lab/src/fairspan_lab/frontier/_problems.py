@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.model_selection import train_test_split
 
 from fairspan import datasets
@@ -139,6 +138,8 @@ def _health(home: Any) -> tuple[Any, Array, dict[str, Array]]:  # noqa: ARG001
     if path is None:
         msg = f"The health data need {_without_health()}."
         raise FileNotFoundError(msg)
+    import pandas as pd
+
     table = pd.read_csv(path).sample(_HEALTH_ROWS, random_state=0).reset_index(drop=True)
     old = table[["age_65", "age_75", "age_85"]].sum(axis=1)
     # The index itself, S, and numbers of members and years tell nothing that may be used.
