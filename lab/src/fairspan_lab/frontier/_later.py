@@ -4,8 +4,8 @@ All have the number of settings of ours. Grids are fixed here, or end where a ru
 rows says; test rows are not opened for them.
 
 - LinearPost: limits from 1, which binds nobody, to 0, close together below 0.1, where they bind.
-- Penalties: 0, then a geometric grid up to the weight from which on the dependence on validation rows no
-  longer falls (at most 1000), over three decades.
+- Penalties: 0, then a geometric grid over three decades, up to the weight with the least dependence on
+  validation rows, of those tried. Beyond it the penalty overshoots.
 - K-TOpt: tau = 1 - 10^-t. What is left of the covariance falls with 1 - tau.
 - Barycentre: shares at equal distances, as its dependence falls linearly.
 """
@@ -31,10 +31,8 @@ from fairspan_lab.frontier._measures import measure
 from fairspan_lab.frontier._rivals import LONG
 from fairspan_lab.frontier._task import Point, Task, timed
 
-# Largest weight of a penalty, and the factor between the weights that are tried for the end of its grid.
-_MOST_WEIGHT, _STEP = 1000.0, 4.0
-# A step to a larger weight must lower the dependence to this share, or the grid ends.
-_STILL_FALLS = 0.95
+# Weights that are tried for the end of the grid of a penalty.
+_WEIGHTS = tuple(4.0**k for k in range(6))
 # Ridges of K-TOpt on unit variances.
 _RIDGES = tuple(10.0**k for k in range(-5, 0))
 
@@ -87,28 +85,17 @@ def _network(task: Task) -> Callable[..., Any]:
 
 
 def _along_mu(task: Task, make: Callable[..., Any]) -> Iterator[Point]:
-    """0 and a geometric grid up to the last weight that lowers the dependence on validation rows."""
+    """0 and a geometric grid up to the weight with the least dependence on validation rows."""
     fit = task.fit
 
     def at(mu: float) -> tuple[Array, float]:
         model, seconds = timed(lambda: make(mu).fit(fit.X, fit.y, sensitive_features=fit.S))
         return head_scores(model, task.new.X), seconds
 
-    most = _largest_weight(lambda mu: _dependence(task, at(mu)[0]))
+    most = min(_WEIGHTS, key=lambda mu: _dependence(task, at(mu)[0]))
     for mu in [0.0, *np.geomspace(most / 1000.0, most, task.points - 1)]:
         scores, seconds = at(float(mu))
         yield Point(float(mu), seconds, *task.halves(scores))
-
-
-def _largest_weight(dependence: Callable[[float], float]) -> float:
-    """The weight from which on a larger one does not lower the dependence."""
-    mu, found = 1.0, dependence(1.0)
-    while mu * _STEP <= _MOST_WEIGHT:
-        further = dependence(mu * _STEP)
-        if further > _STILL_FALLS * found:
-            break
-        mu, found = mu * _STEP, further
-    return mu
 
 
 def _dependence(task: Task, scores: Array) -> float:
