@@ -189,7 +189,10 @@ def measurements() -> Iterator[Measurement]:
             yield at_least(
                 f"{name}, ours - LinearPost here", row["difference"], -row["difference_se"]
             )
-    yield at_least("share of rows within one SE of or above the published", np.mean(within), 5 / 7)
+    # Rows that were not run are no success.
+    n_rows = sum(len(rows) - (len(rows) > 1) for rows in PUBLISHED.values())
+    name = "share of published rows that ours is within one SE of, or above"
+    yield at_least(name, sum(within) / n_rows, 5 / 7)
 
 
 def _number(text: str) -> Any:
