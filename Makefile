@@ -110,10 +110,11 @@ build/axe-core/package/axe.min.js:
 test-browser: .venv-browser/.stamp build/axe-core/package/axe.min.js
 	@$(ONE_THREAD) .venv-browser/bin/python -m pytest -n 2 --dist loadscope tests/browser $(ARGS)
 
-# Tests that need fairlearn, and the frontier's.
+# Tests that need fairlearn, LightGBM or fairret, and the frontier's.
 .PHONY: test-bench
 test-bench: .venv-bench/.stamp
-	@$(ONE_THREAD) .venv-bench/bin/python -m pytest $(WORKERS) lab/tests/test_frontier.py lab/tests/test_frontier_price.py tests/test_audit_fairlearn.py $(ARGS)
+	@$(ONE_THREAD) .venv-bench/bin/python -m pytest $(WORKERS) lab/tests/test_frontier.py lab/tests/test_frontier_price.py lab/tests/test_baselines_boosting.py lab/tests/test_torch_penalised_network.py tests/test_audit_fairlearn.py $(ARGS)
+	@$(ONE_THREAD) .venv-bench/bin/python -m pytest lab/tests/test_baselines_contract.py -k Penalised
 	@$(ONE_THREAD) .venv-bench/bin/python -m pytest tests/test_docs.py -m "" -k fairlearn
 
 # The suite with the lowest supported versions.

@@ -20,7 +20,9 @@ from tools.frontier_tables import COMMITTED, OUT, committed_tables, tables_of
 from tools.table import ROOT, Measurement, at_least, at_most
 
 SHARED = Path(os.environ.get("FAIRSPAN_SHARED") or ROOT.parent / "shared")
-CLASSES, NUMBERS = SETS[:3], SETS[3:]
+CLASSES, NUMBERS = SETS[:3], SETS[3:6]
+# Classes, with two attributes.
+SEVERAL = SETS[6:]
 # Attributes with more than two values, whose dependence a correlation alone does not show.
 MANY_VALUED = {"Communities": ("race", "origin"), "NLSY79": ("age",), "Law school": ("age",)}
 # Largest ratio of our price to that of the paper's method, when ours limits correlations as it does.
@@ -32,7 +34,7 @@ CORRELATION = {
     "Adult": 0.8,
 }
 # The same for the default, which removes more dependence.
-DEFAULT = dict.fromkeys(SETS, 0.85) | {"Law school": 0.5}
+DEFAULT = dict.fromkeys((*CLASSES, *NUMBERS), 0.85) | {"Law school": 0.5}
 # Methods that a limit needs, and the criterion they are fitted for.
 JUDGED = {
     (*OURS, *BLIND, "ncfr", "ncfr-rff"): "sp",
@@ -93,7 +95,8 @@ def completeness(tables: Tables) -> Iterator[Measurement]:
     for data in SETS:
         rows = tables.prices(data, LIMITS[0])
         for method in (*OURS, *BLIND, "ncfr"):
-            if METHODS[method].cells(classifies=data in CLASSES, all_binary=data in CLASSES):
+            classes, several = data not in NUMBERS, data not in CLASSES
+            if METHODS[method].cells(classifies=classes, all_binary=classes, several=several):
                 splits[data, method] = rows[method]["splits"] if method in rows else 0
     absent = [key for key, count in splits.items() if count == 0]
     for data, method in absent:

@@ -6,7 +6,7 @@ every reduction fits up to 50 classifiers. Several attributes are one attribute 
 fairlearn has no limits for each. Its decisions are random, so rates and errors are expected ones.
 
 *LinearPost*: the linear program that makes rates equal as far as the predicted codes say, with no
-recalibration on real rates (Xian and Zhao 2024), written from its definition.
+recalibration on real rates (Xian and Zhao 2024): `fairspan_lab.baselines.linear_post`.
 
 *Thresholds*: fairlearn's ThresholdOptimizer on the same probabilities. It reads the attribute when it
 decides, and makes rates equal as far as it can.
@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.optimize
-import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 # Share of the variance below which a principal axis is dropped.
@@ -77,37 +75,6 @@ def reductions(
         model.fit(X, y, sensitive_features=s)
         used = [(k, weight) for k, weight in model.weights_.items() if weight > 0.0]
         yield sum(weight * model.predictors_[k].predict(X_new) for k, weight in used)
-
-
-def linear_post(utility: Any, codes: Any, block: Any, weight: Any, limit: float) -> Any:
-    """Multipliers of the codes, (Q,), of the best decisions whose predicted rates differ by at most a limit.
-
-    Maximise ``weight @ (utility * d)`` over 0 <= d <= 1, where in each block all ``weight @ (codes * d)`` are
-    between x and x + limit for some x.
-
-    Parameters
-    ----------
-    utility : (n,) gain of deciding 1.
-    codes : (n, Q) predicted rate codes.
-    block : (Q,) number of the block of each code.
-    weight : (n,) with the sum 1.
-    """
-    n, Q = codes.shape
-    means = (codes * weight[:, None]).T
-    own = (np.asarray(block)[:, None] == np.arange(int(np.max(block)) + 1)).astype(float)
-    A = np.block([[-means, own], [means, -own]])
-    bounds = [(0.0, 1.0)] * n + [(None, None)] * own.shape[1]
-    solved = scipy.optimize.linprog(
-        np.concatenate([-weight * utility, np.zeros(own.shape[1])]),
-        A_ub=A,
-        b_ub=np.concatenate([np.zeros(Q), np.full(Q, limit)]),
-        bounds=bounds,
-        method="highs",
-    )
-    if not solved.success:
-        raise RuntimeError(f"The linear program was not solved: {solved.message}")
-    prices = -solved.ineqlin.marginals
-    return prices[Q:] - prices[:Q]
 
 
 def thresholds(p: Any, y: Any, s: Any, p_new: Any, s_new: Any, criterion: str) -> Any:

@@ -34,6 +34,7 @@ from fairspan.estimators.decision_fit import N_LIMITS
 from fairspan.estimators.dial_predictor import score_rows
 from fairspan.method.decision_rule import gap_limits, rule_path
 from fairspan.method.rate_codes import MIN_JUDGED_ROWS
+from fairspan_lab.baselines.linear_post import best_multipliers
 from tools import decision_rivals, promise_populations
 from tools.promise_limits import COMPONENTS, GAP, above_median, gap, populations, tables
 from tools.promise_populations import Draw, people, planted, sample_of_adult, splits
@@ -295,7 +296,7 @@ def rival_paths(
     p, codes = fit.predictions(np.asarray(new))
     points = [free]
     for limit in LINEAR_BOUNDS:
-        multipliers = decision_rivals.linear_post(
+        multipliers = best_multipliers(
             *(2.0 * problem.probability - 1.0, problem.codes - problem.share @ problem.codes),
             *(block, problem.share, limit),
         )

@@ -1543,6 +1543,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "and not index.equals(order)",
         "and index is None",
         _tests("test_works_with", "another_order_of_the_index_is_matched_or_refused"),
+    ),
     # ------------------------------------------------------------------ exported models
     Mutant(
         "an exported rule without the tie of rows on its boundary",

@@ -22,12 +22,19 @@ from rich.progress import (
 __all__ = ["add_commands"]
 
 METHOD_NAMES = ("fairspan", "fgp", "gp", "linear-ferm", "ferm", "laftr-gp", "ncfr")
-FRONTIER_SETS = ("adult", "compas", "compas-paper", "communities", "nlsy79", "law-school")
+FRONTIER_SETS = (
+    *("adult", "compas", "compas-paper", "communities", "nlsy79", "law-school"),
+    *("health", "happiness"),
+)
 FRONTIER_METHODS = (
     *("fairspan", "fairspan-correlation", "fairspan-limits", "fairspan-past"),
     *("fairspan-decisions", "fairspan-leaves", "fairspan-aware", "fairspan-aware-correlation"),
+    *("fairspan-new-rows", "fairspan-auto", "fairspan-rule", "fairspan-rule-boosting"),
+    *("fairspan-rule-logistic", "fairspan-promise", "fairspan-rule-promise"),
     *("fgp", "gp", "linear-ferm", "ferm", "hsic", "fair-pca", "boosting"),
-    *("eg-logistic", "eg-psi", "eg-boosting", "ncfr", "ncfr-rff", "laftr-gp", "threshold"),
+    *("eg-logistic", "eg-psi", "eg-boosting", "linear-post", "linear-post-logistic"),
+    *("penalised-boosting", "penalised-network", "fairret", "ktopt", "leace", "barycentre"),
+    *("ncfr", "ncfr-rff", "laftr-gp", "threshold"),
     "correlation-remover",
 )
 _errors = Console(stderr=True)

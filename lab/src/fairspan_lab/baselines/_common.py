@@ -116,12 +116,12 @@ def generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(read_seed(random_state).randint(2**31 - 1))
 
 
-def need(module: str, what: str) -> Any:
-    """A module of the extra ``baselines``, imported when it is needed."""
+def need(module: str, what: str, packages: str = "cvxpy clarabel") -> Any:
+    """A module of another package, imported when it is needed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        msg = f"{what} needs {module}: pip install cvxpy clarabel."
+        msg = f"{what} needs {module}: pip install {packages}."
         raise ImportError(msg) from error
 
 
@@ -137,7 +137,7 @@ def read_rows(est: Baseline, X: Any) -> Array:
     return rows
 
 
-def _read_column(est: Baseline, y: Any, n: int) -> Labels:
+def read_column(est: Baseline, y: Any, n: int) -> Labels:
     if y is None:
         msg = f"{type(est).__name__} requires y to be passed, but the target y is None."
         raise ValueError(msg)
@@ -154,7 +154,7 @@ def _read_column(est: Baseline, y: Any, n: int) -> Labels:
 
 def read_numbers(est: Baseline, y: Any, n: int) -> Array:
     """The target of a regression."""
-    y = _read_column(est, y, n)
+    y = read_column(est, y, n)
     try:
         values = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
@@ -178,7 +178,7 @@ def _check_order(y: Labels) -> None:
 
 def read_two_classes(est: Baseline, y: Any, n: int) -> tuple[Array, Labels]:
     """Labels as -1 and +1, and the two labels in sorted order: +1 is the second."""
-    y = _read_column(est, y, n)
+    y = read_column(est, y, n)
     _check_order(y)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)

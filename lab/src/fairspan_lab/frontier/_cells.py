@@ -21,7 +21,8 @@ from fairspan_lab.frontier._task import Point, Task
 
 __all__ = ["Cell", "Row", "finished", "is_stored", "plan", "run"]
 
-# Increase when a method, a measure or the splits change; cells of other versions run again.
+# Increase when a number of a stored cell would change; cells of other versions run again. Cells without a
+# measure that was added later are left out of its tables.
 VERSION = 1
 # Version of fairspan that the models of the frontier are those of: `removal="training_rows"`.
 MODELS_OF = "0.1.0"
@@ -74,11 +75,11 @@ def plan(
 ) -> Iterator[Cell]:
     """Every cell, data set by data set and split by split."""
     for problem in problems:
-        all_binary = len(problem.binary) == len(problem.S)
+        all_binary, several = len(problem.binary) == len(problem.S), len(problem.S) > 1
         for seed in seeds:
             for key in methods:
                 own_criteria = METHODS[key].cells(
-                    classifies=problem.classifies, all_binary=all_binary
+                    classifies=problem.classifies, all_binary=all_binary, several=several
                 )
                 yield from (
                     Cell(problem.name, seed, key, c, quick)

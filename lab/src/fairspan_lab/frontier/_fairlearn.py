@@ -112,7 +112,7 @@ def threshold(task: Task) -> Iterator[Point]:
         ).fit(X, y, sensitive_features=task.s)
 
     fitted, seconds = timed(make)
-    (s,) = task.new.S.values()
+    s = task.group(task.new)
     rule = fitted.interpolated_thresholder_
     scores = rule.estimator_.predict_proba(task.new.X)[:, 1]
     p = np.full(len(scores), np.nan)  # a group without a rule would show

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from fairspan.method.linalg import Array
 
-__all__ = ["best_c", "logistic", "three_folds"]
+__all__ = ["best_c", "boosted", "logistic", "three_folds"]
 
 # Inverse penalties to choose from.
 _CS = tuple(10.0**k for k in range(-2, 4))
@@ -25,6 +26,13 @@ def three_folds() -> StratifiedKFold:
 def logistic(C: float) -> LogisticRegression:
     """Logistic regression by Newton's method, since there are fewer columns than rows."""
     return LogisticRegression(C=C, solver="newton-cholesky", max_iter=200)
+
+
+def boosted() -> HistGradientBoostingClassifier:
+    """Boosted trees, stopped early: half of the rows train those of LinearPost."""
+    return HistGradientBoostingClassifier(
+        max_leaf_nodes=15, learning_rate=0.1, early_stopping=True, random_state=0
+    )
 
 
 def best_c(X: Array, y: Array) -> float:

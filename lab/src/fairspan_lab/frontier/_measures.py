@@ -45,7 +45,8 @@ def measure(
     Returns
     -------
     dict
-        ``error``, ``dp``, ``eod``, ``ks``, and by attribute ``sp[a]``, ``ratio[a]`` (and for classes
+        ``error``, ``dp``, ``eod``, ``ir`` (one less the impact ratio: the smaller selection rate over the
+        larger one), ``ks``, and by attribute ``sp[a]``, ``ratio[a]`` (and for classes
         ``eop[a]``, ``eo[a]``). None where a score is not defined: differences of rates for numbers, or
         without an attribute that has two values.
     """
@@ -54,12 +55,13 @@ def measure(
         raise ValueError(msg)
     groups = {name: s == s.max() for name, s in S.items() if len(np.unique(s)) == 2}
     kinds = {name: "categorical" if name in groups else "continuous" for name in S}
-    found: dict[str, float | None] = {"dp": None, "eod": None, "ks": None}
+    found: dict[str, float | None] = dict.fromkeys(("dp", "eod", "ir", "ks"))
     if classifies:
         p = scores if random else (scores > 0.0).astype(np.float64)
         found["error"] = float(np.mean(np.where(y == 1, 1.0 - p, p)))
         if groups:
             found["dp"] = max(_gap(p, group) for group in groups.values())
+            found["ir"] = max(_shortfall(p, group) for group in groups.values())
             found["eod"] = max(
                 _gap(p[y == label], group[y == label])
                 for group in groups.values()
@@ -92,3 +94,9 @@ def measure(
 def _gap(p: Array, group: NDArray[np.bool_]) -> float:
     """Difference between two groups in the rate of decisions for class 1."""
     return float(abs(p[group].mean() - p[~group].mean()))
+
+
+def _shortfall(p: Array, group: NDArray[np.bool_]) -> float:
+    """How far the ratio of the groups' rates is from 1; 0 if nobody is selected."""
+    rates = float(p[group].mean()), float(p[~group].mean())
+    return 1.0 - min(rates) / max(rates) if max(rates) > 0.0 else 0.0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fairspan_lab.cells import MethodLabel
-from fairspan_lab.frontier import _fairlearn, _margins, _ours, _rivals
+from fairspan_lab.frontier import _defaults, _fairlearn, _later, _margins, _ours, _rivals
 from fairspan_lab.frontier._task import Point, Task
 
 __all__ = ["CRITERIA", "METHODS", "QUICK_METHODS", "Method"]
@@ -25,12 +25,18 @@ class Method(MethodLabel):
     criteria: tuple[str, ...] = ()  # empty: the method takes no criterion
     classes_only: bool = False
     numbers_only: bool = False  # some protected attribute must have many values
+    no_classes: bool = False
+    one_attribute: bool = False
     reads_sensitive: bool = False  # at prediction time
     needs: str | None = None  # package beyond the core
 
-    def cells(self, *, classifies: bool, all_binary: bool) -> tuple[str, ...]:
+    def cells(
+        self, *, classifies: bool, all_binary: bool, several: bool = False
+    ) -> tuple[str, ...]:
         """Criteria to fit for on such a data set; "none": one fit serves all of them."""
         if (self.classes_only and not classifies) or (self.numbers_only and all_binary):
+            return ()
+        if (self.no_classes and classifies) or (self.one_attribute and several):
             return ()
         if not self.criteria:
             return ("none",)
@@ -57,11 +63,30 @@ METHODS = {
         "fairspan with S, correlations only", _ours.aware_correlation, "fairness", CRITERIA,
         numbers_only=True, reads_sensitive=True,
     ),
+    "fairspan-new-rows": Method("fairspan, new rows", _defaults.new_rows, "fairness", CRITERIA),
+    "fairspan-auto": Method("fairspan, three learners", _defaults.auto, "fairness", CRITERIA),
+    "fairspan-rule": Method(
+        "fairspan, decision rule", _defaults.rule, "fairness", CRITERIA, classes_only=True
+    ),
+    "fairspan-rule-boosting": Method(
+        "fairspan, decision rule, boosting", _defaults.rule_boosting, "fairness", CRITERIA,
+        classes_only=True,
+    ),
+    "fairspan-rule-logistic": Method(
+        "fairspan, decision rule, logistic", _defaults.rule_logistic, "fairness", CRITERIA,
+        classes_only=True,
+    ),
+    "fairspan-promise": Method(
+        "fairspan, correlation promised", _defaults.promise, "limit", CRITERIA
+    ),
+    "fairspan-rule-promise": Method(
+        "fairspan, gap promised", _defaults.rule_promise, "limit", CRITERIA, classes_only=True
+    ),
     "fgp": Method("FGP (as published)", _ours.fgp, "epsilon", CRITERIA),
     "gp": Method("GP", _rivals.gp),
     # Both constrain equal opportunity, whatever criterion they are evaluated for.
-    "linear-ferm": Method("Linear-FERM", _margins.linear_ferm, classes_only=True),
-    "ferm": Method("FERM", _margins.ferm, "tolerance", classes_only=True),
+    "linear-ferm": Method("Linear-FERM", _margins.linear_ferm, classes_only=True, one_attribute=True),
+    "ferm": Method("FERM", _margins.ferm, "tolerance", classes_only=True, one_attribute=True),
     # It supports statistical parity only.
     "hsic": Method("HSIC ridge", _rivals.hsic, "mu"),
     "fair-pca": Method("Fair kernel PCA", _rivals.fair_pca, "components", ("sp", "eop")),
@@ -78,12 +103,34 @@ METHODS = {
         "EG, boosting", _fairlearn.eg_boosting, "bound", CRITERIA, classes_only=True,
         needs="fairlearn",
     ),
+    "linear-post": Method(
+        "LinearPost, boosting", _later.linear_post, "tolerance", CRITERIA, classes_only=True
+    ),
+    "linear-post-logistic": Method(
+        "LinearPost, logistic", _later.linear_post_logistic, "tolerance", CRITERIA, classes_only=True
+    ),
+    "penalised-boosting": Method(
+        "Penalised boosting", _later.penalised_boosting, "mu", CRITERIA, needs="lightgbm"
+    ),
+    "penalised-network": Method(
+        "Penalised network", _later.penalised_network, "mu", CRITERIA, needs="torch"
+    ),
+    # The package has no term for equalized odds, and its groups are no numbers.
+    "fairret": Method(
+        "fairret network", _later.fairret, "mu", ("sp", "eop"), classes_only=True, needs="fairret"
+    ),
+    # These three support statistical parity only.
+    "ktopt": Method("K-TOpt", _later.ktopt, "tau"),
+    "leace": Method("LEACE", _later.leace, needs="concept_erasure"),
+    "barycentre": Method(
+        "Barycentre", _later.barycentre, "share", no_classes=True, reads_sensitive=True
+    ),
     # Both support statistical parity only.
     "ncfr": Method("NCFR", _rivals.ncfr, "eta", reads_sensitive=True),
     "ncfr-rff": Method("NCFR, random features", _rivals.ncfr_rff, "eta", reads_sensitive=True),
     "laftr-gp": Method(
         f"LAFTR-GP ({_rivals.LAFTR_EPOCHS} epochs)", _rivals.laftr_gp, "gamma", CRITERIA,
-        classes_only=True, reads_sensitive=True, needs="torch",
+        classes_only=True, one_attribute=True, reads_sensitive=True, needs="torch",
     ),
     "threshold": Method(
         "Thresholds by group", _fairlearn.threshold, "", CRITERIA, classes_only=True,

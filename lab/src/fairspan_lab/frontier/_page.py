@@ -18,6 +18,7 @@ _MEASURES = {
     "eo": "equalized odds, |corr(score, S)| within each class",
     "dp": "decisions, difference of selection rates (models fitted for statistical parity)",
     "eod": "decisions, difference of true or false positive rates (models fitted for equalized odds)",
+    "ir": "decisions, one less the impact ratio (models fitted for statistical parity)",
 }
 _HOW_TO_READ = """\
 *What does parity cost, for each method?* For a method and a limit on the correlation, we take the model
@@ -27,10 +28,15 @@ validation rows. If none does, we take the fairest. Error and parity are then me
 - *Price*: the error above that of unconstrained fairspan on the same split. Differences of prices are
   therefore differences of errors.
 - *A cell*: price ± standard error over the splits, which share rows (parity on test rows; splits that
-  kept the limit on validation rows).
+  kept the limit on {kept} rows).
 - *On test*: the price if the model is chosen on the test rows; optimistic, for comparison only.
-- *Italics*: the limit was kept on fewer than half of the splits.
-- *Ours* removes dependence on the training rows (`removal="training_rows"`), as version 0.1.0 did."""
+- *Italics*: the limit was kept on validation rows on fewer than half of the splits.
+- *Promised*: chosen on the training rows alone, so that the limit is kept with confidence .95 where it
+  can be; the fair end otherwise.
+- *Decisions come first.* A limit on the correlation of scores can be met by moving scores that decide
+  nothing, far from the threshold, while the rates of decisions stay unequal.
+- *Ours* removes dependence on the training rows (`removal="training_rows"`), as version 0.1.0 did. Rows
+  named new rows, three learners, decision rule or promised are today's defaults."""
 _LAW = """\
 The next table is separate for a legal reason. A model that reads S at prediction treats two people who
 differ only in S differently, which many laws on lending and hiring forbid."""
@@ -41,7 +47,9 @@ def markdown(tables: Tables, pictures: Iterable[str], quick: bool) -> str:
     out = ["# What parity costs", "", "Written by `fairspan bench frontier`."]
     if quick:
         out[-1] += " With `--quick`: few rows, splits and dial values, so rough."
-    out += ["", _HOW_TO_READ, ""]
+    # Tables of before the count on test rows was added have the one on validation rows.
+    counted = any("kept" in row for row in tables.price)
+    out += ["", _HOW_TO_READ.format(kept="test" if counted else "validation"), ""]
     for name in pictures:
         out += [f"![{name.removesuffix('.png')}]({name})", ""]
     out += ["## Where ours is worse", "", *_losses(tables.paired), ""]
@@ -52,7 +60,8 @@ def markdown(tables: Tables, pictures: Iterable[str], quick: bool) -> str:
         else:
             out += ["fairspan was not run, so there are no prices.", ""]
         price = [row for row in tables.price if row["data"] == data]
-        for key in dict.fromkeys((row["criterion"], row["measure"]) for row in price):
+        present = {(row["criterion"], row["measure"]) for row in price}
+        for key in (key for key in TABLES if key in present):
             rows = [row for row in price if (row["criterion"], row["measure"]) == key]
             out += [f"### {data}: {_MEASURES[key[1]]}", "", *_price_tables(rows)]
     out += ["## Dominated area", "", *_areas(tables), ""]
@@ -100,7 +109,7 @@ def _price_cell(row: Row) -> str:
         text = f"*{text}*"
     # The price on the test rows is counted from the same number.
     peeked = row["price"] + row["test_chosen_error"] - row["error"]
-    got = f"({row['test_measure']:.3f}; {row['met']}/{row['splits']})"
+    got = f"({row['test_measure']:.3f}; {row.get('kept', row['met'])}/{row['splits']})"
     return f"{text} {got} | {_signed(peeked, math.nan)}"
 
 

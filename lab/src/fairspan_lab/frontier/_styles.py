@@ -19,6 +19,13 @@ STYLES = {
     "fairspan-leaves": ("#56B4E9", "^"),
     "fairspan-aware": ("#0072B2", "P"),
     "fairspan-aware-correlation": ("#56B4E9", "P"),
+    "fairspan-new-rows": ("#56B4E9", "o"),
+    "fairspan-auto": ("#0072B2", "h"),
+    "fairspan-rule": ("#56B4E9", "s"),
+    "fairspan-rule-boosting": ("#56B4E9", "v"),
+    "fairspan-rule-logistic": ("#56B4E9", "X"),
+    "fairspan-promise": ("#0072B2", "d"),
+    "fairspan-rule-promise": ("#56B4E9", "d"),
     "fgp": ("#D55E00", "s"),
     "gp": ("#000000", "*"),
     "linear-ferm": ("#009E73", "^"),
@@ -34,6 +41,14 @@ STYLES = {
     "laftr-gp": ("#CC79A7", "D"),
     "threshold": ("#000000", "v"),
     "correlation-remover": ("#009E73", "s"),
+    "linear-post": ("#F0E442", "o"),
+    "linear-post-logistic": ("#F0E442", "s"),
+    "penalised-boosting": ("#6E6E6E", "o"),
+    "penalised-network": ("#6E6E6E", "s"),
+    "fairret": ("#6E6E6E", "^"),
+    "ktopt": ("#CC79A7", "o"),
+    "leace": ("#009E73", "D"),
+    "barycentre": ("#000000", "P"),
 }
 
 

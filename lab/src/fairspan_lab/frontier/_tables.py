@@ -123,8 +123,9 @@ def _table_keys(runs: Runs) -> list[_TableKey]:
         for criterion, measure in TABLES:
             if criterion not in runs.criteria(data):
                 continue  # only methods that take no criterion were run
-            curves = runs.of(data, runs.methods(data, criterion)[0], criterion)
-            if curves and has_measure(next(iter(curves.values()))[0], measure):
+            # Cells of before a measure was added do not have it.
+            curves = [runs.of(data, key, criterion) for key in runs.methods(data, criterion)]
+            if all(has_measure(next(iter(by.values()))[0], measure) for by in curves if by):
                 out.append((data, criterion, measure))
     return out
 

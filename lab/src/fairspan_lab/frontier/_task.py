@@ -75,9 +75,18 @@ class Task:
 
     @property
     def s(self) -> Array:
-        """The attribute, for methods that take only one."""
-        (values,) = self.fit.S.values()
-        return values
+        """One attribute, for methods that take only one; see :meth:`group`."""
+        return self.group(self.fit)
+
+    def group(self, part: Part) -> Array:
+        """The attribute of a part, or the number of the intersection if there are several."""
+        columns = [np.unique(self.fit.S[name], return_inverse=True) for name in self.fit.S]
+        if len(columns) == 1:
+            return next(iter(part.S.values()))
+        out = np.zeros(len(part))
+        for (values, _), name in zip(columns, self.fit.S, strict=True):
+            out = out * len(values) + np.searchsorted(values, part.S[name])
+        return out
 
     @property
     def signs(self) -> Array:
