@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,11 +17,12 @@ from fairspan.method.problem import Data
 Integers = NDArray[np.int64]
 
 
-def content_keys(data: Data, table: Any, positions: Integers) -> Integers:
-    """One key per row: a hash of X and of a numeric y. S may be renamed without another sample.
+def content_keys(data: Data, table: Any, positions: Integers) -> tuple[Integers, Integers]:
+    """Two keys per row, by which a sample orders rows and draws them.
 
-    Rows that are equal within a block have the keys of their positions: a single hash of many copies
-    would bring all of them into a sample, or none.
+    Rows are ordered by a hash of X and of a numeric y; S may be renamed without another sample. They are
+    drawn by the same hash, but rows that are equal within a block by their positions: a single hash of
+    many copies would draw all of them, or none.
 
     Parameters
     ----------
@@ -33,7 +35,7 @@ def content_keys(data: Data, table: Any, positions: Integers) -> Integers:
 
     Returns
     -------
-    (n,) int
+    order, draw : (n,) int
     """
     X = to_numpy(data.X)
     if table is not None:
@@ -42,16 +44,19 @@ def content_keys(data: Data, table: Any, positions: Integers) -> Integers:
     y = None if data.y is None else np.asarray(to_numpy(data.y.values))
     keys = hash_rows(X, y if y is not None and y.dtype.kind == "f" else None, 0)
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    return np.where(counts[inverse] > 1, mix(positions, 5), keys)
+    return keys, np.where(counts[inverse] > 1, mix(positions, 5), keys)
 
 
 def numbers_of(table: Any) -> NDArray[np.float64]:
-    """Columns of a table as numbers; text and dates by the hash of their text."""
+    """Columns of a table as numbers; text by a hash, dates as microseconds."""
     frame = as_frame(table, "X")
     assert frame is not None
     columns = []
     for name in frame.columns:
         column = frame[name]
+        if column.dtype in (nw.Date, nw.Datetime):  # of any unit and time zone
+            column = column.cast(nw.Datetime("us")) if column.dtype == nw.Date else column
+            column = column.dt.timestamp("us")
         if column.dtype.is_numeric():
             numbers = column.to_numpy().astype(np.float64)
             columns.append(np.where(np.isnan(numbers), np.nan, numbers))

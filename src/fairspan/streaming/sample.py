@@ -76,7 +76,7 @@ class Sample:
         rows: Rows,
         variables: Mapping[str, Mapping[str, Attribute]],
         index: Integers | None = None,
-        keys: Integers | None = None,
+        keys: tuple[Integers, Integers] | None = None,
     ) -> None:
         """Add consecutive rows.
 
@@ -89,13 +89,14 @@ class Sample:
             Clean columns by kind ("y", "sensitive", "control"), whose rare levels are filled up.
         index : array of int, optional
             Which of the rows count, and have variables; all if None.
-        keys : array of int, optional
-            Hashed instead of the positions.
+        keys : pair of arrays of int, optional
+            By which the counted rows are ordered and drawn, instead of their positions.
         """
         self.n_rows += len(rows)
         index = np.arange(len(rows)) if index is None else index
-        positions = offset + index.astype(np.int64) if keys is None else keys
-        hashes = mix(positions, self.seed)
+        positions = offset + index.astype(np.int64)
+        positions, drawn = (positions, positions) if keys is None else keys
+        hashes = mix(drawn, self.seed)
         wanted = hashes < self._limit
         for name, (levels, missing, most) in self._levels_of(variables).items():
             self._max_levels[name] = min(most, self._max_levels.get(name, most))
