@@ -21,6 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 MOST_COLUMNS = 2048
 # Multiplications (rows * columns^2) up to which threads save less than about a second.
 MOST_WORK = 2**35
+# Work on the moments alone, in factorizations of a matrix of their size.
+_FACTORIZATIONS = 20
 # Rows up to which trees are grown by one thread.
 MOST_TREE_ROWS = 5000
 # Columns of a kernel model that chooses their number, and of the kernel parts of an audit.
@@ -43,7 +45,8 @@ def few_threads(rows: int, columns: int = USUAL_COLUMNS) -> Iterator[None]:
         Columns of the feature map.
     """
     with ExitStack() as stack:
-        if columns <= MOST_COLUMNS and rows * columns**2 <= MOST_WORK:
+        work = (rows or _FACTORIZATIONS * columns) * columns**2
+        if columns <= MOST_COLUMNS and work <= MOST_WORK:
             stack.enter_context(_one_blas_thread())
             if 0 < rows <= MOST_TREE_ROWS:
                 stack.enter_context(_one_openmp_thread())

@@ -26,7 +26,8 @@ def two_threads():
     ("n", "columns", "one"),
     [
         (100, 10, True),
-        (0, MOST_COLUMNS, True),
+        (0, 1000, True),
+        (0, MOST_COLUMNS, False),
         (100, MOST_COLUMNS + 1, False),
         (MOST_WORK, 2, False),
     ],

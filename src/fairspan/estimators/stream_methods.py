@@ -234,8 +234,14 @@ class _FitAdapter:
         return self._read_rows(rows, reset=False)
 
     def _read_rows(self, rows: Rows, *, reset: bool) -> Data:
+        est = self._est
+        if (
+            rows.given is not None
+        ):  # columns that were moved to a device are in order, without names
+            est = copy.copy(est)
+            est.__dict__.pop("feature_names_in_", None)
         *given, groups = rows.arguments
-        return self._est._read(*given, groups=groups, reset=reset)
+        return est._read(*given, groups=groups, reset=reset)
 
     def prepare(self, sample: PilotSample) -> Pilot:
         est, random_state = self._est, self._est.random_state

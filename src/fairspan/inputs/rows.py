@@ -163,7 +163,7 @@ def _read_columns(
     if is_tensor(X):
         assert config is not None
         tensor: Array = read_tensor(est, X, config, reset=reset)
-        if not all_finite(tensor):
+        if not all_finite(tensor, LARGEST):
             _check_finite(est, to_numpy(tensor))  # raises with the column and row
         return tensor
     X = unmasked(X)

@@ -42,8 +42,8 @@ from fairspan.method.subspaces import (
 
 # Relative error above which the ridge functions are not in the span of the basis.
 _MISSED = 1e-6
-# Columns up to which the tridiagonal forms of all folds are kept: 160 MB for five folds.
-_MOST_REDUCED = 2000
+# Columns up to which the tridiagonal forms of all folds are kept: 170 MB for five folds.
+_MOST_REDUCED = 2048
 
 
 @dataclass(frozen=True)

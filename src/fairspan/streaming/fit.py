@@ -9,9 +9,10 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.base import clone
 
 from fairspan._system import kind_of_texts
 from fairspan.device.passes import for_precision, start_pass
+from fairspan.device.staging import Staging
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import draw_seed
@@ -168,6 +170,15 @@ class StreamPlan:
         """Whether rows are sampled and dealt into folds by their content, not by their position."""
         return self.folds == "hash" or not source.ordered
 
+    @cached_property
+    def move(self) -> Callable[[str, Any], Any] | None:
+        """Moves arrays to the device; None if rows stay where they are."""
+        if not Staging.suits(self.device):
+            return None
+        # An encoder reads the columns of a frame on the host.
+        frames = self.encoder is None or (isinstance(self.encoder, str) and self.encoder == "auto")
+        return Staging(self.device, frames=frames).move
+
     def check(self, est: StreamedEstimator) -> None:
         """Raise for arguments and parameters that cannot stream, before anything is read."""
         params, encoder, device = est.params, self.encoder, self.device
@@ -281,8 +292,9 @@ def _take_sample(est: StreamedEstimator, source: Source, seed: int, plan: Stream
             est, source, sample, plan.client, encoder=plan.encoder, digest=digest
         )
     else:
-        verbose = est.params["verbose"]
-        with closing(read_blocks(source, _MAX_ROWS, "sample", verbose=verbose)) as row_blocks:
+        verbose, move = est.params["verbose"], plan.move
+        size = _MAX_ROWS if move is None else _DEVICE_FACTOR * _MAX_ROWS
+        with closing(read_blocks(source, size, "sample", verbose=verbose, move=move)) as row_blocks:
             for offset, rows in row_blocks:
                 sample_pass.add(offset, rows)
     return sample_pass
@@ -413,13 +425,18 @@ def take_moments(
     pilot, counter = start.pilot, start.pilot.counter()
     row_pass: RowPass | None = None
     row_blocks = read_blocks(
-        source, size, "moments", verbose=est.params["verbose"], start=start.position
+        source,
+        size,
+        "moments",
+        verbose=est.params["verbose"],
+        start=start.position,
+        move=plan.move,
     )
     try:
         with closing(row_blocks):
             for offset, rows in row_blocks:
                 # Coding the rows, too, finds categories that are not in the sample.
-                with naming_rows(rows, offset, lambda some: pilot.encode(est.read(some))):
+                with naming_rows(rows.as_given, offset, lambda some: pilot.encode(est.read(some))):
                     data = est.read(rows)
                     if row_pass is None:
                         row_pass = start_pass(pilot, start.moments, device=plan.device, X=data.X)

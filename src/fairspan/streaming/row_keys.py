@@ -40,7 +40,7 @@ def content_keys(data: Data, table: Any, positions: Integers) -> tuple[Integers,
     X = to_numpy(data.X)
     if table is not None:
         X = numbers_of(table)
-        X = X if data.index is None else X[np.asarray(data.index)]
+        X = X if data.index is None else X[to_numpy(data.index)]
     y = None if data.y is None else np.asarray(to_numpy(data.y.values))
     keys = hash_rows(X, y if y is not None and y.dtype.kind == "f" else None, 0)
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)

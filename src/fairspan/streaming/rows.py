@@ -69,6 +69,8 @@ class Rows:
         Files or blocks that the rows are from, in order; empty if that is not known.
     groups : array, series or None
         Labels of rows that belong together.
+    given : Rows or None
+        The same rows before they were moved to a device.
     """
 
     X: Any
@@ -78,6 +80,7 @@ class Rows:
     weight: Any
     spans: tuple[Span, ...] = ()
     groups: Any = None
+    given: Rows | None = None
 
     @classmethod
     def of(cls, arguments: Iterable[Any], spans: tuple[Span, ...] = ()) -> Rows:
@@ -97,6 +100,19 @@ class Rows:
     def by_argument(self) -> dict[str, Any]:
         """The same, by the name of the argument of ``fit``."""
         return dict(zip(ARGUMENTS, self.arguments, strict=True))
+
+    @property
+    def as_given(self) -> Rows:
+        """The rows as the source has them."""
+        return self if self.given is None else self.given
+
+    def moved(self, move: Callable[[str, Any], Any]) -> Rows:
+        """The rows with arguments as ``move(name, values)`` gives them; none is moved without X."""
+        X = move("X", self.X)
+        if X is self.X:
+            return self
+        others = [move(name, values) for name, values in self.by_argument.items() if name != "X"]
+        return replace(Rows.of((X, *others), self.spans), given=self)
 
     def take(self, rows: Any) -> Rows:
         """Rows by index, without their spans."""

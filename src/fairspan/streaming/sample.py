@@ -98,6 +98,10 @@ class Sample:
         positions, drawn = (positions, positions) if keys is None else keys
         hashes = mix(drawn, self.seed)
         wanted = hashes < self._limit
+        if (
+            len(hashes) > self.size
+        ):  # no row beyond the smallest hashes of these can be in the sample
+            wanted &= hashes <= np.partition(hashes, self.size - 1)[self.size - 1]
         for name, (levels, missing, most) in self._levels_of(variables).items():
             self._max_levels[name] = min(most, self._max_levels.get(name, most))
             present = np.flatnonzero(~missing)
@@ -171,23 +175,30 @@ class Sample:
         """Rows to keep so that every level has enough; remember their hashes."""
         known = self._levels.setdefault(name, {})
         assert known is not None
-        levels, inverse = np.unique(values, return_inverse=True)
-        labels = [str(level) for level in levels.tolist()]
-        if len({*known, *labels}) > self._max_levels[name]:
+        levels, most = np.unique(values), self._max_levels[name]
+        labels = [str(level) for level in levels[: most + 1].tolist()]
+        if len({*known, *labels}) > most:
             self._levels[name] = None
             return np.empty(0, dtype=np.intp)
+        largest = [self._largest(known.get(label)) for label in labels]
+        # Rows beyond the largest hash that any level still needs are not looked at.
+        near = np.flatnonzero(hashes < max(largest, default=_NEVER))
+        inverse, hashes = np.searchsorted(levels, values[near]), hashes[near]
         out = [np.empty(0, dtype=np.intp)]
         for h, label in enumerate(labels):
-            old = known.get(label)
-            largest = _NEVER if old is None or len(old) < LEVEL_ROWS else int(old[-1])
-            members = np.flatnonzero((inverse == h) & (hashes < largest))
+            members = np.flatnonzero((inverse == h) & (hashes < largest[h]))
             if len(members) > LEVEL_ROWS:
                 smallest = np.argpartition(hashes[members], LEVEL_ROWS)[:LEVEL_ROWS]
                 members = members[smallest]
             if len(members):
-                known[label] = _smallest(old, hashes[members])
-                out.append(members)
+                known[label] = _smallest(known.get(label), hashes[members])
+                out.append(near[members])
         return np.concatenate(out)
+
+    @staticmethod
+    def _largest(known: Integers | None) -> int:
+        """The hash from which on a level needs no more rows."""
+        return _NEVER if known is None or len(known) < LEVEL_ROWS else int(known[-1])
 
     def _compact(self) -> None:
         """Drop rows that are no longer among those of the smallest hashes."""
@@ -237,27 +248,29 @@ class SamplePass:
 
         Its first row has this offset, which errors name, and the position ``base + offset`` among all.
         """
-        given, first = rows, self.encodes is None
+        given, first = rows.as_given, self.encodes is None
         if self.encodes is None:
             # Decided on the first block: missing values may change the type of a column in a later one.
-            self.encodes = wants_encoder(self._encoder, rows.X)
+            self.encodes = wants_encoder(self._encoder, given.X)
         if self.encodes:
             _refuse_infinity(rows, offset)
             # The encoder is fitted on the sample, so its output is not known yet.
             rows = replace(rows, X=np.zeros((len(rows), 1)))
-        with naming_rows(rows, offset, self._reader.read):
+        with naming_rows(rows.as_given, offset, self._reader.read):
             if first:
-                self._reader.read_columns(rows.X)
+                self._reader.read_columns(rows.X if self.encodes else given.X)
             data = self._reader.read(rows)
         self.precision, self.on_device = precision_for(data.X), is_tensor(data.X)
         if data.clusters is not None:
             self.sample.clusters = (self.sample.clusters or ClusterCounts()).add(data)
         if self._digest:
-            digest = _digest(data, offset, given.X if self.encodes else None)
+            # X that was moved to a device is hashed as it was given.
+            table = given.X if self.encodes or given is not rows else None
+            digest = _digest(data, offset, table)
             self.sample.digest = (self.sample.digest + digest) % 2**64
         keys = None
         if self.sample.by_content:
-            index = np.arange(data.n) if data.index is None else np.asarray(data.index)
+            index = np.arange(data.n) if data.index is None else to_numpy(data.index)
             keys = content_keys(data, given.X if self.encodes else None, base + offset + index)
         self.sample.add(base + offset, given, variables_of(data), data.index, keys)
 
@@ -304,8 +317,10 @@ def _digest(data: Data, offset: int, table: Any) -> int:
     """Hash of a block: other rows, labels or groups are another fit. Tensors X are left out."""
     out = hashlib.sha256(str(offset).encode())
     data = replace(data.on_host(), X=data.X) if is_tensor(data.X) else data
-    if table is None and not is_tensor(data.X):
-        out.update(np.ascontiguousarray(data.X).tobytes())
+    if table is None:
+        table = data.X
+    if isinstance(table, np.ndarray):
+        out.update(np.ascontiguousarray(table, dtype=np.float64).tobytes())
     elif type(table).__module__.startswith("pandas"):
         from pandas.util import hash_pandas_object
 

@@ -322,12 +322,26 @@ def prefetch(items: Iterable[Item], depth: int = 2) -> Generator[Item, None, Non
 
 
 def read_blocks(
-    source: Source, size: int, label: str, *, verbose: int, start: int = 0
+    source: Source,
+    size: int,
+    label: str,
+    *,
+    verbose: int,
+    start: int = 0,
+    move: Callable[[str, Any], Any] | None = None,
 ) -> Generator[tuple[int, Rows], None, None]:
-    """The :func:`blocks` of a source from ``start`` on, read ahead in a thread, with progress."""
+    """The :func:`blocks` of a source from ``start`` on, read ahead in a thread, with progress.
+
+    ``move(argument, values)`` is called in that thread too: it moves arrays to a device.
+    """
+
+    def read() -> Iterator[tuple[int, Rows]]:
+        for offset, rows in blocks(source.parts, size, start=start):
+            yield offset, rows if move is None else rows.moved(move)
+
     with (
         row_progress(label, source.n_rows, verbose=verbose, done=start) as count_rows,
-        closing(prefetch(blocks(source.parts, size, start=start))) as read_ahead,
+        closing(prefetch(read())) as read_ahead,
     ):
         for offset, rows in read_ahead:
             yield offset, rows

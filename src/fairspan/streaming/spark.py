@@ -30,7 +30,8 @@ _ROWS_OF_PARTITION = 33
 # Partitions of a pass, per core: each has moments, which cost more than few rows do.
 _PASSES_PER_CORE, _FEWEST = 4, 32
 # Sums that a task of the tree adds up, and the bytes of all of them.
-_MOST_CHILDREN, _CHILDREN_BYTES = 8, 2**28
+_MOST_CHILDREN, _CHILDREN_BYTES = 32, 2**28
+_BYTES_OF_VALUE = 16  # of the rows of a sample, about
 _SCHEMA = "key bigint, body binary"
 # Types of columns that are no single values.
 _NO_VALUES = ("array", "map", "struct", "udt", "vectorudt", "binary", "variant")
@@ -308,7 +309,8 @@ class SparkEngine:
         assert isinstance(source, SparkSource)
         shared = (est.copy(), empty, encoder, digest)
         with row_progress("sample", None, verbose=est.params["verbose"]) as count_rows:
-            total = _sum_on_executors(source, sample_of, shared, 0)
+            n_bytes = _BYTES_OF_VALUE * empty.size * len(source.roles.columns)
+            total = _sum_on_executors(source, sample_of, shared, n_bytes)
             out: Sample = empty if total is None else total.result
             count_rows(out.n_rows)
         (part,) = source.parts

@@ -24,7 +24,7 @@ def test_a_path_of_learners_is_out_of_fold(cv):
     seen = FairnessPath.from_estimator(path.estimator, X, y, sensitive_features=s)
     Z, labels, groups = table(5000, seed=1)
     new = FairnessPath.from_estimator(path.estimator, Z, labels, sensitive_features=groups)
-    assert seen.error[0] < 0.05 < 0.15 < new.error[0]
+    assert seen.error[0] < 0.12 < 0.15 < new.error[0]
     assert path.error[0] > new.error[0] - 0.04
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-pd = pytest.importorskip("pandas")
-pytest.importorskip("polars")
-
 from fairspan.method.linalg import mix
 from fairspan.method.problem import Attribute, Data
 from fairspan.streaming.row_keys import content_keys, numbers_of
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("polars")
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame(
