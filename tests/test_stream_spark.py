@@ -32,6 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully suppo
 ROWS = table()
 HASH = {**NAMED, "folds": "hash"}
 HOMES = np.random.default_rng(5).choice(["own", "rent", "none", "shared"], N)
+PERSONS = np.random.default_rng(3).integers(0, 300, N)
 TEXT = ROWS.assign(
     home=np.where(np.arange(N) % 41 == 0, None, HOMES),
     sure=np.arange(N) % 3 == 0,
@@ -76,6 +77,11 @@ def same_model(model, whole, frame=ROWS, atol=1e-9):
     sketches = (est.moments_.row_sketch for est in (model, whole))
     first, second = (np.sort(sketch.hashes) for sketch in sketches)
     np.testing.assert_array_equal(first, second)
+
+
+def pandas_of(frame):
+    """Not by toPandas, which uses what pandas 3 warns of."""
+    return pd.DataFrame([row.asDict() for row in frame.collect()], columns=frame.columns)
 
 
 # --------------------------------------------------------------------------- fits
@@ -124,6 +130,7 @@ def test_a_killed_executor_costs_time_and_nothing_else(spark, whole, tmp_path):
     same_model(model, whole)
 
 
+@pytest.mark.filterwarnings("ignore::fairspan.DataWarning")
 def test_tables_weights_and_groups(spark):
     """Text, booleans, dates, missing values and weights of 0 are read as on one machine."""
     given = {**NAMED, "sample_weight": "weight"}
@@ -134,12 +141,12 @@ def test_tables_weights_and_groups(spark):
     assert names == others
     assert model.text_features_ == expected.text_features_
     same_model(model, expected, TEXT)
-    given = {**NAMED, "groups": "home", "features": FEATURES}
-    known = TEXT[TEXT["home"].notna()]
-    expected = FairRidge(**FIXED).fit_stream(known, **given)
-    same_model(
-        FairRidge(**FIXED).fit_stream(spark.createDataFrame(known), **given), expected, known
-    )
+    given = {**NAMED, "groups": "person", "features": FEATURES}
+    visits = ROWS.assign(person=np.char.add("p", PERSONS.astype(str)))
+    expected = FairRidge(**FIXED).fit_stream(visits, **given)
+    model = FairRidge(**FIXED).fit_stream(spark.createDataFrame(visits), **given)
+    assert model.pilot_.cluster_share == expected.pilot_.cluster_share < 0.3
+    same_model(model, expected, visits)
 
 
 @pytest.mark.filterwarnings("ignore::fairspan.DataWarning")
@@ -155,6 +162,9 @@ def test_rows_that_are_read_again(spark):
         )
         assert (model.predict(X) == expected.predict(X)).all()
     assert model.calibration_ == expected.calibration_
+    found = pandas_of(model.predict_stream(rows, method="predict_proba", keep="a"))
+    found = found.set_index("a").loc[frame["a"], ["probability_no", "probability_yes"]]
+    np.testing.assert_array_equal(found.to_numpy(), model.predict_proba(X))
 
 
 # --------------------------------------------------------------------------- predictions
@@ -167,23 +177,23 @@ def test_predictions_are_a_data_frame(spark, rows, whole):
     assert [f.dataType for f in found.schema][:-1] == [
         frame.schema[name].dataType for name in found.columns[:-1]
     ]
-    found = found.toPandas().sort_values("a")
+    found = pandas_of(found).sort_values("a")
     expected = TEXT.sort_values("a")
     np.testing.assert_array_equal(found["prediction"], whole.predict(expected[FEATURES]))
     assert found["home"].fillna("").tolist() == expected["home"].fillna("").tolist()
     assert found["since"].tolist() == expected["since"].tolist()
 
 
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+@pytest.mark.parametrize("method", ["predict", "decision_function"])
 def test_predictions_of_classes(method, spark):
     frame = labelled().assign(home=HOMES)
     model = FairRidgeClassifier(**FIXED).fit_stream(frame, **NAMED)
-    found = model.predict_stream(spark.createDataFrame(frame), method=method, keep="a").toPandas()
+    found = model.predict_stream(spark.createDataFrame(frame), method=method, keep="a")
+    found = pandas_of(found)
     expected = np.asarray(getattr(model, method)(frame[[*FEATURES, "home"]]))
     order = np.argsort(found["a"].to_numpy())
     names = [name for name in found.columns if name != "a"]
-    if method == "predict_proba":
-        assert names == ["probability_no", "probability_yes"]
+    assert names == (["prediction"] if method == "predict" else ["score"])
     values = found[names].to_numpy()[order]
     expected = expected.reshape(N, -1)[np.argsort(frame["a"].to_numpy())]
     assert values.tolist() == expected.tolist()
@@ -211,7 +221,7 @@ def test_wrong_columns_and_arguments(spark, rows, whole):
         fit(rows, **NAMED, folds="position")
     with pytest.raises(ValueError, match="destination, device and units are not for Spark"):
         whole.predict_stream(rows, "out.parquet")
-    with pytest.raises(ValueError, match="the column 'b' is missing|'b'"):
+    with pytest.raises(ValueError, match="'b'"):
         whole.predict_stream(rows.drop("b"))
     with pytest.raises(TypeError, match="'v' is of type array"):
         fit(rows.selectExpr("*", "array(a, b) AS v"), **NAMED)
@@ -226,10 +236,11 @@ def test_wrong_columns_and_arguments(spark, rows, whole):
 def test_a_bad_row_is_named_at_once(spark, whole):
     """By partition and row, and Spark does not repeat the task."""
     bad = ROWS.assign(b=ROWS["b"].where(np.arange(N) != 701))
-    frame = spark.createDataFrame(bad).coalesce(1)
-    with pytest.raises(RowError, match=r"partition 0, row 701.*'b'"):
+    frame = spark.createDataFrame(bad).repartition(1)
+    (row,) = (i for i, b in enumerate(pandas_of(frame)["b"]) if b != b)
+    with pytest.raises(RowError, match=rf"partition 0, row {row}: .*'b'"):
         ridge().fit_stream(frame, **NAMED)
-    with pytest.raises(RowError, match="the Spark data frame, row 701"):
+    with pytest.raises(RowError, match=r"the Spark data frame, row \d+: .*'b'"):
         whole.predict_stream(frame)
 
 
@@ -247,6 +258,6 @@ def test_decimals_and_strange_names(spark, whole):
     frame = spark.createDataFrame(ROWS).selectExpr(
         "a AS `a.1 ``x```", "b", "CAST(c AS DECIMAL(12, 6)) AS c", "sex", "y"
     )
-    here = frame.toPandas().astype({"c": float})
+    here = pandas_of(frame).astype({"c": float})
     expected = FairRidge(**FIXED).fit_stream(here, **HASH)
     same_model(FairRidge(**FIXED).fit_stream(frame, **NAMED), expected, here)

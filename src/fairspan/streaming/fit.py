@@ -46,8 +46,8 @@ from fairspan.streaming.sample import SAMPLE_ROWS, Sample, SamplePass, is_number
 from fairspan.streaming.sources import GivenRoles, Source, blocks, prefetch, read_blocks
 from fairspan.streaming.spark import SparkEngine
 
-# Another engine is one more module and one more entry.
-ENGINES: tuple[Engine, ...] = (DaskEngine(), SparkEngine())
+# Another engine is one more module and one more entry. Dask is last: with a client it takes any source.
+ENGINES: tuple[Engine, ...] = (SparkEngine(), DaskEngine())
 FOLDS = ("auto", "position", "hash")
 # Rows of the sample per landmark, if there are many landmarks.
 _ROWS_PER_LANDMARK = 4

@@ -186,10 +186,7 @@ class _PartitionPass:
     roles: Roles
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        key = 0 if context is None else context.partitionId()
+        key = _partition_number()
         part = SparkPart(f"partition {key}", None, roles=self.roles, batches=batches)
         try:
             result = self.function(*self.shared, part, 0, key << _ROWS_OF_PARTITION)
@@ -221,6 +218,13 @@ class _SumOfChildren:
                     break
                 total = result if total is None else total + result
             yield _record(parent, total)
+
+
+def _partition_number() -> int:
+    """On an executor: the number of the partition that this task computes."""
+    from pyspark import TaskContext
+
+    return int(TaskContext.get().partitionId())
 
 
 def _record(key: int, result: Any) -> Any:
@@ -391,9 +395,8 @@ class _PredictionPass:
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow
-        from pyspark import TaskContext
 
-        name, offset = f"partition {TaskContext.get().partitionId()}", 0
+        name, offset = f"partition {_partition_number()}", 0
         with collect_unseen() as unseen:
             for batch in batches:
                 if not batch.num_rows:
