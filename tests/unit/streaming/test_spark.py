@@ -1,11 +1,14 @@
-"""Spark without Spark: sums of partitions, names of columns, what an installation lacks."""
+"""Spark without Spark: passes over partitions in this process, and what an installation lacks."""
 
 import pickle
 import sys
 from types import SimpleNamespace
+from typing import ClassVar
 
+import numpy as np
 import pytest
 
+from fairspan import DataWarning, FairRidge, RowError
 from fairspan.streaming import spark
 from fairspan.streaming.sources import GivenRoles, Roles
 
@@ -115,3 +118,170 @@ def test_arguments_that_spark_does_not_take(argument):
     given = {"client": None, "device": None, "checkpoint": None, argument: "x"}
     with pytest.raises(ValueError, match=f"^{argument} is"):
         spark.SparkEngine().check(None, **given)
+
+
+# --------------------------------------------------------------------------- a frame in this process
+
+
+class Frame:
+    """What is used of a Spark data frame; partitions are lists of record batches."""
+
+    numbers: ClassVar = []  # partition that a task computes
+    sparkSession = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))  # noqa: N815
+    __module__ = "pyspark.sql.dataframe"
+
+    def __init__(self, partitions, kinds=None):
+        self.partitions, self._kinds = partitions, kinds or {}
+
+    @property
+    def columns(self):
+        return list(self._kinds)
+
+    @property
+    def schema(self):
+        return frame(**self._kinds).schema
+
+    def selectExpr(self, *columns):  # noqa: N802
+        import pyarrow.compute as pc
+
+        if columns[-1].endswith("AS parent"):
+            n = int(columns[-1].split()[2])
+            return Frame(
+                [
+                    [b.append_column("parent", pc.divide(b["key"], n)) for b in part]
+                    for part in self.partitions
+                ]
+            )
+        names = [column.strip("`") for column in columns]
+        return Frame(
+            [[b.select(names) for b in part] for part in self.partitions],
+            {n: self._kinds[n] for n in names},
+        )
+
+    def coalesce(self, n):
+        return self if n >= len(self.partitions) else pytest.fail("more partitions than expected")
+
+    def repartition(self, n, by):
+        out = [[] for _ in range(n)]
+        for batch in [batch for part in reversed(self.partitions) for batch in part]:
+            for i, parent in enumerate(batch[by].to_pylist()):
+                out[parent % n].append(batch.slice(i, 1).select(["key", "body"]))
+        return Frame(out)
+
+    def mapInArrow(self, function, _schema):  # noqa: N802
+        out = []
+        for number, part in enumerate(self.partitions):
+            self.numbers[:] = [number]
+            out.append(list(function(iter(part))))
+        return Frame(out)
+
+    def collect(self):
+        return [row for part in self.partitions for batch in part for row in batch.to_pylist()]
+
+    def toLocalIterator(self, _prefetch):  # noqa: N802
+        return iter([[row["body"]] for row in self.collect()])
+
+
+Frame.__name__ = "DataFrame"
+
+
+@pytest.fixture
+def people(monkeypatch):
+    """600 rows with a column of text, and a way to put them into partitions."""
+    pd, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace())
+    monkeypatch.setattr(spark, "_partition_number", lambda: Frame.numbers[0])
+    rng = np.random.default_rng(0)
+    s, x = rng.integers(0, 2, 600), rng.normal(size=(600, 2))
+    table = pd.DataFrame({"a": x[:, 0] + s, "b": x[:, 1], "home": rng.choice(["own", "rent"], 600)})
+    table = table.assign(s=np.where(s, "m", "f"), y=table["a"] + rng.normal(size=600))
+
+    def frame_of(rows, cuts):
+        parts = [rows.iloc[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+        batches = [pyarrow.RecordBatch.from_pandas(part, preserve_index=False) for part in parts]
+        return Frame([[batch] for batch in batches], dict.fromkeys(rows.columns, "double"))
+
+    return table, frame_of
+
+
+def fitted(source, **given):
+    est = FairRidge(n_components=20, gamma=0.3, random_state=0)
+    return est.fit_stream(source, target="y", sensitive_features="s", **given)
+
+
+@pytest.mark.parametrize("children", [2, 32])
+def test_partitions_add_up_to_all_rows(people, children, monkeypatch):
+    monkeypatch.setattr(spark, "_MOST_CHILDREN", children)
+    table, frame_of = people
+    here = fitted(table, folds="hash")
+    X = table[["a", "b", "home"]]
+    shuffled = table.sample(frac=1.0, random_state=1)
+    for rows, cuts in ((table, [100, 100, 420]), (shuffled, [1, 300])):
+        there = fitted(frame_of(rows, cuts))
+        np.testing.assert_allclose(there.predict(X), here.predict(X), rtol=0.0, atol=1e-9)
+        assert str(there.certificate_) == str(here.certificate_)
+        assert there.n_samples_seen_ == there.moments_.n_rows == 600
+
+
+def test_a_bad_row_and_no_rows(people):
+    table, frame_of = people
+    bad = table.assign(b=table["b"].where(np.arange(600) != 421), home=1.0)
+    with pytest.raises(RowError, match=r"partition 2, row 21: .*'b'"):
+        fitted(frame_of(bad, [100, 400]))
+    with pytest.raises(ValueError, match="no rows"):
+        fitted(frame_of(table.iloc[:0], []))
+
+
+def test_rows_that_are_lost_between_the_passes(people, monkeypatch):
+    table, frame_of = people
+    source, read = frame_of(table, [300]), spark.moments_of
+    monkeypatch.setattr(
+        spark, "moments_of", lambda *args: read(*args) if args[-1] == 0 else lose(*args)
+    )
+
+    def lose(*args):
+        args[-3].batches = [batch.slice(1) for batch in args[-3].batches]
+        return read(*args)
+
+    with pytest.raises(ValueError, match="had 600 rows in the first pass and 599 in the second"):
+        fitted(source)
+
+
+def test_a_partition_is_predicted_with_the_columns_to_keep(people):
+    pyarrow = pytest.importorskip("pyarrow")
+    table, frame_of = people
+    model = fitted(table)
+    features = roles(*table.columns, features=["a", "b", "home"])
+
+    def outputs(rows, _):
+        return {"prediction": model.predict(rows.X), "label": rows.X["home"].to_numpy()}
+
+    work = spark._PredictionPass(outputs, features, ("y", "s"))
+    Frame.numbers[:] = [3]
+    (part,) = frame_of(table, []).partitions
+    empty = part[0].slice(0, 0)
+    (found,) = work(iter([empty, *part, empty]))
+    assert found.schema.names == ["y", "s", "prediction", "label"]
+    assert found.schema.field("label").type == pyarrow.string()
+    np.testing.assert_array_equal(found["prediction"], model.predict(table[["a", "b", "home"]]))
+    assert found["y"].to_pylist() == table["y"].tolist()
+
+
+def test_a_partition_with_other_values_is_a_warning(people):
+    """All rows together may have known ones."""
+    table, frame_of = people
+    model = fitted(table)
+    features = roles(*table.columns, features=["a", "b", "home"])
+    other = table.assign(home=np.where(table["home"] == "own", "OWN", "RENT"))
+    (part,) = frame_of(other, []).partitions
+    work = spark._PredictionPass(
+        lambda rows, _: {"prediction": model.predict(rows.X)}, features, ()
+    )
+    Frame.numbers[:] = [3]
+    with pytest.warns(DataWarning, match="partition 3: .*'home'.* none of its 600 values"):
+        list(work(iter(part)))
+
+
+def test_a_session_without_a_context_has_a_bound_too():
+    conf = SimpleNamespace(get=lambda *_: "17")
+    assert spark._n_partitions(SimpleNamespace(sparkSession=SimpleNamespace(conf=conf))) == 17
