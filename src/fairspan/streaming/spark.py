@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,6 +71,7 @@ class SparkPart(Part):
     """A whole data frame, read by the driver; or one partition of it, read by an executor."""
 
     roles: Roles
+    names: tuple[str, ...]  # of the columns; Spark's are c0, c1, ...
     frame: Any = None
     batches: Iterable[Any] = ()
 
@@ -80,7 +81,7 @@ class SparkPart(Part):
         for batch in batches:
             if batch.num_rows:
                 span = Span(self.name, first, batch.num_rows)
-                yield self.roles.split(frame_of(batch), (span,))
+                yield self.roles.split(frame_of(_named(batch, self.names)), (span,))
                 first += batch.num_rows
 
 
@@ -99,10 +100,16 @@ class SparkSource(Source):
             )
         with _spark_errors():
             self.roles = Roles.of(list(source.columns), given)
+            self.names = tuple(self.roles.columns)
+            self.kinds = {field.name: field.dataType for field in source.schema.fields}
             chosen = _chosen(source, self.roles)
             self.n_partitions = _n_partitions(source)
             self.frame = chosen.coalesce(self.n_partitions)
-        self.parts = [SparkPart("the Spark data frame", None, roles=self.roles, frame=chosen)]
+        self.parts = [
+            SparkPart(
+                "the Spark data frame", None, roles=self.roles, names=self.names, frame=chosen
+            )
+        ]
 
     def identity(self) -> dict[str, Any]:
         """Columns."""
@@ -110,7 +117,10 @@ class SparkSource(Source):
 
 
 def _chosen(source: Any, roles: Roles) -> Any:
-    """The columns that are read; decimals as numbers, unless they are only copied or labels."""
+    """The columns that are read; decimals as numbers, unless they are only copied or labels.
+
+    They are called c0, c1, ...: ``mapInArrow`` does not take names with dots or backticks.
+    """
     names, kinds = roles.columns, dict[str, str]()
     for field in source.schema.fields:
         if field.name in names and field.name in kinds:
@@ -118,7 +128,7 @@ def _chosen(source: Any, roles: Roles) -> Any:
         kinds[field.name] = field.dataType.typeName()
     numbers = {*roles.features, *roles.sensitive, roles.target, roles.weight}
     columns = []
-    for name in names:
+    for i, name in enumerate(names):
         quoted = "`" + name.replace("`", "``") + "`"
         if name in numbers and kinds[name] in _NO_VALUES:
             raise TypeError(
@@ -127,8 +137,13 @@ def _chosen(source: Any, roles: Roles) -> Any:
                 f"items can be selected as columns.)"
             )
         as_number = name in numbers and kinds[name] == "decimal"
-        columns.append(f"CAST({quoted} AS DOUBLE) AS {quoted}" if as_number else quoted)
+        columns.append(f"{f'CAST({quoted} AS DOUBLE)' if as_number else quoted} AS c{i}")
     return source.selectExpr(*columns)
+
+
+def _named(batch: Any, names: Sequence[str]) -> Any:
+    """A record batch with other names of its columns."""
+    return type(batch).from_arrays(batch.columns, names=list(names))
 
 
 def _n_partitions(source: Any) -> int:
@@ -184,10 +199,13 @@ class _PartitionPass:
     function: Callable[..., Any]
     shared: tuple[Any, ...]
     roles: Roles
+    names: tuple[str, ...]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         key = _partition_number()
-        part = SparkPart(f"partition {key}", None, roles=self.roles, batches=batches)
+        part = SparkPart(
+            f"partition {key}", None, roles=self.roles, names=self.names, batches=batches
+        )
         try:
             result = self.function(*self.shared, part, 0, key << _ROWS_OF_PARTITION)
         except (ValueError, TypeError) as error:
@@ -243,7 +261,8 @@ def _sum_on_executors(
     """The sum of the function's results over all partitions; None without rows."""
     fan = max(2, min(_MOST_CHILDREN, _CHILDREN_BYTES // max(n_bytes, 1)))
     with _spark_errors():
-        sums = source.frame.mapInArrow(_PartitionPass(function, shared, source.roles), _SCHEMA)
+        first = _PartitionPass(function, shared, source.roles, source.names)
+        sums = source.frame.mapInArrow(first, _SCHEMA)
         n = source.n_partitions
         while n > 1:
             n = -(-n // fan)
@@ -354,7 +373,9 @@ class SparkEngine:
         types, frame = importlib.import_module("pyspark.sql.types"), source.frame
         features, kept = replace(source.roles, control=()), source.roles.control
         (part,) = source.parts
-        head = SparkPart(part.name, None, roles=features, frame=frame.limit(_FIRST_ROWS))
+        head = SparkPart(
+            part.name, None, roles=features, names=source.names, frame=frame.limit(_FIRST_ROWS)
+        )
         made: dict[str, Any] = {}
         offset = 0
         for rows in head.read():
@@ -373,7 +394,7 @@ class SparkEngine:
             "b": types.BooleanType(),
         }
         fields = [
-            *(types.StructField(name, frame.schema[name].dataType) for name in kept),
+            *(types.StructField(name, source.kinds[name]) for name in kept),
             *(
                 types.StructField(name, of_kind.get(values.dtype.kind, types.StringType()))
                 for name, values in made.items()
@@ -381,7 +402,7 @@ class SparkEngine:
         ]
         with _spark_errors():
             return frame.mapInArrow(
-                _PredictionPass(outputs, features, kept), types.StructType(fields)
+                _PredictionPass(outputs, features, source.names, kept), types.StructType(fields)
             )
 
 
@@ -391,6 +412,7 @@ class _PredictionPass:
 
     outputs: Callable[[Rows, int], dict[str, Any]]
     roles: Roles
+    names: tuple[str, ...]
     kept: tuple[str, ...]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -402,6 +424,7 @@ class _PredictionPass:
                 if not batch.num_rows:
                     continue
                 span = Span(name, offset, batch.num_rows)
+                batch = _named(batch, self.names)
                 table = batch.select(list(self.roles.columns))
                 made = self.outputs(self.roles.split(frame_of(table), (span,)), offset)
                 arrays = [batch.column(name) for name in self.kept]

@@ -61,14 +61,14 @@ def roles(*columns, **given):
 def test_decimals_are_numbers_unless_they_are_only_copied():
     given = roles("a`b", "c", "d", control=["c", "d"], features=["a`b", "d"])
     chosen = spark._chosen(frame(**{"a`b": "decimal", "c": "decimal", "d": "double"}), given)
-    assert chosen == ["CAST(`a``b` AS DOUBLE) AS `a``b`", "`d`", "`c`"]
+    assert chosen == ["CAST(`a``b` AS DOUBLE) AS c0", "`d` AS c1", "`c` AS c2"]
 
 
 def test_columns_without_single_values_are_refused():
     with pytest.raises(TypeError, match="'v' is of type array"):
         spark._chosen(frame(v="array", y="double"), roles("v", "y", target="y"))
     kept = roles("v", "y", features=["y"], control=["v"])
-    assert spark._chosen(frame(v="array", y="double"), kept) == ["`y`", "`v`"]
+    assert spark._chosen(frame(v="array", y="double"), kept) == ["`y` AS c0", "`v` AS c1"]
 
 
 def test_what_is_no_spark_data_frame():
@@ -152,10 +152,10 @@ class Frame:
                     for part in self.partitions
                 ]
             )
-        names = [column.strip("`") for column in columns]
+        old, new = zip(*(column.split(" AS ") for column in columns), strict=True)
+        names = [name.strip("`") for name in old]
         return Frame(
-            [[b.select(names) for b in part] for part in self.partitions],
-            {n: self._kinds[n] for n in names},
+            [[b.select(names).rename_columns(new) for b in part] for part in self.partitions]
         )
 
     def coalesce(self, n):
@@ -256,7 +256,7 @@ def test_a_partition_is_predicted_with_the_columns_to_keep(people):
     def outputs(rows, _):
         return {"prediction": model.predict(rows.X), "label": rows.X["home"].to_numpy()}
 
-    work = spark._PredictionPass(outputs, features, ("y", "s"))
+    work = spark._PredictionPass(outputs, features, tuple(table.columns), ("y", "s"))
     Frame.numbers[:] = [3]
     (part,) = frame_of(table, []).partitions
     empty = part[0].slice(0, 0)
@@ -275,7 +275,7 @@ def test_a_partition_with_other_values_is_a_warning(people):
     other = table.assign(home=np.where(table["home"] == "own", "OWN", "RENT"))
     (part,) = frame_of(other, []).partitions
     work = spark._PredictionPass(
-        lambda rows, _: {"prediction": model.predict(rows.X)}, features, ()
+        lambda rows, _: {"prediction": model.predict(rows.X)}, features, tuple(other.columns), ()
     )
     Frame.numbers[:] = [3]
     with pytest.warns(DataWarning, match="partition 3: .*'home'.* none of its 600 values"):
