@@ -77,7 +77,7 @@ class SlowPartitions:
         yield from batches
 
 
-def kill_an_executor(path, lines, killed, seconds=120.0):
+def kill_an_executor(path, lines, killed, seconds=600.0):
     """Kill an executor once a file has so many lines."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -158,6 +158,9 @@ class Frame:
             [[b.select(names).rename_columns(new) for b in part] for part in self.partitions]
         )
 
+    def limit(self, n):
+        return Frame([[batch.slice(0, n) for batch in part] for part in self.partitions[:1]])
+
     def coalesce(self, n):
         return self if n >= len(self.partitions) else pytest.fail("more partitions than expected")
 
@@ -168,12 +171,12 @@ class Frame:
                 out[parent % n].append(batch.slice(i, 1).select(["key", "body"]))
         return Frame(out)
 
-    def mapInArrow(self, function, _schema):  # noqa: N802
+    def mapInArrow(self, function, schema):  # noqa: N802
         out = []
         for number, part in enumerate(self.partitions):
             self.numbers[:] = [number]
             out.append(list(function(iter(part))))
-        return Frame(out)
+        return Frame(out, schema if isinstance(schema, dict) else None)
 
     def collect(self):
         return [row for part in self.partitions for batch in part for row in batch.to_pylist()]
@@ -263,7 +266,8 @@ def test_a_partition_is_predicted_with_the_columns_to_keep(people):
     (found,) = work(iter([empty, *part, empty]))
     assert found.schema.names == ["y", "s", "prediction", "label"]
     assert found.schema.field("label").type == pyarrow.string()
-    np.testing.assert_array_equal(found["prediction"], model.predict(table[["a", "b", "home"]]))
+    expected = model.predict(table[["a", "b", "home"]])
+    np.testing.assert_allclose(found["prediction"], expected, rtol=0.0, atol=1e-12)
     assert found["y"].to_pylist() == table["y"].tolist()
 
 
@@ -280,6 +284,34 @@ def test_a_partition_with_other_values_is_a_warning(people):
     Frame.numbers[:] = [3]
     with pytest.warns(DataWarning, match="partition 3: .*'home'.* none of its 600 values"):
         list(work(iter(part)))
+
+
+def test_predictions_have_the_types_of_spark(people, monkeypatch):
+    """Kept columns keep theirs; numbers, labels and texts have one each."""
+    kinds = SimpleNamespace(
+        StructType=dict,
+        StructField=lambda name, kind: (name, kind),
+        **{f"{k}Type": lambda k=k: k for k in ("Double", "Long", "Boolean", "String")},
+    )
+    monkeypatch.setitem(sys.modules, "pyspark.sql.types", kinds)
+    table, frame_of = people
+    model = fitted(table)
+    found = model.predict_stream(frame_of(table, [100, 250]), keep=["y"])
+    assert found.schema.fields[1].dataType.typeName() == "Double"
+    assert [field.name for field in found.schema.fields] == ["y", "prediction"]
+    numbers = np.array([list(row.values()) for row in found.collect()])
+    expected = model.predict(table[["a", "b", "home"]])
+    np.testing.assert_allclose(
+        numbers, np.stack([table["y"], expected], axis=1), rtol=0.0, atol=1e-12
+    )
+    with pytest.raises(ValueError, match="keep names 'prediction'"):
+        model.predict_stream(frame_of(table.assign(prediction=1.0), []), keep=["prediction"])
+    with pytest.raises(ValueError, match="no rows"):
+        model.predict_stream(frame_of(table.iloc[:0], []))
+    with pytest.raises(ValueError, match="destination, device and units are not for Spark"):
+        model.predict_stream(frame_of(table, []), "scores.parquet")
+    with pytest.raises(ValueError, match="destination is missing"):
+        model.predict_stream(table)
 
 
 def test_a_session_without_a_context_has_a_bound_too():
