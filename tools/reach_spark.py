@@ -4,8 +4,8 @@
 differences from the stream of the same rows on one machine, for other numbers of partitions, and after an
 executor was killed in the second pass. *Speed*: rows a second of whole fits from one Parquet file, of a warm
 Spark session with one task at a time and of our own stream, in turn. A second is one of CPU time of all
-processes, those of Java too: what one core would take, whatever else runs on the machine. *Memory*: growth of the driver's peak with eight times the rows, in a
-session whose driver refuses results beyond 32 MB in all.
+processes, those of Java too: what one core would take, whatever else runs on the machine. *Memory*: growth
+of the driver's peak with eight times the rows, in a session whose driver refuses results beyond 32 MB in all.
 """
 
 from __future__ import annotations
