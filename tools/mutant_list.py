@@ -590,8 +590,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "covariance of all rows instead of the cell",
         "method/removal.py",
-        "cov = total_cov if pooled is total or pooled.rows == 0 else pooled.cov",
-        "cov = total_cov",
+        "spectrum = whole if pooled is total or pooled.rows == 0 else Spectrum(pooled.cov)",
+        "spectrum = whole",
         SUPREMUM,
     ),
     Mutant(
@@ -1507,5 +1507,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "np.where(folds < 0, 1.0 / K, 0.0)",
         "np.where(folds < 0, 1.0, 0.0)",
         _tests("unit/estimators/test_leaves", "blocks_of_columns"),
+    ),
+    Mutant(
+        "a step without the ridge in the product",
+        "method/fold_systems.py",
+        "moved = self._rotated @ p + shift[going] * p",
+        "moved = self._rotated @ p",
+        _tests("unit/method/test_fold_systems", "every_kind_of_systems_solves_as_a_dense_solver"),
     ),
 )

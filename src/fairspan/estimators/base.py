@@ -29,7 +29,7 @@ from fairspan.method.expected import REFIT_ROWS, OutOfFoldScores, measure_spread
 from fairspan.method.folds import check_block_groups, check_groups, move_to
 from fairspan.method.known_rows import cluster_shares
 from fairspan.method.laplace import RowCurvature
-from fairspan.method.linalg import Array, is_tensor
+from fairspan.method.linalg import Array, accelerated, home_of, is_tensor
 from fairspan.method.new_rows import cross_fit
 from fairspan.method.new_rows_space import NewRows, model_space
 from fairspan.method.pilot import fingerprint
@@ -501,7 +501,8 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
             )
             raise ValueError(msg)
         check_rows(self, config, data)
-        pilot = build_pilot(config, data, fold_rule)
+        with accelerated(home_of(X)):
+            pilot = build_pilot(config, data, fold_rule)
         if is_tensor(X):
             pilot = for_precision(pilot, precision_for(X))
         classes = None
@@ -554,7 +555,8 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
         assert state.moments is not None
         curvature = self._row_curvature(state, data)
         removal, pilot, moments = cross_fit, state.pilot, state.moments
-        with few_threads(0, state.moments.n_columns):
+        home = None if data is None else home_of(data.X)
+        with few_threads(0, state.moments.n_columns), accelerated(home):
             if withheld is not None:
                 assert data is not None
                 private, pilot, moments = withheld.open(state.config, data, pilot, moments)

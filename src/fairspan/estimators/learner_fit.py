@@ -29,6 +29,7 @@ from fairspan.method.decision_codes import code_size
 from fairspan.method.expected import SPREAD_ROWS, with_spread
 from fairspan.method.features import TransformerMap
 from fairspan.method.fold_codes import CodeSums, FoldCodes, Outputs, make_codes
+from fairspan.method.fold_systems import Spectrum
 from fairspan.method.folds import GivenFolds, centre_within
 from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments, Pooled
@@ -225,7 +226,7 @@ def _codes(
     pilot = replace(pilot, features=TransformerMap(None, 1))
     moments = _moments(pilot, data, numbers, folds)
     total = moments.over_cells().pool()
-    blocks = build_blocks(moments.over_folds(), pilot, config, total, total.cov)
+    blocks = build_blocks(moments.over_folds(), pilot, config, total, Spectrum(total.cov))
     reports = [block.report for block in blocks]
     return make_codes(reports, pilot, CodeSums(moments, pilot), config.variant.min_rows), reports
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +23,55 @@ _JITTER_START = 10.0 * np.finfo(np.float64).eps
 _JITTER_STOP = 1e-6
 
 
+# The torch device for products and eigendecompositions of large matrices; None: the processor.
+_device: ContextVar[Any] = ContextVar("device", default=None)
+# Columns from which a matrix is sent there.
+_WORTH_SENDING = 512
+
+
+@contextmanager
+def accelerated(device: Any) -> Iterator[None]:
+    """Compute products and eigendecompositions of large matrices on a GPU, if the device is one.
+
+    Only for devices that are fast in float64. ``device`` is that of the rows; None means no change.
+    """
+    if device is None:
+        yield
+        return
+    import torch  # a device was given, so torch is installed
+
+    from fairspan.method.torch_columns import fast_float64  # late: it imports this module
+
+    is_gpu = torch.device(device).type == "cuda"
+    token = _device.set(device if is_gpu and fast_float64(device) else None)
+    try:
+        yield
+    finally:
+        _device.reset(token)
+
+
+def is_accelerated(size: int) -> bool:
+    """Whether matrices of so many columns are sent to a device."""
+    return size >= _WORTH_SENDING and _device.get() is not None
+
+
+def congruence(matrix: Array, basis: Array) -> Array:
+    """Compute ``basis' matrix basis`` of a symmetric matrix."""
+    if not is_accelerated(len(matrix)):
+        return np.asarray(basis.T @ (matrix @ basis))
+    W = to_home(basis, _device.get())
+    return np.asarray((W.T @ (to_home(matrix, _device.get()) @ W)).cpu().numpy())
+
+
 def psd_eigh(matrix: Array) -> tuple[Array, Array]:
     """Compute the eigenvalues, in descending order, and eigenvectors of a symmetric matrix."""
-    values, vectors = scipy.linalg.eigh(matrix, driver="evd", check_finite=False)
+    if is_accelerated(len(matrix)):
+        import torch
+
+        found = torch.linalg.eigh(to_home(matrix, _device.get()))
+        values, vectors = (part.cpu().numpy() for part in found)
+    else:
+        values, vectors = scipy.linalg.eigh(matrix, driver="evd", check_finite=False)
     return values[::-1].copy(), vectors[:, ::-1].copy()
 
 
@@ -134,6 +183,10 @@ class Tridiagonal:
             bands[2, :-1] = self.off_diagonal
             solution = scipy.linalg.solve_banded((1, 1), bands, rotated, check_finite=False)
         return np.asarray(solution, dtype=np.float64)
+
+    def solve_all(self, rotated: Array, etas: Array) -> Array:
+        """Solutions for every eta, side by side, (D, etas * columns)."""
+        return np.concatenate([self.solve_rotated(rotated, float(eta)) for eta in etas], axis=1)
 
     def _apply(self, columns: Array, trans: str) -> Array:
         if len(self.diagonal) == 1:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairspan.exceptions import IncompatibleMomentsError
-from fairspan.method.linalg import Array
+from fairspan.method.linalg import Array, congruence
 from fairspan.method.problem import Codes
 from fairspan.method.row_sketch import RowSketch
 
@@ -286,7 +286,7 @@ class Moments:
         """Compute the moments of ``columns @ basis``, for whitening after the pass; basis is (D, k)."""
         scatter = np.empty((len(self.scatter), basis.shape[1], basis.shape[1]))
         for group, out in zip(self.scatter, scatter, strict=True):
-            np.matmul(basis.T, group @ basis, out=out)
+            out[...] = congruence(group, basis)
         return replace(
             self,
             mean=self.mean @ basis,

@@ -22,9 +22,10 @@ from fairspan.method.attribute_parts import AttributeParts, parts_of_codes
 from fairspan.method.certificates import Direction
 from fairspan.method.directions import ROUNDING, find_removal, noise_size
 from fairspan.method.fold_codes import CodeSums, FoldCodes, Outputs, make_codes
+from fairspan.method.fold_systems import FoldSystems
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.limits import keep_limits
-from fairspan.method.linalg import Array, Tridiagonal, psd_eigh
+from fairspan.method.linalg import Array, psd_eigh
 from fairspan.method.moments import Moments, Pooled, kish
 from fairspan.method.pilot import Pilot
 from fairspan.method.problem import FitConfig
@@ -266,7 +267,7 @@ def cross_fit(
     config: FitConfig,
     reports: list[BlockReport],
     eta_y: float,
-    reductions: list[Tridiagonal],
+    systems: FoldSystems,
     curvature: RowCurvature | None = None,
 ) -> CrossFit:
     """Fit the removal for new rows from the moments of the folds.
@@ -277,7 +278,7 @@ def cross_fit(
     moments : moments per fold, in the coordinates of psi.
     reports : of the blocks of all cells and attributes.
     eta_y : ridge of the regression of y.
-    reductions : tridiagonal forms of the covariances without each fold; empty if they are not known.
+    systems : with the covariances without each fold.
     curvature : metric of a likelihood, in which the codes are regressed on psi; None: least squares.
     """
     sums, target = CodeSums(by_cell, pilot), Outputs(pilot)
@@ -291,9 +292,7 @@ def cross_fit(
     )
     constrained = [i for i, codes in enumerate(blocks) if codes.report.constrained]
     leverages = config.ridge_by_evidence
-    folds = list(
-        fold_regressions(moments, sums, blocks, target, eta_y, grid, reductions, leverages)
-    )
+    folds = list(fold_regressions(moments, sums, blocks, target, eta_y, grid, systems, leverages))
     # The ridge of least out-of-fold squared error of the codes, for each block.
     best = [_best_ridge(folds, i, codes.information) for i, codes in enumerate(blocks)]
     H = [np.stack([fold.regressions[i][best[i]] for fold in folds]) for i in range(len(blocks))]
@@ -499,7 +498,7 @@ def fold_regressions(
     target: Outputs,
     eta_y: float,
     grid: Array,
-    reductions: list[Tridiagonal],
+    systems: FoldSystems,
     leverages: bool,
 ) -> Iterator[_Fold]:
     """Regressions of y and of the codes for every fold; those of the codes for all ridges of the grid."""
@@ -508,12 +507,12 @@ def fold_regressions(
         test, train = moments.pool(folds=mask), moments.pool(folds=~mask)
         on_train = [codes.sums(sums.pool(codes.cell, k, others=True))[0] for codes in blocks]
         right = [target.cross(train), *(products / train.weight for products in on_train)]
-        tri = reductions[k] if reductions else Tridiagonal.of(train.cov)
+        tri = systems.without(k, train.cov)
         rotated = tri.rotate(np.concatenate(right, axis=1))
         ends = np.cumsum([part.shape[1] for part in right])
         g = tri.rotate_back(tri.solve_rotated(rotated[:, : ends[0]], eta_y))
-        solved = [tri.solve_rotated(rotated[:, ends[0] :], eta) for eta in grid]
-        H = tri.rotate_back(np.concatenate(solved, axis=1)).reshape(len(rotated), len(grid), -1)
+        solved = tri.solve_all(rotated[:, ends[0] :], grid)
+        H = tri.rotate_back(solved).reshape(len(rotated), len(grid), -1)
         yield _Fold(
             test=replace(test, scatter=moments.scatter[k]),  # shared with the moments
             train_mean=train.mean,

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from fairspan.exceptions import DataWarning, warn_user
 from fairspan.method.codes import Coder, CrossedCoder
 from fairspan.method.fold_codes import CodeSums, FoldCodes, Outputs, make_codes
+from fairspan.method.fold_systems import FoldSystems
 from fairspan.method.laplace import RowCurvature
-from fairspan.method.linalg import Array, Tridiagonal, psd_eigh
+from fairspan.method.linalg import Array, psd_eigh
 from fairspan.method.moments import Moments, Pooled, kish
 from fairspan.method.new_rows import CrossFit, MeasuredCodes, fold_regressions, remove_out_of_fold
 from fairspan.method.pilot import Pilot
@@ -133,7 +134,7 @@ class PrivateRemoval:
         config: FitConfig,
         reports: list[BlockReport],
         eta_y: float,
-        reductions: list[Tridiagonal],
+        systems: FoldSystems,
         curvature: RowCurvature | None = None,
     ) -> CrossFit:
         """Spend the rest of the budget, and solve for the removal; see :func:`cross_fit` of new_rows."""
@@ -145,7 +146,7 @@ class PrivateRemoval:
         n = kish(total.weight, total.weight2) * pilot.cluster_share
         folds = list(
             fold_regressions(
-                moments, sums, [], target, eta_y, np.zeros(1), reductions, config.ridge_by_evidence
+                moments, sums, [], target, eta_y, np.zeros(1), systems, config.ridge_by_evidence
             )
         )
         g = np.stack([fold.functions for fold in folds])  # (K, D, L)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
 from fairspan.method.codes import Cells, Coder
-from fairspan.method.linalg import Array, Tridiagonal
+from fairspan.method.fold_systems import Spectrum
+from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments, Pooled
 from fairspan.method.pilot import Encoded, Pilot
 from fairspan.method.probabilities import ProbabilityCoder, expected_rows, sizes_of
@@ -75,17 +75,19 @@ class Block:
 
 
 def build_blocks(
-    moments: Moments, pilot: Pilot, config: FitConfig, total: Pooled, total_cov: Array
+    moments: Moments, pilot: Pilot, config: FitConfig, total: Pooled, whole: Spectrum
 ) -> list[Block]:
     """Blocks of every cell and attribute: constrained, reported only, or without enough rows.
 
-    ``total`` pools all rows, which are the one cell of statistical parity.
+    ``total`` pools all rows, which are the one cell of statistical parity; ``whole`` is of their covariance.
     """
     out: list[Block] = []
+    total_cov = whole.cov
     for c, cell in enumerate(pilot.cells.names):
         pooled = total if pilot.cells.rule == "all" else moments.pool(cell=c)
-        cov = total_cov if pooled is total or pooled.rows == 0 else pooled.cov
-        of_cell = _CellMoments(cell, pooled, cov, _LazySpectrum(cov))
+        spectrum = whole if pooled is total or pooled.rows == 0 else Spectrum(pooled.cov)
+        cov = spectrum.cov
+        of_cell = _CellMoments(cell, pooled, cov, spectrum)
         column = 0
         for j, coder in enumerate(pilot.coders):
             blocks = []
@@ -204,21 +206,6 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-class _LazySpectrum:
-    """Tridiagonal form and eigenvalues of a covariance, computed when first used."""
-
-    def __init__(self, cov: Array) -> None:
-        self._cov = cov
-
-    @functools.cached_property
-    def tri(self) -> Tridiagonal:
-        return Tridiagonal.of(self._cov)
-
-    @functools.cached_property
-    def values(self) -> Array:
-        return self.tri.eigenvalues()
-
-
 @dataclass(frozen=True)
 class _CellMoments:
     """Moments of the rows of one cell."""
@@ -226,7 +213,7 @@ class _CellMoments:
     name: str
     pooled: Pooled
     cov: Array
-    spectrum: _LazySpectrum
+    spectrum: Spectrum
 
 
 def _attribute_blocks(
@@ -289,7 +276,7 @@ def _exact_covectors(
     wanted, cov, spectrum = config.n_sensitive_directions, cell.cov, cell.spectrum
     at_end = False
     if isinstance(config.eta, str):
-        eta, at_end = gcv_ridge(spectrum.tri, spectrum.values, code)
+        eta, at_end = gcv_ridge(spectrum.systems, spectrum.values, code)
     else:
         eta = config.eta
     factor = ridge_factor(cov, eta)

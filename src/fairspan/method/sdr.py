@@ -16,6 +16,7 @@ import scipy.linalg
 import scipy.stats
 
 from fairspan.exceptions import NumericalError, NumericalWarning, warn_user
+from fairspan.method.fold_systems import FoldSystems, Systems
 from fairspan.method.linalg import Array, Tridiagonal, cholesky_factor
 from fairspan.method.moments import ColumnStats, LevelStats, Moments, Pooled, kish
 from fairspan.method.probabilities import expected_rows, group_codes
@@ -237,7 +238,7 @@ def ridge_grid(trace: float, *, deeper: float = 0.0) -> Array:
     return trace * 10.0 ** np.arange(low, high + _GRID_STEP / 2, _GRID_STEP)
 
 
-def gcv_ridge(tri: Tridiagonal, spectrum: Array, block: CodeBlock) -> tuple[float, bool]:
+def gcv_ridge(tri: Systems, spectrum: Array, block: CodeBlock) -> tuple[float, bool]:
     """Choose eta by generalised cross-validation of the codes' regression; True if at an end of the grid.
 
     It minimises ``[r - sum_i |v_i'Delta|^2 (mu_i+2eta)/(mu_i+eta)^2] / (1 - dof/n)^2`` with
@@ -279,13 +280,13 @@ def kfold_errors(
     moments: Moments,
     target: tuple[str, int],
     grid: Array,
-    reductions: list[Tridiagonal] | None = None,
+    systems: FoldSystems | None = None,
 ) -> Array:
     """Compute the held-out squared error of kernel ridge for every eta of the grid, from moments alone.
 
     ``target`` is ("levels" or "columns", index). Errors are weighted by the rows' weights, and summed
-    over the one-hot columns of classes. The tridiagonal forms of the covariances without each fold are
-    appended to ``reductions``, if it is given.
+    over the one-hot columns of classes. ``systems`` are those with the covariances without each fold, if the
+    caller has them.
     """
     errors = np.zeros(len(grid))
     for fold in range(moments.n_folds):
@@ -295,13 +296,9 @@ def kfold_errors(
             continue
         c_test, y_test, v_test = target_covariance(test, test.stats(target))
         c_train, y_train, _ = target_covariance(train, train.stats(target))
-        tri = Tridiagonal.of(train.cov)
-        if reductions is not None:
-            reductions.append(tri)
-        rotated = tri.rotate(c_train)
+        tri = Tridiagonal.of(train.cov) if systems is None else systems.without(fold, train.cov)
         # All ridges at once: one product with (outputs * grid) columns for the quadratic form.
-        solved = np.concatenate([tri.solve_rotated(rotated, eta) for eta in grid], axis=1)
-        W = tri.rotate_back(solved)
+        W = tri.rotate_back(tri.solve_all(tri.rotate(c_train), grid))
         shift = np.tile(y_test - y_train, len(grid)) - (test.mean - train.mean) @ W
         quad = np.einsum("ij,ij->j", W, test.scatter @ W) / test.weight
         lin = np.einsum("ij,ij->j", W, np.tile(c_test, (1, len(grid))))
@@ -311,15 +308,15 @@ def kfold_errors(
 
 
 def kfold_ridge(
-    moments: Moments, target: tuple[str, int], reductions: list[Tridiagonal] | None = None
+    moments: Moments, target: tuple[str, int], systems: FoldSystems | None = None
 ) -> float:
     """Choose eta_y, the ridge of the smallest K-fold error over :func:`ridge_grid`; warn at its ends.
 
-    ``reductions`` as in :func:`kfold_errors`.
+    ``systems`` as in :func:`kfold_errors`.
     """
     total = moments.pool()
     grid = ridge_grid(float(np.trace(total.cov)))
-    errors = kfold_errors(moments, target, grid, reductions)
+    errors = kfold_errors(moments, target, grid, systems)
     best = int(np.argmin(errors))
     if best in (0, len(grid) - 1):
         end = "smallest" if best == 0 else "largest"

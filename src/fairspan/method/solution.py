@@ -12,6 +12,7 @@ import scipy.linalg
 from fairspan.exceptions import DataWarning, NumericalWarning, warn_user
 from fairspan.method.attribute_parts import AttributeParts, parts_of_covectors
 from fairspan.method.certificates import MissingSensitive
+from fairspan.method.fold_systems import FoldSystems, Spectrum
 from fairspan.method.gp import evidence_ridge
 from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, Tridiagonal, orthonormal_columns
@@ -42,8 +43,6 @@ from fairspan.method.subspaces import (
 
 # Relative error above which the ridge functions are not in the span of the basis.
 _MISSED = 1e-6
-# Columns up to which the tridiagonal forms of all folds are kept: 170 MB for five folds.
-_MOST_REDUCED = 2048
 
 
 @dataclass(frozen=True)
@@ -203,12 +202,11 @@ def solve(
     groups = moments
     moments, by_cell = _by_fold_and_cell(groups, pilot)
     total = moments.pool()
-    cov = total.cov
-    reductions: list[Tridiagonal] = []
-    kept = reductions if config.removes_on_new_rows and len(cov) <= _MOST_REDUCED else None
-    eta_y = _target_ridge(moments, pilot, config, total, kept)
+    whole = Spectrum(total.cov)
+    cov, systems = whole.cov, FoldSystems(whole, total.rows)
+    eta_y = _target_ridge(moments, pilot, config, total, systems)
     _warn_lost_functions(pilot, config, total, float(np.trace(cov)), eta_y)
-    blocks = build_blocks(by_cell or moments, pilot, config, total, cov)
+    blocks = build_blocks(by_cell or moments, pilot, config, total, whole)
     covectors = [block.covectors for block in blocks if block.covectors is not None]
     # One factor of Sig + eta_y I serves the metric, the ridge direction and the head.
     ridge = Metric.correlation(cov, eta_y)
@@ -232,7 +230,7 @@ def solve(
         pair = principal_pair(removed, metric.functions(predictive))
     if on_new_rows:
         reports = [block.report for block in blocks]
-        new_rows = removal(groups, moments, pilot, config, reports, eta_y, reductions, bent)
+        new_rows = removal(groups, moments, pilot, config, reports, eta_y, systems, bent)
     nothing_left = new_rows is None or not np.any(new_rows.last)
     if removed.shape[1] >= len(cov) and nothing_left:
         warn_user(
@@ -363,10 +361,12 @@ def cross_fit_kernel(moments: Moments, pilot: Pilot, config: FitConfig) -> Cross
     """Kernel regressions of y and of the codes without each fold, with ridges of least out-of-fold error."""
     by_fold, by_cell = _by_fold_and_cell(moments, pilot)
     total = by_fold.pool()
-    eta_y = _target_ridge(by_fold, pilot, config, total, None)
-    blocks = build_blocks(by_cell or by_fold, pilot, config, total, total.cov)
+    whole = Spectrum(total.cov)
+    systems = FoldSystems(whole, total.rows)
+    eta_y = _target_ridge(by_fold, pilot, config, total, systems)
+    blocks = build_blocks(by_cell or by_fold, pilot, config, total, whole)
     reports = [block.report for block in blocks]
-    return cross_fit(moments, by_fold, pilot, config, reports, eta_y, [])
+    return cross_fit(moments, by_fold, pilot, config, reports, eta_y, systems)
 
 
 def _why_no_estimate(moments: Moments, pilot: Pilot, config: FitConfig, pair: PrincipalPair) -> str:
@@ -455,7 +455,7 @@ def _target_ridge(
     pilot: Pilot,
     config: FitConfig,
     total: Pooled,
-    reductions: list[Tridiagonal] | None,
+    systems: FoldSystems,
 ) -> float:
     if not config.variant.exact or pilot.target is None:
         return PAPER_ETA if isinstance(config.eta, str) else float(config.eta)
@@ -465,7 +465,7 @@ def _target_ridge(
         return 1.0 / total.weight  # if X or y is constant, every ridge gives the mean
     if config.ridge_by_evidence:
         return _evidence_ridge(pilot, total)
-    return kfold_ridge(moments, pilot.target_position(), reductions)
+    return kfold_ridge(moments, pilot.target_position(), systems)
 
 
 def _warn_lost_functions(

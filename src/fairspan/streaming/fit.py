@@ -26,7 +26,7 @@ from fairspan.inputs.columns import as_frame
 from fairspan.inputs.config import draw_seed
 from fairspan.method.accumulate import RowPass
 from fairspan.method.folds import move_to
-from fairspan.method.linalg import is_tensor
+from fairspan.method.linalg import accelerated, is_tensor
 from fairspan.method.pilot import Pilot
 from fairspan.method.torch_columns import choose_precision
 from fairspan.streaming.arrow import ArrowSource, open_files
@@ -238,6 +238,11 @@ class StreamPlan:
 def run_stream(est: StreamedEstimator, plan: StreamPlan) -> None:
     """Fit an estimator on a stream."""
     plan.check(est)
+    with accelerated(plan.device):
+        _run(est, plan)
+
+
+def _run(est: StreamedEstimator, plan: StreamPlan) -> None:
     file = None if plan.checkpoint is None else Checkpoint(plan.checkpoint)
     source = plan.open()
     if not source.parts:
