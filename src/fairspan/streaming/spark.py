@@ -33,6 +33,12 @@ _PASSES_PER_CORE, _FEWEST = 4, 32
 _MOST_CHILDREN, _CHILDREN_BYTES = 32, 2**28
 _BYTES_OF_VALUE = 16  # of the rows of a sample, about
 _SCHEMA = "key bigint, body binary"
+# What Spark says where a session has ended.
+_ENDED = (
+    "SESSION_OR_CONTEXT_NOT_EXISTS",
+    "stopped SparkContext",
+    "SparkContext was shut down",
+)
 # Types of columns that are no single values.
 _NO_VALUES = ("array", "map", "struct", "udt", "vectorudt", "binary", "variant")
 _ARROW_KINDS = {"f": "float64", "i": "int64", "u": "int64", "b": "bool_"}
@@ -466,7 +472,6 @@ def _spark_errors() -> Iterator[None]:
 
 
 def _is_over(error: Exception) -> bool:
-    kinds, text = type(error).__name__, str(error)
-    return kinds == "Py4JNetworkError" or any(
-        words in text for words in ("stopped SparkContext", "SparkContext was shut down")
+    return type(error).__name__ == "Py4JNetworkError" or any(
+        words in str(error) for words in _ENDED
     )

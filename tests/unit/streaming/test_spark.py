@@ -103,6 +103,7 @@ PySparkError.__module__ = "pyspark.errors"
     [
         (PySparkError("No module named 'fairspan'"), ImportError, "executors of Spark cannot import"),
         (PySparkError("Cannot call methods on a stopped SparkContext."), RuntimeError, "has ended.*Java"),
+        (PySparkError("[SESSION_OR_CONTEXT_NOT_EXISTS] create one"), RuntimeError, "has ended.*Java"),
         (ConnectionRefusedError(111, "refused"), RuntimeError, "has ended.*Java 17"),
         (PySparkError("a column is missing"), PySparkError, "a column is missing"),
         (ValueError("ours"), ValueError, "ours"),
