@@ -46,6 +46,7 @@ _CHANGED = (
     "The Spark data frame had {} rows in the first pass and {} in the second: computing it again gives "
     "other rows. Cache it (frame.cache()), or write it to files and read these."
 )
+_READ_ROWS = 2**16
 # Rows that `predict` computes at once, before it returns a data frame that is computed later.
 _FIRST_ROWS = 1000
 _INSTALL = (
@@ -84,11 +85,10 @@ class SparkPart(Part):
     def read(self) -> Iterator[Rows]:
         """Read batches in order; of a data frame, the driver holds those of two partitions at most."""
         first, batches = 0, self.batches if self.frame is None else _batches_here(self.frame)
-        for batch in batches:
-            if batch.num_rows:
-                span = Span(self.name, first, batch.num_rows)
-                yield self.roles.split(frame_of(_named(batch, self.names)), (span,))
-                first += batch.num_rows
+        for table in _joined(batches):
+            span = Span(self.name, first, table.num_rows)
+            yield self.roles.split(frame_of(_named(table, self.names)), (span,))
+            first += table.num_rows
 
 
 class SparkSource(Source):
@@ -147,8 +147,23 @@ def _chosen(source: Any, roles: Roles) -> Any:
     return source.selectExpr(*columns)
 
 
+def _joined(batches: Iterable[Any]) -> Iterator[Any]:
+    """Tables of several record batches: Spark's have 10,000 rows, and each costs a data frame."""
+    import pyarrow
+
+    waiting: list[Any] = []
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= _READ_ROWS:
+            yield pyarrow.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pyarrow.Table.from_batches(waiting)
+
+
 def _named(batch: Any, names: Sequence[str]) -> Any:
-    """A record batch with other names of its columns."""
+    """A record batch or table with other names of its columns."""
     return type(batch).from_arrays(batch.columns, names=list(names))
 
 
