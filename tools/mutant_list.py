@@ -843,6 +843,37 @@ MUTANTS: tuple[Mutant, ...] = (
         "spans.append(Span(span.name, span.first, b - a))",
         _tests("unit/streaming/test_rows", "rows_join_and_cut_with_their_places"),
     ),
+    Mutant(
+        "one key for all copies of a row",
+        "streaming/row_keys.py",
+        "return keys, np.where(counts[inverse] > 1, mix(positions, 5), keys)",
+        "return keys, keys",
+        (
+            *_tests("unit/streaming/test_row_keys", "copies_have_the_keys_of_their_positions"),
+            *_tests("test_stream_folds", "copies_are_sampled_by_their_positions"),
+        ),
+    ),
+    Mutant(
+        "a sample by content in the order of its rows",
+        "streaming/sample.py",
+        "positions, drawn = (positions, positions) if keys is None else keys",
+        "positions, drawn = (positions, positions if keys is None else keys[1])",
+        _tests("test_stream_folds", "copies_in_another_order_end_in_the_same_model"),
+    ),
+    Mutant(
+        "sums of executors in the order of arrival",
+        "streaming/spark.py",
+        "for key in sorted(of_parent):",
+        "for key in list(of_parent):",
+        _tests("unit/streaming/test_spark", "children_are_added_in_the_order_of_partitions"),
+    ),
+    Mutant(
+        "every part of an engine at the first position",
+        "streaming/engines.py",
+        "move_to(counter, base + offset)",
+        "move_to(counter, offset)",
+        _tests("unit/streaming/test_engines", "a_base_is_a_position_and_no_number_of_a_row"),
+    ),
     # ------------------------------------------------------------------ metrics
     Mutant(
         "correlation with a level by its share alone",

@@ -247,9 +247,9 @@ def fit_on_a_full_disk(source, checkpoint, destination):
 
 def slow_down(marker, pause):
     """On a Dask worker: take the moments slowly, and say so by a file."""
-    from fairspan.streaming import dask as _stream_dask
+    from fairspan.streaming import engines as _engines
 
-    whole = _stream_dask._moments_of
+    whole = _engines.moments_of
     if hasattr(whole, "quick"):
         whole = whole.quick
 
@@ -259,11 +259,11 @@ def slow_down(marker, pause):
         return whole(*args)
 
     slow.quick = whole
-    _stream_dask._moments_of = slow
+    _engines.moments_of = slow
 
 
 def speed_up():
     """Undo it."""
-    from fairspan.streaming import dask as _stream_dask
+    from fairspan.streaming import engines as _engines
 
-    _stream_dask._moments_of = getattr(_stream_dask._moments_of, "quick", _stream_dask._moments_of)
+    _engines.moments_of = getattr(_engines.moments_of, "quick", _engines.moments_of)

@@ -574,7 +574,8 @@ def build_pilot(config: FitConfig, data: Data, fold_rule: str = "keys") -> Pilot
     if distinct < data.n / 2:
         warn_user(
             f"Only {distinct} of {data.n} rows differ in X or y. With folds='hash' copies of a row share a "
-            f"fold, so the model is judged on rows unlike those it was fitted on. Use folds='position'.",
+            f"fold, so the model is judged on rows unlike those it was fitted on. Use folds='position', or "
+            f"groups that identify each row.",
             DataWarning,
         )
     features, gamma, landmark_rows = build_features(config, data, pilot, keys)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -58,6 +57,7 @@ class StreamFit:
         precision: Any = "auto",
         client: Any = None,
         column_types: Any = None,
+        folds: Any = "auto",
     ) -> Self:
         """Fit on rows that are read in blocks, in two passes over any number of rows.
 
@@ -72,10 +72,11 @@ class StreamFit:
 
         Parameters
         ----------
-        source : path, pattern or list of files; pyarrow dataset; iterable; array; Dask collection
+        source : path, pattern or list of files; pyarrow dataset; iterable; array; Dask or Spark collection
             Parquet, CSV or Feather files; data frames, ``(X, y, S)`` blocks or dicts of :meth:`fit`'s
             arguments from a list, or from a function that starts anew; a ``numpy.memmap``; a Dask data
-            frame or array. An iterator can be read only once: its first rows are then the sample.
+            frame or array; a Spark data frame, whose executors compute the passes. An iterator can be read
+            only once: its first rows are then the sample.
         target, sensitive_features, control_features : str or list of str
             Column names. Beside an array: arrays of as many rows, or numbers of its columns. Not with
             blocks that have no names.
@@ -109,6 +110,11 @@ class StreamFit:
             Types of columns of CSV files: "number", "integer", "text", "boolean" or "date". All files are
             otherwise read once to find types that hold all values. The types of features are kept with the
             model, and new files are read with them.
+        folds : {"auto", "position", "hash"}, default="auto"
+            How rows are dealt into folds. "position": by their places among all rows. "hash": by their
+            content (X and y), or by their group. The sample is then drawn by content too, so the order of
+            rows, files and partitions does not matter; copies of a row share a fold. "auto" is "hash" for
+            groups and for Spark, whose rows have no places, and "position" otherwise.
 
         Returns
         -------
@@ -130,6 +136,7 @@ class StreamFit:
             precision=precision,
             client=client,
             column_types=column_types,
+            folds=folds,
         )
         # Rows beyond the sample may have rare values that the encoder was not fitted on.
         with self._new_fit() as work, collect_unseen():  # type: ignore[attr-defined]
@@ -142,7 +149,7 @@ class StreamFit:
     def predict_stream(
         self,
         source: Any,
-        destination: Any,
+        destination: Any = None,
         *,
         method: Any = "predict",
         features: Any = None,
@@ -150,8 +157,11 @@ class StreamFit:
         device: Any = None,
         column_types: Any = None,
         units: Any = None,
-    ) -> Path:
+    ) -> Any:
         """Predict block by block and write the predictions to a Parquet file.
+
+        From a Spark data frame, return a Spark data frame of the predictions instead, which executors
+        compute when it is used.
 
         Parameters
         ----------
@@ -159,7 +169,7 @@ class StreamFit:
             As in :meth:`fit_stream`. No protected attribute is read.
         destination : path
             The file is written under another name and then renamed: a killed process leaves the old
-            file, or none.
+            file, or none. Not for a Spark data frame.
         method : {"predict", "predict_proba", "decision_function", "transform"}, default="predict"
             The method whose output is written: as a column ``prediction``; ``probability_LABEL`` for
             each class; ``score`` or ``score_0``, ``score_1``, ...
@@ -178,12 +188,14 @@ class StreamFit:
 
         Returns
         -------
-        Path
+        Path, or Spark data frame
 
         Notes
         -----
         Values that the encoder has not seen are counted over all rows. They give one warning at the end,
-        or an error and no file, by the rule of :func:`fairspan.table_encoder`.
+        or an error and no file, by the rule of :func:`fairspan.table_encoder`. The first 1,000 rows of a
+        Spark data frame are predicted at once, so that an error of them, or a warning, arrives here;
+        those of later rows are in the logs of the executors.
         """
         self._check_fitted()  # type: ignore[attr-defined]
         adapter = _PredictAdapter(self)  # type: ignore[arg-type]
@@ -240,7 +252,7 @@ class _FitAdapter:
             est.random_state = sample.seed
         try:
             data = self._read_rows(sample.rows, reset=True)
-            est._prepare(data, "position" if data.clusters is None else "hash")
+            est._prepare(data, sample.fold_rule if data.clusters is None else "hash")
         finally:
             est.random_state = random_state
         if sample.clusters is not None:  # of all rows: the sample has few rows of a group
@@ -318,3 +330,8 @@ class _PredictAdapter:
             est.n_features_in_ = numbers.shape[1]
             X = torch.as_tensor(numbers, device=device)
         return np.asarray(getattr(est, method)(X))
+
+    def copy(self) -> _PredictAdapter:
+        est = copy.copy(self._est)
+        est._state = replace(est._fit_state, moments=None, counter=None, rule_rows=None)
+        return _PredictAdapter(est)

@@ -8,7 +8,6 @@ runs its tasks again.
 
 from __future__ import annotations
 
-import copy
 import importlib
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -17,21 +16,16 @@ from typing import Any
 
 from fairspan._system import row_progress
 from fairspan.exceptions import CheckpointError
-from fairspan.method.accumulate import MomentsPass
-from fairspan.method.folds import move_to
-from fairspan.method.moments import Moments
-from fairspan.method.pilot import Pilot
 from fairspan.streaming.checkpoint import SavedPass
+from fairspan.streaming.engines import moments_of, sample_of
 from fairspan.streaming.memory import describe, feature_columns, values_or_numbers
-from fairspan.streaming.rows import Rows, Span, StreamedEstimator, StreamedMoments, naming_rows
-from fairspan.streaming.sample import Sample, SamplePass
-from fairspan.streaming.sources import GivenRoles, Part, Roles, Source, as_json, blocks, is_dask
-from fairspan.unseen import collect_unseen
+from fairspan.streaming.rows import Rows, Span, StreamedEstimator, StreamedMoments
+from fairspan.streaming.sample import Sample
+from fairspan.streaming.sources import GivenRoles, Part, Roles, Source, as_json, is_dask
 
 # Parts in flight; the same for any number of workers, or sums would differ.
 WAVE = 32
 _ATTEMPTS = 3
-_SAMPLE_BLOCK_ROWS = 2**16
 
 
 def _import_dask(name: str = "dask") -> Any:
@@ -136,46 +130,87 @@ def _chunks_like(array: Any, sizes: list[int], role: str) -> list[Any]:
 # --------------------------------------------------------------------------- passes on workers
 
 
-def sample_parts(
-    est: StreamedEstimator,
-    source: Source,
-    empty: Sample,
-    client: Any,
-    *,
-    encoder: Any,
-    digest: bool,
-) -> Sample:
-    """The sample of all parts, each of them sampled on a worker."""
-    _count_rows(source, client)
-    shared = (est.copy(), empty, encoder, digest)
-    out = empty
-    with row_progress("sample", source.n_rows, verbose=est.params["verbose"]) as count_rows:
-        for _, n, sample in _waves(source, 0, _sample_of, shared, client):
-            out = out + sample
-            count_rows(n)
-    return out
+class DaskEngine:
+    """Dask, as an :class:`fairspan.streaming.engines.Engine`; with a client also for files."""
 
+    name = "Dask"
+    predicts = False
 
-def reduce_parts(
-    est: StreamedEstimator,
-    source: Source,
-    size: int,
-    client: Any,
-    saved: SavedPass | None,
-    start: StreamedMoments,
-) -> StreamedMoments:
-    """Moments of all parts after those of ``start``, each of them computed on a worker."""
-    shared, moments, position = (est.copy(), start.pilot, size), start.moments, start.position
-    verbose = est.params["verbose"]
-    with row_progress("moments", source.n_rows, verbose=verbose, done=position) as count_rows:
-        for offset, n, more in _waves(source, position, _moments_of, shared, client):
-            moments, position = moments + more, offset + n
-            count_rows(n)
-            if saved is not None:
-                saved.save_if_due(lambda sums=moments: sums, position)  # type: ignore[misc]
-    if saved is not None:
-        saved.save(lambda: moments, position)
-    return replace(start, moments=moments, position=position)
+    def recognises(self, source: Any) -> bool:
+        """True for a Dask collection."""
+        return is_dask(source)
+
+    def open(self, source: Any, given: GivenRoles) -> Source:
+        """Open a data frame, or an array."""
+        return DaskSource(source, given)
+
+    def computes(self, source: Source, client: Any) -> bool:
+        """With a client, Dask computes the passes over any source that its workers can read."""
+        return client is not None or source.parts[0].pieces is not None
+
+    def check(
+        self,
+        source: Source,
+        *,
+        device: Any,
+        checkpoint: Any,  # noqa: ARG002 - saved at the end of a wave
+        client: Any,
+    ) -> None:
+        """Raise for a device, and for sources that only this process can read."""
+        if device is not None and source.parts[0].pieces is not None:
+            msg = "device is not for Dask collections, whose workers compute on their processors."
+            raise ValueError(msg)
+        if client is not None and not source.for_workers:
+            raise ValueError(
+                "client needs a source that workers can read by themselves: files, a pyarrow dataset of "
+                "files, or a Dask collection (dask.array.from_array for an array)."
+            )
+
+    def sample(
+        self,
+        est: StreamedEstimator,
+        source: Source,
+        empty: Sample,
+        client: Any,
+        *,
+        encoder: Any,
+        digest: bool,
+    ) -> Sample:
+        """The sample of all parts, each of them sampled on a worker."""
+        _count_rows(source, client)
+        shared = (est.copy(), empty, encoder, digest)
+        out = empty
+        with row_progress("sample", source.n_rows, verbose=est.params["verbose"]) as count_rows:
+            for _, n, sample in _waves(source, 0, sample_of, shared, client):
+                out = out + sample
+                count_rows(n)
+        return out
+
+    def moments(
+        self,
+        est: StreamedEstimator,
+        source: Source,
+        size: int,
+        client: Any,
+        saved: SavedPass | None,
+        start: StreamedMoments,
+    ) -> StreamedMoments:
+        """Moments of all parts after those of ``start``, each of them computed on a worker."""
+        shared, moments, position = (est.copy(), start.pilot, size), start.moments, start.position
+        verbose = est.params["verbose"]
+        with row_progress("moments", source.n_rows, verbose=verbose, done=position) as count_rows:
+            for offset, n, more in _waves(source, position, moments_of, shared, client):
+                moments, position = moments + more, offset + n
+                count_rows(n)
+                if saved is not None:
+                    saved.save_if_due(lambda sums=moments: sums, position)  # type: ignore[misc]
+        if saved is not None:
+            saved.save(lambda: moments, position)
+        return replace(start, moments=moments, position=position)
+
+    def predict(self, source: Source, outputs: Callable[[Rows, int], dict[str, Any]]) -> Any:
+        """Not for Dask: predictions go to a file."""
+        raise NotImplementedError
 
 
 def _waves(
@@ -239,28 +274,6 @@ def _run(
     if pieces is not None:
         part = replace(part, pieces=pieces)
     return function(*shared, part, start)
-
-
-def _moments_of(est: StreamedEstimator, pilot: Pilot, size: int, part: Part, start: int) -> Moments:
-    """Moments of one part, on a worker."""
-    est = est.copy()  # threads may share it, and reading changes it
-    moments_pass, counter = MomentsPass(pilot, pilot.empty_moments()), pilot.counter()
-    for offset, rows in blocks([part], size, first=start):
-        move_to(counter, offset)
-        # Rows beyond the sample may have rare values that the encoder was not fitted on.
-        with naming_rows(rows, offset, lambda some: pilot.encode(est.read(some))), collect_unseen():
-            moments_pass.add(est.read(rows), counter)
-    return moments_pass.moments()
-
-
-def _sample_of(
-    est: StreamedEstimator, empty: Sample, encoder: Any, digest: bool, part: Part, start: int
-) -> Sample:
-    """The sample of one part, on a worker."""
-    sample_pass = SamplePass(est, copy.deepcopy(empty), encoder, digest=digest)
-    for offset, rows in blocks([part], _SAMPLE_BLOCK_ROWS, first=start):
-        sample_pass.add(offset, rows)
-    return sample_pass.sample
 
 
 def _count_rows(source: Source, client: Any) -> None:

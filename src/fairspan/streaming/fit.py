@@ -32,7 +32,8 @@ from fairspan.method.torch_columns import choose_precision
 from fairspan.streaming.arrow import ArrowSource, open_files
 from fairspan.streaming.checkpoint import Checkpoint, SavedPass
 from fairspan.streaming.csv_types import kept_types
-from fairspan.streaming.dask import DaskSource, reduce_parts, sample_parts
+from fairspan.streaming.dask import DaskEngine
+from fairspan.streaming.engines import Engine
 from fairspan.streaming.memory import ArraySource, IterableSource, refuse_sparse
 from fairspan.streaming.rows import (
     PilotSample,
@@ -42,8 +43,12 @@ from fairspan.streaming.rows import (
     naming_rows,
 )
 from fairspan.streaming.sample import SAMPLE_ROWS, Sample, SamplePass, is_number, wants_encoder
-from fairspan.streaming.sources import GivenRoles, Source, blocks, is_dask, prefetch, read_blocks
+from fairspan.streaming.sources import GivenRoles, Source, blocks, prefetch, read_blocks
+from fairspan.streaming.spark import SparkEngine
 
+# Another engine is one more module and one more entry. Dask is last: with a client it takes any source.
+ENGINES: tuple[Engine, ...] = (SparkEngine(), DaskEngine())
+FOLDS = ("auto", "position", "hash")
 # Rows of the sample per landmark, if there are many landmarks.
 _ROWS_PER_LANDMARK = 4
 # Size of a block of X; its kernel columns are computed a part at a time.
@@ -69,9 +74,9 @@ def open_source(
 
     Parameters
     ----------
-    source : path, pattern or list of files; pyarrow dataset; iterable; array; Dask collection
+    source : path, pattern or list of files; pyarrow dataset; iterable; array; Dask or Spark collection
         Parquet, CSV or Feather files; data frames or ``(X, y, S)`` blocks from a list, or from a
-        function that starts anew; a ``numpy.memmap``; a Dask data frame or array.
+        function that starts anew; a ``numpy.memmap``; a Dask data frame or array; a Spark data frame.
     target, sensitive, control : str or list of str, optional
         Column names. Beside an array: arrays of as many rows, or numbers of its columns.
     features : list of str, optional
@@ -122,8 +127,9 @@ def _open(
         raise ValueError(
             "column_types is for CSV files; give other sources columns of these types."
         )
-    if is_dask(source):
-        return DaskSource(source, given)
+    for engine in ENGINES:
+        if engine.recognises(source):
+            return engine.open(source, given)
     refuse_sparse(source)
     if isinstance(source, np.ndarray) or is_tensor(source):
         return ArraySource(source, given)
@@ -133,9 +139,14 @@ def _open(
         return IterableSource(source, given, allow_unnamed=soft)
     raise TypeError(
         f"A stream cannot come from {type(source).__name__}. Give a path, a pattern or a list of files "
-        f"(Parquet, CSV), a pyarrow dataset, an iterable of frames or (X, y, S) blocks, a numpy.memmap, or "
-        f"a Dask collection."
+        f"(Parquet, CSV), a pyarrow dataset, an iterable of frames or (X, y, S) blocks, a numpy.memmap, a "
+        f"Dask collection, or a Spark data frame."
     )
+
+
+def engine_of(source: Source, client: Any = None) -> Engine | None:
+    """The engine that computes the passes over a source; None: the calling process does."""
+    return next((engine for engine in ENGINES if engine.computes(source, client)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,14 +161,15 @@ class StreamPlan:
     precision: str = "auto"
     client: Any = None
     column_types: Any = None
+    folds: str = "auto"
 
     def open(self) -> Source:
         """Open the source."""
         return _open(self.source, self.given, types=self.column_types)
 
-    def on_workers(self, source: Source) -> bool:
-        """Whether Dask computes the passes."""
-        return self.client is not None or source.parts[0].pieces is not None
+    def by_content(self, source: Source) -> bool:
+        """Whether rows are sampled and dealt into folds by their content, not by their position."""
+        return self.folds == "hash" or not source.ordered
 
     @cached_property
     def move(self) -> Callable[[str, Any], Any] | None:
@@ -190,6 +202,11 @@ class StreamPlan:
         if self.precision != "auto" and device is None:
             msg = f"precision={self.precision!r} is that of moments on a device; pass device too."
             raise ValueError(msg)
+        if self.folds not in FOLDS:
+            raise ValueError(f"folds={self.folds!r} is not allowed; give one of {FOLDS}.")
+        if self.folds == "position" and self.given.groups is not None:
+            msg = "folds='position' would divide groups between folds; leave folds out, or give 'hash'."
+            raise ValueError(msg)
         if self.client is not None and device is not None:
             msg = "client and device exclude each other: workers compute on their processors."
             raise ValueError(msg)
@@ -198,13 +215,12 @@ class StreamPlan:
 
     def check_source(self, est: StreamedEstimator, source: Source) -> None:
         """Raise if the source cannot be read as the arguments and the estimator need it."""
-        if self.device is not None and source.parts[0].pieces is not None:
-            msg = "device is not for Dask collections, whose workers compute on their processors."
-            raise ValueError(msg)
-        if self.client is not None and not source.for_workers:
+        if (engine := engine_of(source, self.client)) is not None:
+            engine.check(source, device=self.device, checkpoint=self.checkpoint, client=self.client)
+        if self.folds == "position" and not source.ordered:
             raise ValueError(
-                "client needs a source that workers can read by themselves: files, a pyarrow dataset of "
-                "files, or a Dask collection (dask.array.from_array for an array)."
+                f"folds='position' is not for {source.parts[0].name}, whose rows have no order; leave "
+                f"folds out, or give 'hash'."
             )
         if source.single_pass and (est.reads_rows_again or est.chooses_rules):
             name, other = "likelihood='logistic'", "likelihood='gaussian'"
@@ -235,7 +251,7 @@ def _run(est: StreamedEstimator, plan: StreamPlan) -> None:
     plan.check_source(est, source)
     saved = None
     if file is not None:
-        order = "waves of parts" if plan.on_workers(source) else "blocks"
+        order = "blocks" if engine_of(source, plan.client) is None else "waves of parts"
         saved = SavedPass(file, est, source, plan.encoder, order)
     seed = draw_seed(est.params["random_state"])
     if saved is not None and saved.seed is not None:
@@ -270,13 +286,15 @@ def _take_sample(est: StreamedEstimator, source: Source, seed: int, plan: Stream
     wanted = est.params["n_components"]
     n_landmarks = 0 if isinstance(wanted, str) else int(wanted)
     size = max(SAMPLE_ROWS, _ROWS_PER_LANDMARK * n_landmarks)
-    sample = Sample(size, seed, crossed=est.params["intersectional"])
+    sample = Sample(
+        size, seed, crossed=est.params["intersectional"], by_content=plan.by_content(source)
+    )
     digest = plan.checkpoint is not None  # only a checkpoint compares the rows with earlier ones
     sample_pass = SamplePass(est, sample, plan.encoder, digest=digest)
     if source.single_pass:
         _sample_first_rows(source, sample_pass)
-    elif plan.on_workers(source):
-        sample_pass.sample = sample_parts(
+    elif (engine := engine_of(source, plan.client)) is not None:
+        sample_pass.sample = engine.sample(
             est, source, sample, plan.client, encoder=plan.encoder, digest=digest
         )
     else:
@@ -364,6 +382,7 @@ def _prepare(
             if source.inferred and source.roles is not None
             else (),
             from_files=bool(source.files()),
+            fold_rule="hash" if plan.by_content(source) else "position",
         )
     )
     if source.inferred:
@@ -407,8 +426,8 @@ def take_moments(
     start: StreamedMoments,
 ) -> StreamedMoments:
     """Moments of all rows, from where a checkpoint ends."""
-    if plan.on_workers(source):
-        return reduce_parts(est, source, size, plan.client, saved, start)
+    if (engine := engine_of(source, plan.client)) is not None:
+        return engine.moments(est, source, size, plan.client, saved, start)
     pilot, counter = start.pilot, start.pilot.counter()
     row_pass: RowPass | None = None
     row_blocks = read_blocks(

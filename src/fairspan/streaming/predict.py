@@ -1,4 +1,4 @@
-"""Write predictions to a Parquet file, block by block."""
+"""Predictions of new rows, block by block, in a Parquet file; or in a collection of an engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from fairspan.inputs.columns import require_columns
 from fairspan.inputs.units import NO_UNIT, check_units
 from fairspan.streaming.arrow import is_csv, require_pyarrow
 from fairspan.streaming.csv_types import as_mapping
-from fairspan.streaming.fit import open_source
+from fairspan.streaming.fit import ENGINES, open_source
 from fairspan.streaming.rows import Rows, StreamedPredictor, naming_rows
 from fairspan.streaming.sources import Source, read_blocks
 from fairspan.tables.numbers import dates_of, texts_of
@@ -41,11 +41,25 @@ def write_predictions(
     device: Any,
     column_types: Any = None,
     units: Any = None,
-) -> Path:
+) -> Any:
     """Write the predictions of a fitted estimator; see ``predict_stream`` for the arguments."""
     if method not in est.methods:
         msg = f"method={method!r} is not allowed for {est.name}; give one of {est.methods}."
         raise ValueError(msg)
+    makers = (engine for engine in ENGINES if engine.predicts and engine.recognises(source))
+    if (engine := next(makers, None)) is not None:
+        if destination is not None or device is not None or units:
+            raise ValueError(
+                f"destination, device and units are not for {engine.name}: a data frame is returned, whose "
+                f"`write` writes files, and executors predict on their processors."
+            )
+        opened = _open(est, source, features, keep, column_types)
+        with collect_unseen() as unseen:
+            made = engine.predict(opened, PredictedColumns(est.copy(), method))
+            unseen.report()
+        return made
+    if destination is None:
+        raise ValueError("destination is missing: give the path of the Parquet file to write.")
     pyarrow = require_pyarrow(_WRITING)
     target = Path(destination)
     if target.is_dir() or not target.parent.is_dir():
@@ -193,22 +207,37 @@ def _columns(
     est: StreamedPredictor, block: Rows, offset: int, method: str, device: Any
 ) -> dict[str, Any]:
     """Kept columns, then predictions."""
-    with naming_rows(block, offset, lambda some: est.read(some.X)):
-        output = est.predict(method, block.X, device)
+    made = PredictedColumns(est, method, device)(block, offset)
     columns: dict[str, Any] = {}
     if block.control is not None:
         frame = nw.from_native(block.control, eager_only=True)
         columns = {name: frame[name].to_native() for name in frame.columns}
-    if method == "predict":
-        names = ["prediction"]
-    elif method == "predict_proba":
-        names = [f"probability_{label}" for label in est.classes]
-    else:
-        names = ["score"] if output.ndim == 1 else [f"score_{j}" for j in range(output.shape[1])]
-    for name, values in zip(names, [output] if output.ndim == 1 else output.T, strict=True):
+    for name, values in made.items():
         if name in columns:
             raise ValueError(
                 f"keep names {name!r}, which is the name of what is predicted; rename that column."
             )
         columns[name] = values
     return columns
+
+
+@dataclass(frozen=True)
+class PredictedColumns:
+    """Columns of predictions for blocks of rows; workers get copies."""
+
+    est: StreamedPredictor
+    method: str
+    device: Any = None
+
+    def __call__(self, block: Rows, offset: int) -> dict[str, Any]:
+        """Predict; errors name the row."""
+        with naming_rows(block, offset, lambda some: self.est.read(some.X)):
+            output = self.est.predict(self.method, block.X, self.device)
+        if self.method == "predict":
+            names = ["prediction"]
+        elif self.method == "predict_proba":
+            names = [f"probability_{label}" for label in self.est.classes]
+        else:
+            n = 1 if output.ndim == 1 else output.shape[1]
+            names = ["score"] if output.ndim == 1 else [f"score_{j}" for j in range(n)]
+        return dict(zip(names, [output] if output.ndim == 1 else output.T, strict=True))

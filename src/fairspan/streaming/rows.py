@@ -308,6 +308,7 @@ class PilotSample:
     clusters: ClusterCounts | None = None  # groups of all rows of the stream
     column_types: tuple[tuple[str, str], ...] = ()  # of features of CSV files
     from_files: bool = False  # whose numbers have no signs
+    fold_rule: str = "position"  # or "hash", see `fairspan.method.folds`; groups always have "hash"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,6 +374,9 @@ class StreamedPredictor(Protocol):
 
     def predict(self, method: str, X: Any, device: Any) -> NDArray[Any]:
         """Call the method on new rows, on a torch device if one is named."""
+
+    def copy(self) -> Self:
+        """A copy that predicts, without moments: to send to workers."""
 
 
 # --------------------------------------------------------------------------- errors

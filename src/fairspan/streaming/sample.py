@@ -21,6 +21,7 @@ from fairspan.inputs.config import draw_seed
 from fairspan.method.known_rows import ClusterCounts
 from fairspan.method.linalg import home_of, is_tensor, mix, to_home, to_numpy
 from fairspan.method.problem import Attribute, Data, FitConfig, GroupProbabilities
+from fairspan.streaming.row_keys import content_keys
 from fairspan.streaming.rows import Rows, StreamedEstimator, join, naming_rows
 
 Integers = NDArray[np.int64]
@@ -51,10 +52,15 @@ class Sample:
         Seed of the hash.
     crossed : bool, default=False
         Also keep rows of every combination of levels of the protected attributes.
+    by_content : bool, default=False
+        Hash the content of a row instead of its position, so that the order of rows does not matter.
     """
 
-    def __init__(self, size: int, seed: int, *, crossed: bool = False) -> None:
+    def __init__(
+        self, size: int, seed: int, *, crossed: bool = False, by_content: bool = False
+    ) -> None:
         self.size, self.seed, self.crossed = size, seed, crossed
+        self.by_content = by_content
         self.n_rows = 0
         self.digest = 0  # sum of the digests of all blocks; the caller adds them up
         self.clusters: ClusterCounts | None = None  # groups of rows; the caller counts them
@@ -70,6 +76,7 @@ class Sample:
         rows: Rows,
         variables: Mapping[str, Mapping[str, Attribute]],
         index: Integers | None = None,
+        keys: tuple[Integers, Integers] | None = None,
     ) -> None:
         """Add consecutive rows.
 
@@ -82,11 +89,14 @@ class Sample:
             Clean columns by kind ("y", "sensitive", "control"), whose rare levels are filled up.
         index : array of int, optional
             Which of the rows count, and have variables; all if None.
+        keys : pair of arrays of int, optional
+            By which the counted rows are ordered and drawn, instead of their positions.
         """
         self.n_rows += len(rows)
         index = np.arange(len(rows)) if index is None else index
         positions = offset + index.astype(np.int64)
-        hashes = mix(positions, self.seed)
+        positions, drawn = (positions, positions) if keys is None else keys
+        hashes = mix(drawn, self.seed)
         wanted = hashes < self._limit
         if (
             len(hashes) > self.size
@@ -106,7 +116,7 @@ class Sample:
 
     def __add__(self, other: Sample) -> Sample:
         """The sample of both sets of rows."""
-        out = Sample(self.size, self.seed, crossed=self.crossed)
+        out = Sample(self.size, self.seed, crossed=self.crossed, by_content=self.by_content)
         out.n_rows = self.n_rows + other.n_rows
         out.digest = (self.digest + other.digest) % 2**64
         out.clusters = self.clusters or other.clusters
@@ -235,8 +245,11 @@ class SamplePass:
         self.encodes: bool | None = None  # whether X needs an encoder; None until a block was added
         self._reader, self._encoder, self._digest = est.copy(), encoder, digest
 
-    def add(self, offset: int, rows: Rows) -> None:
-        """Read a block whose first row has this offset, and add it to the sample."""
+    def add(self, offset: int, rows: Rows, base: int = 0) -> None:
+        """Read a block and add it to the sample.
+
+        Its first row has this offset, which errors name, and the position ``base + offset`` among all.
+        """
         given, first = rows.as_given, self.encodes is None
         if self.encodes is None:
             # Decided on the first block: missing values may change the type of a column in a later one.
@@ -257,7 +270,11 @@ class SamplePass:
             table = given.X if self.encodes or given is not rows else None
             digest = _digest(data, offset, table)
             self.sample.digest = (self.sample.digest + digest) % 2**64
-        self.sample.add(offset, given, variables_of(data), data.index)
+        keys = None
+        if self.sample.by_content:
+            index = np.arange(data.n) if data.index is None else to_numpy(data.index)
+            keys = content_keys(data, given.X if self.encodes else None, base + offset + index)
+        self.sample.add(base + offset, given, variables_of(data), data.index, keys)
 
 
 def variables_of(data: Data) -> dict[str, Mapping[str, Attribute]]:

@@ -185,7 +185,7 @@ class Part(ABC):
 
 
 class Source(ABC):
-    """Rows in a fixed order, in files, arrays, an iterable or a Dask collection.
+    """Rows in files, arrays, an iterable or a collection of an engine.
 
     Attributes
     ----------
@@ -194,6 +194,8 @@ class Source(ABC):
         True if the rows can be read only once, as those of an iterator.
     for_workers : bool
         True if its parts can be sent to other processes, which read them there.
+    ordered : bool
+        True if rows have positions that stay the same; otherwise they are known by their content alone.
     roles : Roles or None
         Names of columns, if the rows have any.
     inferred : bool
@@ -203,6 +205,7 @@ class Source(ABC):
     parts: list[Part]
     single_pass: bool = False
     for_workers: bool = False
+    ordered: bool = True
     roles: Roles | None = None
     inferred: bool = False
 
