@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fairspan.estimators import (
         BoostedLeaves,
         FairClassifier,
+        FairEraser,
         FairGPClassifier,
         FairGPRegressor,
         FairnessPath,
@@ -56,6 +57,7 @@ __all__ = [
     "DatasetError",
     "DecisionRuleError",
     "FairClassifier",
+    "FairEraser",
     "FairGPClassifier",
     "FairGPRegressor",
     "FairPostprocessor",
@@ -93,6 +95,7 @@ _MODULES = {
         *("BoostedLeaves", "FairClassifier", "FairGPClassifier", "FairGPRegressor", "FairnessPath"),
         *("FairPostprocessor", "FairPostprocessorRegressor", "FairRegressor", "FairRepresentation"),
         *("FairRidge", "FairRidgeClassifier", "FairnessReceipt", "fairness_path", "load_pilot"),
+        "FairEraser",
     ),
     "fairspan.exceptions": (
         *("CheckpointError", "DatasetError", "DataWarning", "DecisionRuleError", "FairspanWarning"),
