@@ -285,6 +285,12 @@ def solve_erasure(
         if coder.name not in names:
             refuse_attribute(coder.name, pilot.cells, MIN_ROWS)
     white, Q = total.white, total.basis
+    if Q.shape[1] == white.rank:
+        warn_user(
+            f"Nothing is left of the vectors: all {white.rank} directions in which they vary are removed. Use "
+            f"fewer n_directions or n_slices, or vectors of more numbers.",
+            NumericalWarning,
+        )
     before, after = _blocks(moments, pilot, config, total, order, n_directions, confidence)
     right = white.functions(Q)
     if keep_target:
