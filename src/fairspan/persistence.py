@@ -47,7 +47,7 @@ TRUSTED = (
     "fairspan.method.certificates.MissingSensitive",
     "fairspan.method.certificates.NewRowsCertificate",
     "fairspan.method.erasure.Erasure",
-    "fairspan.method.erasure.ErasureBlock",
+    "fairspan.method.erasure_left.ErasureBlock",
     "fairspan.method.codes.Cells",
     "fairspan.method.codes.Coder",
     "fairspan.method.codes.CrossedCoder",

@@ -18,13 +18,18 @@ from fairspan.estimators.state import FittedAttribute, FittedState
 from fairspan.inputs.config import document_parameters, read_config
 from fairspan.inputs.probabilities import has_probabilities
 from fairspan.method.codes import Cells, Coder, CrossedCoder
-from fairspan.method.erasure import Erasure, ErasureCertificate, solve_erasure
+from fairspan.method.erasure import Erasure, solve_erasure
+from fairspan.method.erasure_left import ErasureCertificate
 from fairspan.method.expected import OutOfFoldScores
 from fairspan.method.linalg import is_tensor, to_home
-from fairspan.method.pilot import N_FOLDS, Pilot
+from fairspan.method.pilot import Pilot
 from fairspan.method.problem import Data, FitConfig
 
 __all__ = ["FairEraser"]
+
+
+# Five pairs: the rows of a pair are held out together, and their halves show how large the noise is.
+_N_FOLDS = 10
 
 
 class _NotForErasers:
@@ -103,7 +108,7 @@ class FairEraser(OneToOneFeatureMixin, TransformerMixin, FairKernelEstimator):
     -----
     A torch tensor is fitted and transformed on its device, and gives a tensor there. Rows count as
     independent. Cost: one pass of O(n d^2) over the rows and O(d^3) to solve, six times for the
-    certificate. Memory O(5 d^2), times the number of groups with ``order=2``.
+    certificate. Memory O(10 d^2), times the number of groups with ``order=2``.
 
     References
     ----------
@@ -309,7 +314,7 @@ class FairEraser(OneToOneFeatureMixin, TransformerMixin, FairKernelEstimator):
                     parts.append(coder)
             strata = CrossedCoder.learn(parts, data.sensitive)
             cells = Cells("strata", strata.labels, strata=strata)
-        return build_pilot(config, data, fold_rule, n_folds=N_FOLDS, cells=cells)
+        return build_pilot(config, data, fold_rule, n_folds=_N_FOLDS, cells=cells)
 
     def _solve(self, data: Data | None = None, withheld: WithheldLevels | None = None) -> None:  # noqa: ARG002
         state = self._fit_state
