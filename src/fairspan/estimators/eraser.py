@@ -169,6 +169,9 @@ class FairEraser(OneToOneFeatureMixin, TransformerMixin, FairKernelEstimator):
     from_moments = _NO_FILES_OF_SITES
 
     certificate_: FittedAttribute[Any] = FittedAttribute(_certificate, after="erasure")
+    sensitive_kinds_ = FittedAttribute(
+        lambda s: {c.name: c.kind for c in s.pilot.coders}, after="erasure"
+    )
     mean_ = FittedAttribute(lambda s: _erasure(s).mean, after="erasure")
     removed_ = FittedAttribute(lambda s: _erasure(s).left @ _erasure(s).right.T, after="erasure")
     n_removed_ = FittedAttribute(lambda s: int(_erasure(s).left.shape[1]), after="erasure")
