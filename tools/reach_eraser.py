@@ -42,7 +42,7 @@ from fairspan import FairEraser
 from tools.promise_tables import RESULTS, Found, Part, Tables, main
 from tools.table import Measurement, at_least, at_most, between, show
 
-DRAWS = {"words": 20}
+DRAWS = {"words": 10}
 LEAN = 2_500  # words of each side
 _TRAIN, _TEST = 3_000, 2_000
 _ENDINGS = ("s", "ed", "ing", "ly")
