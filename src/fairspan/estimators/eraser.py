@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.metadata_routing import UNUSED
 
 from fairspan._threads import few_threads
@@ -46,6 +47,7 @@ class _NotForErasers:
 _NO_FILES_OF_SITES = _NotForErasers(
     "has no files for several sites. Add blocks of rows with `partial_fit` or `merge`."
 )
+_NO_SCORES = _NotForErasers("has no scores and no model of y.")
 
 
 def _erasure(state: FittedState) -> Erasure:
@@ -168,6 +170,10 @@ class FairEraser(OneToOneFeatureMixin, TransformerMixin, FairKernelEstimator):
     export_moments = _NO_FILES_OF_SITES
     from_moments = _NO_FILES_OF_SITES
 
+    _solution = _NO_SCORES
+    _position = _NO_SCORES
+    _native_dial = _NO_SCORES
+
     certificate_: FittedAttribute[Any] = FittedAttribute(_certificate, after="erasure")
     sensitive_kinds_ = FittedAttribute(
         lambda s: {c.name: c.kind for c in s.pilot.coders}, after="erasure"
@@ -210,6 +216,11 @@ class FairEraser(OneToOneFeatureMixin, TransformerMixin, FairKernelEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._state is not None and self._state.erasure is not None
+
+    def _repr_html_inner(self) -> str:
+        diagram: str = estimator_html_repr(self)
+        certificate = getattr(self, "certificate_", None)
+        return diagram if certificate is None else diagram + certificate._repr_html_()
 
     def fit(  # type: ignore[override]
         self,

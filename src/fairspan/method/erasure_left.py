@@ -8,6 +8,7 @@ import numpy as np
 import scipy.optimize
 import scipy.stats
 
+from fairspan._html import table as html_table
 from fairspan.method.erasure_directions import Removed, Whitening, find_removed
 from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments, Pooled, kish
@@ -49,8 +50,8 @@ class ErasureCertificate:
     covariance_gap_before: float
     covariance_gap: float
 
-    def table(self) -> str:
-        """The blocks as text, one line each."""
+    def _lines(self) -> list[tuple[str, ...]]:
+        """Head and one line for each block."""
         head = (
             "attribute",
             "compared by",
@@ -60,26 +61,36 @@ class ErasureCertificate:
             "interval",
             "rows",
         )
-        lines = [head]
-        for b in self.blocks:
-            coding = {"levels": "group means", "slices": "means of slices", "value": "correlation"}
-            interval = "unknown" if np.isnan(b.high) else f"{b.low:.3f} to {b.high:.3f}"
-            lines.append(
+        coding = {"levels": "group means", "slices": "means of slices", "value": "correlation"}
+        return [
+            head,
+            *(
                 (
                     b.attribute,
                     coding[b.coding],
                     _shown(b.before),
-                    _shown(b.training_rows),
+                    "<1e-10" if b.training_rows < 1e-10 else _shown(b.training_rows),
                     _shown(b.new_rows),
-                    interval,
+                    "unknown" if np.isnan(b.high) else f"{b.low:.3f} to {b.high:.3f}",
                     str(b.n_rows),
                 )
-            )
+                for b in self.blocks
+            ),
+        ]
+
+    def table(self) -> str:
+        """The blocks as text, one line each."""
+        lines = self._lines()
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(text.ljust(w) for text, w in zip(line, widths, strict=True)).rstrip()
             for line in lines
         )
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._lines()
+        caption = f"What linear predictors find of S in the vectors (fairness {self.fairness:g})"
+        return html_table(caption, head, rows)
 
     def __str__(self) -> str:
         """The table."""
@@ -87,9 +98,7 @@ class ErasureCertificate:
 
 
 def _shown(correlation: float) -> str:
-    if np.isnan(correlation):
-        return "unknown"
-    return "<1e-10" if correlation < 1e-10 else f"{correlation:.3f}"
+    return "unknown" if np.isnan(correlation) else f"{correlation:.3f}"
 
 
 def left_over(
@@ -171,6 +180,8 @@ def _half_covariances(
     column = 0
     for j, coder in enumerate(pilot.coders):
         ordered = coder.kind == "continuous"
+        if coder.kind == "probabilities":
+            continue  # their noise is not that of groups, so new rows stay unknown
         if not config.removes_correlation_only(coder.kind):
             levels = [test.levels[j] for test in tests]
             found = np.flatnonzero((levels[0].weight > 0.0) & (levels[1].weight > 0.0))

@@ -247,3 +247,35 @@ def test_what_an_eraser_cannot_do():
         FairEraser(2, n_directions=5).fit(X, sensitive_features=S)
     with pytest.warns(DataWarning, match="first block"):
         clone(eraser).partial_fit(X, sensitive_features=S)
+
+
+@TINY
+def test_probabilities_of_groups():
+    """Means of the true groups are equal, if the probabilities are calibrated; new rows stay unknown."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(1.0, 1.0, size=20_000)
+    group = rng.random(len(p)) < p
+    rows = rng.normal(size=(len(p), 3)) + group[:, None] * [1.0, 0.0, 2.0]
+    eraser = FairEraser(sensitive_kind="probabilities")
+    eraser.fit(rows, sensitive_features={"a": p, "b": 1.0 - p})
+    Z = eraser.transform(rows)
+    assert np.abs(Z[group].mean(0) - Z[~group].mean(0)).max() < 0.1  # 2.0 before
+    (block,) = eraser.certificate_.blocks
+    assert np.isnan(block.high)
+
+
+def test_notebooks_show_the_certificate():
+    eraser = FairEraser()
+    assert "linear predictors" not in eraser._repr_html_inner()
+    eraser.fit(X, sensitive_features={"<b>": S})
+    page = eraser._repr_html_inner()
+    assert "What linear predictors find of S" in page
+    assert "&lt;b&gt;" in page
+    assert "transform" in dir(eraser)  # scikit-learn asks for every attribute
+
+
+def test_rows_can_be_forgotten():
+    prepared = FairEraser().prepare(X, sensitive_features=S, folds="hash")
+    prepared.partial_fit(X, sensitive_features=S).forget(X[:100], sensitive_features=S[:100])
+    expected = FairEraser().fit(X[100:], sensitive_features=S[100:]).transform(X)
+    np.testing.assert_allclose(prepared.transform(X), expected, atol=1e-10)
