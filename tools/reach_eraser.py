@@ -8,8 +8,8 @@ cosine with the difference of the two vectors. The task is the ending of the wor
 another), which the vectors do not contain by construction. Both were fixed before any result was seen.
 
 Each draw divides the words: 3,000 for the eraser, the attackers and the task, 2,000 for the accuracies. An
-attacker predicts S from transformed vectors: a logistic regression, RBF support vector machines
-with the default penalty (C = 1) and with a weaker one (C = 10), a network with 100 hidden units; or a logistic
+attacker predicts S from transformed vectors: a logistic regression, RBF support vector machines with the
+default penalty (C = 1) and a weaker one (C = 10), a network with 100 hidden units; or a logistic
 regression that is trained on half of the new words instead. The stronger settings of the two nonlinear
 attackers were found on the first draw: with C = 1, or when its training stops early, they miss what is there.
 Intervals are over draws and count that these share words (Nadeau and Bengio 2003). Options and files are
