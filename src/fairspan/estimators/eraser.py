@@ -68,7 +68,7 @@ class FairEraser(OneToOneFeatureMixin, TransformerMixin, FairKernelEstimator):
 
     ``transform`` maps vectors of d numbers to vectors of d numbers and changes them as little as possible.
     On the transformed training rows no linear predictor of S does better than a constant (LEACE [1]_).
-    Transforming never needs S. Nonlinear predictors still find S: ``order=2`` weakens them.
+    Transforming never needs S. Nonlinear predictors still find S; ``order=2`` makes it harder, at a price.
 
     Parameters
     ----------
