@@ -164,6 +164,7 @@ def test_every_public_name_is_documented_once():
             "NewRowsCertificate",
         ),
         "decision_certificate": ("DecisionCertificate", "GroupRate"),
+        "erasure_left": ("ErasureBlock", "ErasureCertificate"),
         "rule_words": ("RuleDifference", "RuleMultiplier", "RuleWords"),
     }
     held = {f"fairspan.method.{module}.{name}" for module, names in parts.items() for name in names}

@@ -1604,4 +1604,33 @@ MUTANTS: tuple[Mutant, ...] = (
         "if largest <= 1.0 or labels == 0:",
         _tests("unit/deployment/test_exporting", "a_file_that_predicts_otherwise_is_not_written"),
     ),
+    # ------------------------------------------------------------------ embeddings
+    Mutant(
+        "the target's part of an erasure with the wrong sign",
+        "method/erasure.py",
+        "right = right - white.functions(",
+        "right = right + white.functions(",
+        _tests("laws/test_erasure", "keep_target_is_the_closed_form_and_keeps_the_covariance"),
+    ),
+    Mutant(
+        "of two directions that differ the wrong combination is removed",
+        "method/erasure_directions.py",
+        "(a * vectors[:, i] - b * vectors[:, j])",
+        "(b * vectors[:, i] - a * vectors[:, j])",
+        _tests("laws/test_erasure", "between_two_groups_a_direction_takes_two_differences"),
+    ),
+    Mutant(
+        "what an erasure leaves, measured with a map of the same rows",
+        "method/erasure_left.py",
+        "training = ~(halves[0] | halves[1])",
+        "training = fold_of >= 0",
+        _tests("unit/estimators/test_eraser", "the_certificate_covers_what_is_left_for_new_people"),
+    ),
+    Mutant(
+        "an erasure that ignores the dial",
+        "estimators/eraser.py",
+        "self.fairness * erasure.left",
+        "erasure.left",
+        _tests("laws/test_erasure", "the_dial_is_a_share_of_the_change"),
+    ),
 )

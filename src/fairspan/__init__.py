@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fairspan.estimators import (
         BoostedLeaves,
         FairClassifier,
+        FairEraser,
         FairGPClassifier,
         FairGPRegressor,
         FairnessPath,
@@ -60,6 +61,7 @@ __all__ = [
     "ExportError",
     "Exported",
     "FairClassifier",
+    "FairEraser",
     "FairGPClassifier",
     "FairGPRegressor",
     "FairPostprocessor",
@@ -99,6 +101,7 @@ _MODULES = {
         *("BoostedLeaves", "FairClassifier", "FairGPClassifier", "FairGPRegressor", "FairnessPath"),
         *("FairPostprocessor", "FairPostprocessorRegressor", "FairRegressor", "FairRepresentation"),
         *("FairRidge", "FairRidgeClassifier", "FairnessReceipt", "fairness_path", "load_pilot"),
+        "FairEraser",
     ),
     "fairspan.exceptions": (
         *("CheckpointError", "DatasetError", "DataWarning", "DecisionRuleError", "ExportError"),

@@ -22,6 +22,7 @@ from fairspan._system import atomic_write, check_archive, first_line, inert
 from fairspan.estimators.base import FairKernelEstimator
 from fairspan.estimators.saved_state import restored_state, state_to_save
 from fairspan.estimators.state import FittedState
+from fairspan.method.erasure import Erasure
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import Pilot
 from fairspan.method.row_sketch import RowSketch
@@ -45,6 +46,8 @@ TRUSTED = (
     "fairspan.method.certificates.ExpectedDependence",
     "fairspan.method.certificates.MissingSensitive",
     "fairspan.method.certificates.NewRowsCertificate",
+    "fairspan.method.erasure.Erasure",
+    "fairspan.method.erasure_left.ErasureBlock",
     "fairspan.method.codes.Cells",
     "fairspan.method.codes.Coder",
     "fairspan.method.codes.CrossedCoder",
@@ -88,6 +91,7 @@ TRUSTED = (
     "fairspan.estimators.sparse_linear.Link",
     "fairspan.estimators.learners.FairClassifier",
     "fairspan.estimators.learners.FairRegressor",
+    "fairspan.estimators.eraser.FairEraser",
     "fairspan.estimators.leaves.BoostedLeaves",
     "fairspan.estimators.frozen.FrozenScores",
     "fairspan.estimators.postprocessors.FairPostprocessor",
@@ -300,11 +304,14 @@ def _is_ours(model: FairKernelEstimator) -> bool:
         "moments": Moments | None,
         "solution": Solution | None,
         "position": Position | None,
+        "erasure": Erasure | None,
         "row_sketch": RowSketch | None,
     }
     parts = vars(state)
     complete = all(isinstance(parts.get(name), kind) for name, kind in kinds.items())
-    return complete and not (parts.get("moments") is None and parts.get("solution") is None)
+    return complete and any(
+        parts.get(name) is not None for name in ("moments", "solution", "erasure")
+    )
 
 
 def _check_content(file: IO[bytes]) -> Any:

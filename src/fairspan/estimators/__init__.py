@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fairspan._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from fairspan.estimators.eraser import FairEraser
     from fairspan.estimators.federation import load_pilot
     from fairspan.estimators.gp_classifier import FairGPClassifier
     from fairspan.estimators.gp_regressor import FairGPRegressor
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BoostedLeaves",
     "FairClassifier",
+    "FairEraser",
     "FairGPClassifier",
     "FairGPRegressor",
     "FairPostprocessor",
@@ -38,6 +40,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "BoostedLeaves": "fairspan.estimators.leaves",
         "FairClassifier": "fairspan.estimators.learners",
+        "FairEraser": "fairspan.estimators.eraser",
         "FairGPClassifier": "fairspan.estimators.gp_classifier",
         "FairGPRegressor": "fairspan.estimators.gp_regressor",
         "FairPostprocessor": "fairspan.estimators.postprocessors",

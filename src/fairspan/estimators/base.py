@@ -34,7 +34,7 @@ from fairspan.method.laplace import RowCurvature
 from fairspan.method.linalg import Array, accelerated, home_of, is_tensor
 from fairspan.method.new_rows import cross_fit
 from fairspan.method.new_rows_space import NewRows, model_space
-from fairspan.method.pilot import fingerprint
+from fairspan.method.pilot import Pilot, fingerprint
 from fairspan.method.problem import Data, FitConfig
 from fairspan.method.promises import rows_needed
 from fairspan.method.solution import solve
@@ -324,7 +324,7 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
         """Solve for the model from the moments gathered so far."""
         self._check_unchanged()
         refuse_private(self._config, "solve", _ONE_RELEASE)
-        if self._state is not None and self._state.solution is not None:
+        if self._state is not None and self._state.is_solved:
             self._need_moments("solve")
         if self._state is None or self._state.moments is None or self._state.moments.n_rows == 0:
             msg = f"This {type(self).__name__} has seen no rows yet; call `fit` or `partial_fit`."
@@ -507,7 +507,7 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
             raise ValueError(msg)
         check_rows(self, config, data)
         with accelerated(home_of(X)):
-            pilot = build_pilot(config, data, fold_rule)
+            pilot = self._build_pilot(config, data, fold_rule)
         if is_tensor(X):
             pilot = for_precision(pilot, precision_for(X))
         classes = None
@@ -521,6 +521,10 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
             counter=pilot.counter(),
             classes=classes,
         )
+
+    def _build_pilot(self, config: FitConfig, data: Data, fold_rule: str) -> Pilot:
+        """What is fixed before the pass."""
+        return build_pilot(config, data, fold_rule)
 
     def _set_cluster_shares(self, shares: tuple[float, tuple[float, ...]], data: Data) -> None:
         """Count groups over all rows: ``data``, on which the pilot was frozen, has few rows of each."""

@@ -543,8 +543,18 @@ def number_of_folds(config: FitConfig, target: Coder | None) -> int:
     return N_FOLDS if target is not None and config.needs_folds else 1
 
 
-def build_pilot(config: FitConfig, data: Data, fold_rule: str = "keys") -> Pilot:
-    """Freeze everything that is chosen before the moments are taken, on these rows."""
+def build_pilot(
+    config: FitConfig,
+    data: Data,
+    fold_rule: str = "keys",
+    *,
+    n_folds: int | None = None,
+    cells: Cells | None = None,
+) -> Pilot:
+    """Freeze everything that is chosen before the moments are taken, on these rows.
+
+    ``n_folds`` and ``cells`` replace those that the parameters ask for.
+    """
     seed = draw_seed(config.random_state)
     coders = learn_coders(config, data)
     target = learn_target(config, data)
@@ -556,7 +566,7 @@ def build_pilot(config: FitConfig, data: Data, fold_rule: str = "keys") -> Pilot
         target=target,
         code_target=codes_target(config, target),
         cells=learn_cells(config, data, target),
-        n_folds=number_of_folds(config, target),
+        n_folds=number_of_folds(config, target) if n_folds is None else n_folds,
         fold_offset=seed % N_FOLDS,
         residual={},
         fold_rule=fold_rule,
@@ -566,8 +576,11 @@ def build_pilot(config: FitConfig, data: Data, fold_rule: str = "keys") -> Pilot
         clustered=data.clusters is not None,
         pairwise=config.kernel == "precomputed" and config.feature_map is None,
     )
-    encoded = pilot.encode(data)
+    encoded = pilot.encode(data if cells is None else replace(data, control={}))
     check_levels(pilot, encoded, config, data.weights)
+    if cells is not None:  # after the check: each may have a single group
+        pilot = replace(pilot, cells=cells)
+        encoded = pilot.encode(data)
     keys = pilot.row_keys(data, encoded)
     by_row = fold_rule == "hash" and data.clusters is None
     distinct = len(np.unique(keys.keys)) if by_row else data.n

@@ -22,6 +22,7 @@ from fairspan.exceptions import FairspanWarning, warn_user
 from fairspan.inputs.config import Configurable, read_config
 from fairspan.inputs.rows import ColumnSchema, read_features
 from fairspan.method.decision_rule import RulePoint
+from fairspan.method.erasure import Erasure
 from fairspan.method.features import LandmarkMap
 from fairspan.method.folded import FoldedMap
 from fairspan.method.folds import Counter
@@ -75,11 +76,17 @@ class FittedState:
     rule_rows: RuleRows | None = None  # rows in memory, from which rules can be chosen later
     position: Position | None = None
     conformal: Conformal | None = None  # calibration of intervals or sets, at this dial value
+    erasure: Erasure | None = None  # of a FairEraser, which has no solution and no position
     head: Any = None  # what a Gaussian process adds to the head: noise, posterior, link
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and files have no rows from which rules could be chosen."""
         return {**vars(self), "rule_rows": None}
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether there is a model."""
+        return self.solution is not None or self.erasure is not None
 
     @property
     def solved(self) -> Solution:

@@ -217,7 +217,10 @@ class _FitAdapter:
 
     def __init__(self, est: FairKernelEstimator) -> None:
         self._est = est
-        self.name, self.params = type(est).__name__, est.get_params(deep=False)
+        self.name = type(est).__name__
+        params = est.get_params(deep=False)
+        # An estimator without kernels fixes the parameters of kernels.
+        self.params = params if "kernel" in params else {**est._fixed_parameters, **params}
         self.reads_rows_again = est._reads_rows_again
         self.chooses_rules = est._config.equalize == "decisions"
         self.n_features = 0

@@ -370,6 +370,9 @@ _OWN_CHECKS: dict[str, Check] = {
     "curvature": _words("auto", "likelihood", "constant"),
     "class_weight": _class_weight,
     "refit": _flag,
+    "order": _allow(lambda v: is_number(v) and v in (1, 2), "1 (means) or 2 (covariances too)"),
+    "keep_target": _flag,
+    "n_directions": _count("auto", low=0),
 }
 
 PARAMETERS = {parameter.name: parameter for parameter in _TABLE}
