@@ -250,6 +250,9 @@ acceptance-audit: ACCEPTANCE_BIN := .venv-bench/bin
 # Versions of scikit-learn, the lowest of everything, and torch's part of the coverage.
 acceptance-robustness: $(SKLEARN_ENVS:%=%/.stamp) .venv-min/.stamp .venv-torch/.stamp
 
+# Spark is measured where it is installed.
+acceptance-reach: .venv-spark/.stamp
+
 # The report is looked at in a browser.
 acceptance-explorer acceptance-people: .venv-browser/.stamp build/axe-core/package/axe.min.js
 acceptance-explorer acceptance-people: ACCEPTANCE_BIN := .venv-browser/bin
