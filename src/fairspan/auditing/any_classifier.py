@@ -250,7 +250,9 @@ def _score(data: Audited) -> Array:
             "any_classifier needs the group of each row, and the audit was given probabilities of groups."
         )
     if data.scores is None:
-        raise ValueError("any_classifier needs scores, and the audit has decisions alone.")
+        raise ValueError(
+            "any_classifier needs scores or decisions, and the audited model has none."
+        )
     if data.scores.shape[1] != 1:
         raise ValueError(
             f"any_classifier needs one score per row, and the audit has {data.scores.shape[1]}. Audit one "
@@ -314,11 +316,16 @@ def _edge_rows(data: Audited, k: int, random_state: Any) -> Mask:
 
 
 def _quantiles(score: Array, k: int) -> Array:
-    """Edges of k cells with equal numbers of rows; fewer where scores are tied."""
-    cuts = np.unique(np.quantile(score, np.arange(1, k) / k, method="inverted_cdf"))
+    """Edges of k cells with equal numbers of rows; a cell for each value if there are at most k."""
+    values = np.unique(score)
+    cuts = (
+        values
+        if len(values) <= k
+        else np.unique(np.quantile(score, np.arange(1, k) / k, method="inverted_cdf"))
+    )
     cuts = cuts[cuts < score.max()]
     if not len(cuts):
-        raise ValueError("any_classifier needs a score that varies; nearly all rows have the same.")
+        raise ValueError("any_classifier needs a score that varies, and all rows have the same.")
     return np.asarray(cuts, dtype=np.float64)
 
 
