@@ -219,7 +219,7 @@ def bound_any_classifier(
     if not any(len(gap.groups) > 1 for gap in gaps):
         raise ValueError(
             f"There are too few rows: no attribute has two groups of {min_rows} effective {data.unit} among "
-            f"the {int(counted.sum())} rows that count. Audit more rows, or lower min_rows."
+            f"the {int(counted.sum())} rows that count. Audit more rows, or lower min_rows={min_rows}."
         )
     return AnyClassifier(
         k=len(cuts) + 1,
@@ -247,16 +247,16 @@ def _score(data: Audited) -> Array:
     """The single score; raise if there is none, or if the groups are not known."""
     if not data.attributes:
         raise ValueError(
-            "any_classifier needs the group of each row, and the audit was given probabilities of groups."
+            "Limits for any classifier need the group of each row, and the audit was given probabilities."
         )
     if data.scores is None:
         raise ValueError(
-            "any_classifier needs scores or decisions, and the audited model has none."
+            "Limits for any classifier need scores or decisions, and the audited model has none."
         )
     if data.scores.shape[1] != 1:
         raise ValueError(
-            f"any_classifier needs one score per row, and the audit has {data.scores.shape[1]}. Audit one "
-            f"column of scores: audit(scores[:, 0], ...)."
+            f"Limits for any classifier need one score per row, and the audit has {data.scores.shape[1]}. "
+            f"Audit one column of scores (in Python, audit(scores[:, 0], ...))."
         )
     return np.asarray(data.scores[:, 0])
 
@@ -308,7 +308,7 @@ def _edge_rows(data: Audited, k: int, random_state: Any) -> Mask:
     if n_drawn < _LEAST_EDGE_ROWS * k:
         raise ValueError(
             f"k={k} cells need at least {floor(_LEAST_EDGE_ROWS * k / _EDGE_SHARE):,} {data.unit}, and the "
-            f"audit has {n:,}: a fifth of them sets the edges. Use fewer cells, or give edges."
+            f"audit has {n:,}: a fifth of them sets the edges. Use fewer cells (in Python, or give edges)."
         )
     drawn = np.zeros(n, dtype=bool)
     drawn[read_seed(random_state).permutation(n)[:n_drawn]] = True
@@ -325,7 +325,9 @@ def _quantiles(score: Array, k: int) -> Array:
     )
     cuts = cuts[cuts < score.max()]
     if not len(cuts):
-        raise ValueError("any_classifier needs a score that varies, and all rows have the same.")
+        raise ValueError(
+            "Limits for any classifier need a score that varies, and all rows have the same."
+        )
     return np.asarray(cuts, dtype=np.float64)
 
 

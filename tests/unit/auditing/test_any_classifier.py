@@ -245,7 +245,7 @@ def test_what_cannot_be_limited_is_refused():
     three = audited(score, {"sex": s}, y + (score > 1))
     with pytest.raises(ValueError, match="needs one favourable class of 3"):
         three.any_classifier(2, criterion="equal_opportunity")
-    with pytest.raises(ValueError, match="needs scores or decisions"):
+    with pytest.raises(ValueError, match="need scores or decisions"):
         replace(result, rows=replace(result.rows, scores=None)).any_classifier(2)
     with pytest.raises(ValueError, match="all rows have the same"):
         audited(np.ones(300), {"sex": s}).any_classifier(2)
@@ -258,5 +258,5 @@ def test_what_cannot_be_limited_is_refused():
     shares = {"sex_a": (s == "a") * 0.8 + 0.1, "sex_b": (s == "b") * 0.8 + 0.1}
     with pytest.warns(DataWarning, match="probabilities"):
         probable = audited(score, shares, sensitive_kind={"sex": "probabilities"})
-    with pytest.raises(ValueError, match="needs the group of each row"):
+    with pytest.raises(ValueError, match="need the group of each row"):
         probable.any_classifier(2)

@@ -135,7 +135,9 @@ def test_the_limit_is_near_that_of_a_normal_approximation():
     value = cells_of(table).distances()[0]
     p, q = 2_000 / 4_500, 4_600 / 9_000
     error = np.sqrt(p * (1 - p) / 4_500 + q * (1 - q) / 9_000)
-    assert 1.645 * error <= limits(table)[0] - value <= 1.72 * error
+    any_rule, thresholds = limits(table)
+    assert 1.645 * error <= any_rule - value <= 1.72 * error
+    assert thresholds == pytest.approx(any_rule)  # both sets of two cells are thresholds
 
 
 def test_a_start_beyond_the_limit_stays():
