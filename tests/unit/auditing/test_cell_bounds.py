@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fairspan.auditing import cell_bounds
 from fairspan.auditing.cell_bounds import Cells, Piece, chance_at_most, upper_limit
+from fairspan.auditing.small_groups import exact_interval
 
 counts = st.lists(st.integers(0, 40), min_size=3, max_size=3)
 tables = st.lists(counts, min_size=2, max_size=3).filter(lambda t: all(sum(row) for row in t))
@@ -41,6 +42,18 @@ def test_the_chance_is_at_least_that_of_all_counts(n, m):
                 exact = both[a / n - b / m <= difference + 1e-9].sum()
                 found = chance_at_most(difference, delta, np.array([q]), n, m)[0]
                 assert exact - 1e-9 <= found <= exact + 0.02
+
+
+@pytest.mark.parametrize(("n", "m"), [(30, 40), (200, 300), (1_000, 9_000)])
+def test_shares_between_those_of_the_grid_hardly_matter(n, m):
+    for observed in (0.02, 0.35, 0.9):
+        low, high = exact_interval(observed, m, 0.00125)
+        for delta in np.sqrt(0.25 / n + 0.25 / m) * np.array([0.8, 1.3]):
+            few, many = (
+                chance_at_most(0.0, delta, np.linspace(low, min(high, 1.0 - delta), k), n, m).max()
+                for k in (17, 801)
+            )
+            assert many > 0.06 or many - few <= 0.0005
 
 
 def test_the_limit_of_one_set_fails_rarely_enough_in_every_population():
@@ -99,7 +112,7 @@ def test_the_limit_is_above_every_rule_and_below_hoeffdings(table):
     assert value <= any_rule <= 1.0
     assert thresholds <= any_rule + 2e-5
     noise = max(1.0 / cells.n[i] + 1.0 / cells.n[j] for i, j in cells.pairs())
-    assert any_rule <= value + np.sqrt(-np.log(0.0475) * noise / 2.0) + 1e-9
+    assert any_rule <= value + np.sqrt(-np.log(0.047) * noise / 2.0) + 1e-9
 
 
 @settings(max_examples=8, deadline=None)
