@@ -235,12 +235,16 @@ def bound_any_classifier(
 
 
 def _rows_note(data: Audited) -> str:
-    if data.fitted_share is None:
-        return ""
-    return (
-        f"About {data.fitted_share:.0%} of the audited rows were used for fitting; the limits do not hold "
-        f"for new people."
-    )
+    notes = []
+    if data.fitted_share is not None:
+        notes.append(
+            f"About {data.fitted_share:.0%} of the audited rows were used for fitting; the limits do not "
+            f"hold for new people."
+        )
+    if data.probable:
+        names = listed([attribute.name for attribute in data.probable])
+        notes.append(f"No limit for {names}: the groups are known as probabilities.")
+    return " ".join(notes)
 
 
 def _score(data: Audited) -> Array:

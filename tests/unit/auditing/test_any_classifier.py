@@ -260,3 +260,14 @@ def test_what_cannot_be_limited_is_refused():
         probable = audited(score, shares, sensitive_kind={"sex": "probabilities"})
     with pytest.raises(ValueError, match="need the group of each row"):
         probable.any_classifier(2)
+
+
+def test_attributes_known_as_probabilities_are_named():
+    score, _, s = rows(400)
+    table = {"sex": s, "race_a": (s == "a") * 0.8 + 0.1, "race_b": (s == "b") * 0.8 + 0.1}
+    kinds = {"sex": "categorical", "race": "probabilities"}
+    with pytest.warns(DataWarning, match="probabilities"):
+        result = audited(score, table, sensitive_kind=kinds)
+    found = result.any_classifier(edges=[0.0])
+    assert [gap.attribute for gap in found.gaps] == ["sex"]
+    assert found.note == "No limit for race: the groups are known as probabilities."
