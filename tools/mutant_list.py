@@ -1633,4 +1633,39 @@ MUTANTS: tuple[Mutant, ...] = (
         "erasure.left",
         _tests("laws/test_erasure", "the_dial_is_a_share_of_the_change"),
     ),
+    # ------------------------------------------------------------------ any classifier of a score
+    Mutant(
+        "a difference is rejected if one share allows it",
+        "auditing/cell_bounds.py",
+        "return bool(chance.max() <= self.tail)",
+        "return bool(chance.min() <= self.tail)",
+        _tests(
+            "unit/auditing/test_cell_bounds",
+            "the_limit_of_one_set_fails_rarely_enough_in_every_population",
+        ),
+    ),
+    Mutant(
+        "thresholds select low scores alone",
+        "auditing/cell_bounds.py",
+        "for sets in (self.shares, self.shares[:, ::-1]):",
+        "for sets in (self.shares,):",
+        _tests(
+            "unit/auditing/test_cell_bounds",
+            "the_limit_is_near_that_of_a_normal_approximation",
+        ),
+    ),
+    Mutant(
+        "rows that set edges count",
+        "auditing/any_classifier.py",
+        "counted = ~_edge_rows(data, n_cells, random_state)",
+        "counted = _edge_rows(data, n_cells, random_state)",
+        _tests("unit/auditing/test_any_classifier", "rows_that_set_the_edges_do_not_count"),
+    ),
+    Mutant(
+        "each attribute has the whole confidence",
+        "auditing/any_classifier.py",
+        "tail = (1.0 - level) / len(data.groupings)",
+        "tail = 1.0 - level",
+        _tests("unit/auditing/test_any_classifier", "attributes_share_the_confidence"),
+    ),
 )

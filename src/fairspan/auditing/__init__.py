@@ -7,6 +7,7 @@ from fairspan.auditing.alternatives_result import (
     FrontierPoint,
     GapComparison,
 )
+from fairspan.auditing.any_classifier import AnyClassifier, CellGap, CellShare
 from fairspan.auditing.attackers import Attack, attack
 from fairspan.auditing.cross_fit import KernelCheck, kernel_check
 from fairspan.auditing.findings import SECTIONS, Finding
@@ -22,9 +23,12 @@ __all__ = [
     "SECTIONS",
     "Alternative",
     "Alternatives",
+    "AnyClassifier",
     "Attack",
     "Audit",
     "AuditDisplay",
+    "CellGap",
+    "CellShare",
     "Finding",
     "FrontierPoint",
     "GapComparison",

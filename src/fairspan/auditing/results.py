@@ -18,6 +18,7 @@ from fairspan._system import atomic_write, json_safe, printable_json, track
 from fairspan._threads import count_rows, few_threads, with_few_threads
 from fairspan.auditing.alternatives import SearchSettings, find_alternatives
 from fairspan.auditing.alternatives_result import Alternatives
+from fairspan.auditing.any_classifier import AnyClassifier, CellCriterion, bound_any_classifier
 from fairspan.auditing.attackers import ATTACKERS
 from fairspan.auditing.cross_fit import KernelCheck
 from fairspan.auditing.documents import to_fragment, to_markdown, to_page
@@ -188,6 +189,59 @@ class Audit:
         )
         with each_warning_once(), few_threads(self.rows.n):
             return find_alternatives(self.rows, settings)
+
+    def any_classifier(
+        self,
+        k: int | None = None,
+        *,
+        edges: Any = None,
+        criterion: CellCriterion = "statistical_parity",
+        random_state: Any = 0,
+    ) -> AnyClassifier:
+        """Limit the gaps of every classifier that reads only which of k cells the score is in.
+
+        The limits hold in finite samples for all sets of cells, rules that use chance and pairs of groups
+        at once, with the confidence of the audit for all attributes together. Groups of fewer than
+        ``min_rows`` rows are left out and named. Strata of control features are not used.
+
+        Parameters
+        ----------
+        k : int, optional
+            Number of cells, from 2 up; required unless edges are given. Edges are then quantiles of the
+            score in a fifth of the rows, at most 100 for each cell, which do not count afterwards.
+        edges : array-like of shape (k - 1,), optional
+            Upper ends of all cells but the last one. Choose them without the audited rows.
+        criterion : str, default="statistical_parity"
+            "statistical_parity", "equal_opportunity" or "equalized_odds": compare selection rates among
+            all rows, among those of the favourable class, or among those of each class.
+        random_state : int, RandomState or None, default=0
+            Seed of the rows that set the edges.
+
+        Returns
+        -------
+        AnyClassifier
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import audit
+        >>> rng = np.random.default_rng(0)
+        >>> s = rng.integers(0, 2, 4000)
+        >>> result = audit(rng.random(4000), sensitive_features={"sex": s}, parts=["scores"])
+        >>> result.any_classifier(5).bound("sex") < 0.1
+        True
+        """
+        if self.rows is None:
+            raise ValueError("any_classifier needs the rows, which this audit does not hold.")
+        return bound_any_classifier(
+            self.rows,
+            k,
+            edges=edges,
+            criterion=criterion,
+            level=self.level,
+            min_rows=self.settings.get("min_rows", 30),
+            random_state=random_state,
+        )
 
     # ------------------------------------------------------------------ output
 

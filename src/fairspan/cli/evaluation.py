@@ -254,6 +254,13 @@ def audit_command(
     min_rows: Annotated[
         int, typer.Option(help="Groups with fewer rows are marked, not judged.")
     ] = 30,
+    any_classifier: Annotated[
+        int | None,
+        typer.Option(
+            help="Cut the score into so many cells, and limit the gap of every classifier that reads the "
+            "cell: with confidence --level, for all of them at once.",
+        ),
+    ] = None,
     json_file: common.Json = None,
     markdown: common.Markdown = None,
     plot: common.Plot = None,
@@ -284,6 +291,8 @@ def audit_command(
     files.check()
     audit_parts = common.read_parts(parts)
     common.check_audit(level, min_rows, attackers)
+    if any_classifier is not None and any_classifier < 2:
+        raise ValueError(f"--any-classifier {any_classifier} is not allowed; give 2 or more cells.")
     common.check_missing(missing_protected)
     inputs: dict[str, Path | None] = {**given.files, "--model": model}
     common.check_distinct(inputs, files.by_option)
@@ -349,6 +358,7 @@ def audit_command(
         favourable,
         words,
         template,
+        any_classifier,
         **arguments,
         sensitive_kind=probable.sensitive_kind(kinds.protected) or "auto",
         parts=audit_parts,
@@ -450,6 +460,7 @@ def write_audit(
     favourable: Favourable | None = None,
     words: Mapping[str, ColumnWords] | None = None,
     template: str | None = None,
+    n_cells: int | None = None,
     **arguments: Any,
 ) -> None:
     """Audit a model or scores, print the result and write the files.
@@ -461,6 +472,7 @@ def write_audit(
     favourable : the favourable class; its origin is part of the JSON.
     words : labels of columns, which the result shows.
     template : the document of ``files.out``.
+    n_cells : cells of the score, to limit every classifier of them; the JSON file has the limits.
     **arguments : of :func:`fairspan.audit`.
     """
     from fairspan.auditing import audit
@@ -472,12 +484,23 @@ def write_audit(
         result = audit(audited, verbose=int(sys.stderr.isatty()), pos_label=label, **arguments)
     if favourable is not None:
         result = replace(result, settings=result.settings | {"favourable": asdict(favourable)})
+    limits, problem = "", None
+    if n_cells is not None:
+        try:
+            found = result.any_classifier(n_cells)
+        except ValueError as error:  # after the audit itself was printed and written
+            problem = error
+        else:
+            limits = str(found)
+            result = replace(result, settings=result.settings | {"any_classifier": found.to_dict()})
     result = label_audit(result, words or {})
     # The audit's own warnings are part of everything that is printed and written below.
     inside = set(map(for_command, result.warnings))
     common.print_warnings(text for text in warnings_seen if text not in inside)
     if not files.to_stdout:
-        common.print_result(repr(result))
+        common.print_result(repr(result) + (limits and f"\n\n{limits}"))
+    elif limits:
+        common.print_status(limits)
     for path, to_text in ((files.json, result.to_json), (files.markdown, result.to_markdown)):
         if path == common.STDOUT:
             common.write_stdout(printable_json(to_text()))
@@ -495,3 +518,5 @@ def write_audit(
     if written:
         line = f"Audit written to {', '.join(written)}"
         common.print_status(line) if files.to_stdout else common.print_result(f"\n{line}")
+    if problem is not None:
+        raise ValueError(f"--any-classifier {n_cells}: {for_command(str(problem))}") from problem

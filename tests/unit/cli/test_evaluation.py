@@ -116,3 +116,37 @@ def test_what_an_audit_warns_of_is_said_unless_it_is_written(monkeypatch, capsys
     err = capsys.readouterr().err
     assert "Warning: new" in err
     assert "known" not in err
+
+
+def test_limits_for_any_classifier_are_those_of_the_audit(call, table, tmp_path):
+    scored = table.assign(score=np.linspace(0.0, 1.0, len(table)))
+    scored.to_csv(tmp_path / "scored.csv", index=False)
+    audit = ("audit", "scored.csv", "--scores", "score", "--protected", "sex", "--no-features")
+    audit = (*audit, "--parts", "scores")
+    done = call(*audit, "--any-classifier", "3", "--json", "a.json")
+    assert done.code == 0, done.err
+    found = fairspan.audit(
+        scored["score"].to_numpy(), sensitive_features=scored[["sex"]], parts=["scores"]
+    ).any_classifier(3)
+    assert f"\n\n{found}\n" in done.out
+    written = json.loads((tmp_path / "a.json").read_text())["settings"]["any_classifier"]
+    assert written == found.to_dict()
+    assert str(found) in call(*audit, "--any-classifier", "3", "--markdown", "-").err
+    assert "any_classifier" not in call(*audit, "--json", "-").out
+
+
+def test_cells_that_cannot_be_are_refused_in_the_words_of_commands(call, table, tmp_path):
+    scored = table.assign(score=np.linspace(0.0, 1.0, len(table)))
+    scored.to_csv(tmp_path / "scored.csv", index=False)
+    audit = ("audit", "scored.csv", "--scores", "score", "--protected", "sex", "--no-features")
+    audit = (*audit, "--parts", "scores")
+    done = call(*audit, "--any-classifier", "1")
+    assert done.code == 2
+    assert "--any-classifier 1 is not allowed; give 2 or more cells" in done.err
+    # What the rows do not allow is said after the audit, which is written all the same.
+    done = call(*audit, "--any-classifier", "40", "--json", "a.json")
+    assert done.code == 2
+    assert "--any-classifier 40: k=40 cells need at least 1,000 rows" in done.err
+    assert "Use fewer cells." in done.err
+    assert "statistical parity correlation" in done.out
+    assert (tmp_path / "a.json").exists()
