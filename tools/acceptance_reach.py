@@ -1,7 +1,7 @@
 """Spark, exported models, GPUs, embeddings and other tools: ``make acceptance-reach``.
 
-Spark runs in an environment of its own. Rows about the GPU are in ``benchmarks/results/scale-h200.txt``, which
-``python -m benchmarks.scale_gpu`` writes on such a machine.
+Spark runs in an environment of its own. Rows about the GPU are in ``benchmarks/results/scale-h200.txt``;
+``python -m benchmarks.scale_gpu`` writes them on such a machine.
 """
 
 from __future__ import annotations
