@@ -34,7 +34,7 @@ class TestReadme:
         found = links((ROOT / page).read_text("utf-8"))
         assert [address for _, address in found if not address.startswith("https://")] == []
         for is_picture, address in found:
-            if address.startswith((REPOSITORY, PICTURES)):
+            if address.startswith((f"{REPOSITORY}/", PICTURES)):
                 assert address.startswith(PICTURES if is_picture else PAGES), address
                 name = address.removeprefix(PICTURES).removeprefix(PAGES)
                 # The source distribution has no pictures.
