@@ -43,12 +43,14 @@ venv: .venv/.stamp
 .venv-spark/.stamp:     WHAT := -e '.[data,spark]' hypothesis pytest
 # The core dependencies and the test runner, no extra at all.
 .venv-no-extras/.stamp: WHAT := -e . hypothesis pytest pytest-xdist
+# Builds the distributions and judges them.
+.venv-dist/.stamp:      WHAT := build check-wheel-contents twine
 # The only environment off constraints.txt: its pins are the other end of every range.
 .venv-min/.stamp:       WHAT := -e '.[test]' -e lab
 .venv-min/.stamp:       PINS := constraints-min.txt
 
 PINS := constraints.txt
-.venv/.stamp .venv-torch/.stamp .venv-bench/.stamp .venv-boosters/.stamp .venv-browser/.stamp .venv-docs/.stamp .venv-no-extras/.stamp .venv-shap/.stamp .venv-spark/.stamp .venv-min/.stamp: $(DEPS)
+.venv/.stamp .venv-torch/.stamp .venv-bench/.stamp .venv-boosters/.stamp .venv-browser/.stamp .venv-dist/.stamp .venv-docs/.stamp .venv-no-extras/.stamp .venv-shap/.stamp .venv-spark/.stamp .venv-min/.stamp: $(DEPS)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..." >&2; exit 1; }
 	@echo "$(@D): installing $(WHAT)"
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
@@ -198,6 +200,13 @@ test-docs: docs
 	@FAIRSPAN_REQUIRE_DOCS=1 $(ONE_THREAD) .venv-docs/bin/python -m pytest \
 		tests/test_docs_site.py tests/test_docs_pages.py
 
+# --- distributions ------------------------------------------------------------------------------
+
+# Wheels and source distributions of fairspan and fairspan-lab, in dist/, with all checks of an index.
+.PHONY: dist
+dist: .venv-dist/.stamp
+	@.venv-dist/bin/python -m tools.distributions $(ARGS)
+
 # --- style and types ----------------------------------------------------------------------------
 
 .PHONY: check
@@ -268,7 +277,7 @@ lock: ## refresh constraints.txt to the newest versions of every extra
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
 	@grep '^torch==' constraints.txt > .venv-lock/torch.txt
 	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lock/torch.txt \
-		--dry-run --ignore-installed --report .venv-lock/report.json -e '.[all,boosters,browser,docs,shap,spark,test,torch]' -e 'lab[rivals]'
+		--dry-run --ignore-installed --report .venv-lock/report.json -e '.[all,boosters,browser,docs,shap,spark,test,torch]' -e 'lab[rivals]' build check-wheel-contents twine
 	@$(PYTHON) -c "$$LOCK" .venv-lock/report.json .venv-lock/torch.txt > .venv-lock/constraints.txt
 	@mv .venv-lock/constraints.txt constraints.txt && rm -rf .venv-lock
 
@@ -284,13 +293,13 @@ print(*sorted([*lines, torch.read_text().strip()]), sep="\n")
 endef
 export LOCK
 
-# VERSION=4.1.1 fetches that version; without it, the recorded one again.
+# Fetch the chart library of the page: VERSION=4.1.1, or the recorded version again.
 .PHONY: vendor
-vendor: .venv/.stamp ## fetch the chart library of the page again: VERSION=...
+vendor: .venv/.stamp
 	@$(BIN)/python -m tools.vendor_plotly $(VERSION)
 
 .PHONY: clean
 clean: ## remove environments, caches and outputs
-	@rm -rf .venv .venv-torch .venv-bench .venv-boosters .venv-shap .venv-spark .venv-no-extras .venv-min .venv-lock .venv-sklearn-* .venv-docs .venv-browser docs/_build docs/api/generated docs/gallery build dist demo-output audit-output \
+	@rm -rf .venv .venv-torch .venv-bench .venv-boosters .venv-shap .venv-spark .venv-no-extras .venv-min .venv-lock .venv-sklearn-* .venv-dist .venv-docs .venv-browser docs/_build docs/api/generated docs/gallery build dist demo-output audit-output \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

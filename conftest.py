@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings, strategies
 
 ROOT = Path(__file__).resolve().parent
 SHARED = Path(os.environ.get("FAIRSPAN_SHARED") or ROOT.parent / "shared")
@@ -68,6 +68,9 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
+    # Hypothesis registers its generator with the first example, and old versions do not find their own
+    # reference to it if that is frozen.
+    settings(max_examples=1, database=None)(given(strategies.none())(lambda _: None))()
     # The garbage collector need not look at thousands of tests again: a full collection, which some
     # tests ask for, took half a second.
     gc.collect()

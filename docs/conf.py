@@ -21,6 +21,9 @@ project = "fairspan"
 author = "The fairspan developers"
 project_copyright = author
 release = version = metadata.version("fairspan")
+URLS = dict(
+    entry.split(", ") for entry in metadata.metadata("fairspan").get_all("Project-URL") or ()
+)
 language = "en"
 
 extensions = [
@@ -149,6 +152,9 @@ html_theme = "pydata_sphinx_theme"
 html_title = "fairspan"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
+html_js_files = ["versions.js"]
+# Search engines show the newest release of a page, whichever version they find.
+html_baseurl = URLS["Documentation"] + "stable/"
 html_favicon = "_static/logo.svg"
 html_copy_source = False
 html_show_sourcelink = False
@@ -159,7 +165,7 @@ html_theme_options = {
         "image_dark": "_static/logo.svg",
     },
     "navbar_align": "left",
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["version-switch.html", "theme-switcher"],
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "navigation_depth": 2,

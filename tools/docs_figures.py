@@ -38,6 +38,8 @@ WRITTEN = re.compile(r"(?:Written by|Every number on this page is printed by)\s+
 FENCE = re.compile(r"^ *(`{3,}|~{3,}|:{3,})(.*)$")
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)[^)]*\)|<img [^>]*src=\"([^\"]+)\"")
 DIRECTIVE = re.compile(r"\{(?:figure|image)\}\s+(\S+)")
+# A picture of the README has its address in the repository, so that an index of packages shows it.
+HOSTED = re.compile(r"https://raw\.githubusercontent\.com/[^/]+/[^/]+/main/(?=docs/)")
 
 # Targets of make that produce no figure or table.
 UPKEEP = {"help", "venv", "docs", "check", "format", "lock", "clean"}
@@ -230,7 +232,7 @@ def _exhibits(section: list[_Block], i: int) -> Iterator[tuple[int, str, tuple[s
     if block.kind in ("prose", "table"):
         for number, line in enumerate(block.lines, start=block.line):
             for found in IMAGE.finditer(re.sub(r"`[^`]*`", "", line)):
-                address = found[1] or found[2]
+                address = HOSTED.sub("", found[1] or found[2])
                 yield number, "picture", (address,)
     if block.kind == "table":
         if is_measured(block.lines[2:]):

@@ -155,7 +155,7 @@ def _is_missing(value: object) -> bool:
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
-# narwhals 1.14 has no `is_integer` yet.
+# The integers of numpy, which has none of 128 bits.
 _INTEGERS = (
     *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
     *(nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64),

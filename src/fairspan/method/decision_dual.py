@@ -177,9 +177,9 @@ class Dual:
                 centre = box[0].reshape(M, K)[:, k] * self._spread
                 half = box[1] * self._spread
                 class_costs += [centre + half, half - centre]
-        A = scipy.sparse.hstack(
-            [scipy.sparse.block_diag([B] * K), scipy.sparse.block_diag([every] * K)], format="csc"
-        )
+        # Of arrays, `block_diag` makes another type from SciPy 1.18 on, with a warning.
+        blocks = [[scipy.sparse.coo_matrix(part)] * K for part in (B, every)]
+        A = scipy.sparse.hstack(list(map(scipy.sparse.block_diag, blocks)), format="csc")
         right = -n * (fixed / self._spread[:, None]).T.reshape(-1)
         if K > 1:  # the decisions of a row add up to 1
             ones = scipy.sparse.hstack([scipy.sparse.identity(len(w))] * K)
