@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan._system import MISSING_WORDS, first_line, inert
+from fairspan._system import MISSING_WORDS, exact_floats, first_line, inert
 from fairspan.tables.numbers import Converted, Decimal, convert_texts
 
 # Entry of `frame.attrs`: numeric columns of a CSV file -> a value that begins with 0, such as "0123".
@@ -121,7 +121,12 @@ class Delimited:
         source = io.BytesIO(self.content)
         try:
             return pd.read_csv(
-                source, sep=self.sep, keep_default_na=False, index_col=False, **options
+                source,
+                sep=self.sep,
+                keep_default_na=False,
+                index_col=False,
+                **exact_floats(),
+                **options,
             )
         except pd.errors.EmptyDataError as error:
             raise ValueError("it is empty: it has no header and no rows.") from error

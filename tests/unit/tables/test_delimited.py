@@ -1,5 +1,6 @@
 """CSV in any dialect: separator, encoding and decimal mark are guessed from the whole file or refused."""
 
+import numpy as np
 import pytest
 
 pd = pytest.importorskip("pandas")
@@ -99,3 +100,11 @@ def test_lines_above_the_header_are_named(above):
     line = 1 + above.count("\n")
     with pytest.raises(ValueError, match=rf"31 lines have 3 .*first line {line}. Remove the lines"):
         read_delimited(text.encode())
+
+
+def test_numbers_keep_their_last_digit(rng):
+    """Another last digit is another hash of a row, and so another fold."""
+    numbers = rng.normal(40.0, 12.0, 500)
+    text = "a\n" + "\n".join(map(repr, numbers.tolist())) + "\n"
+    frame, _ = read(text)
+    np.testing.assert_array_equal(frame["a"].to_numpy(), numbers)
