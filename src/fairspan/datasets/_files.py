@@ -282,9 +282,7 @@ def make_loader(file: DataFile) -> Loader:
         path = find(file, data_home, file.loader)
         # Only empty fields are missing: "none" is an industry, "NA" could be a code.
         text = io.BytesIO(read(file, path))
-        table = pandas.read_csv(
-            text, keep_default_na=False, na_values=[""], **exact_floats()
-        )
+        table = pandas.read_csv(text, keep_default_na=False, na_values=[""], **exact_floats())
         # A copy, so that `frame` does not change when users change `target`.
         parts = file.protocols[protocol](table.copy())
         if protocol == "paper":
