@@ -206,3 +206,19 @@ def test_between_two_groups_a_direction_takes_two_differences(seed):
     assert np.linalg.matrix_rank(Z - Z.mean(axis=0), tol=1e-8) == 1
     one = FairEraser(2, n_directions=1).fit(X, sensitive_features=s)
     assert one.certificate_.covariance_gap > 0.01
+
+
+@given(SEEDS, st.sampled_from([0.1, 1.0, 3.7, -0.3, 1e3]), st.sampled_from([1, 2]))
+def test_a_constant_column_does_not_matter(seed, constant, order):
+    """Its variance is rounding, which is no direction; new rows may have another value there."""
+    t = Table(seed)
+    eraser = FairEraser(order, n_directions=1).fit(t.X, sensitive_features=t.group)
+    wide = np.column_stack([t.X[:, :3], np.full(len(t.X), constant), t.X[:, 3:]])
+    with_it = FairEraser(order, n_directions=1).fit(wide, sensitive_features=t.group)
+    expected = eraser.transform(t.X)
+    for added in (0.0, 7.0):
+        wide[:, 3] = constant + added
+        Z = with_it.transform(wide)
+        assert gap(np.delete(Z, 3, axis=1), expected) < 1e-8
+        np.testing.assert_allclose(Z[:, 3], constant + added, rtol=1e-12)
+    assert with_it.n_removed_ == eraser.n_removed_

@@ -20,13 +20,16 @@ __all__ = ["ErasedCodes", "Removed", "Whitening", "erased_codes", "find_removed"
 
 # Correlations and differences of variances below this are rounding.
 _ROUNDING = 1e-12
+# A column is constant if its standard deviation is at most this share of its mean: that is rounding.
+_CONSTANT = 1e-13
 
 
 @dataclass(frozen=True)
 class Whitening:
     """W with ``W Sig W' = I`` on the range of Sig, and its inverse there.
 
-    Columns are scaled to variance 1 first, so that the rank does not depend on their units.
+    Columns are scaled to variance 1 first, so that the rank does not depend on their units. Those of a
+    constant are left out; their variance is zero up to rounding, which must not be scaled to 1.
     """
 
     scale: Array  # (D,)
@@ -34,11 +37,12 @@ class Whitening:
     roots: Array | None  # roots of the eigenvalues; None with a Cholesky factor
 
     @classmethod
-    def of(cls, cov: Array) -> Whitening:
-        """Whiten a covariance."""
-        scale = np.sqrt(np.maximum(cov.diagonal(), 0.0))
-        scale = np.where(scale > 0.0, scale, 1.0)
-        correlation = cov / scale / scale[:, None]
+    def of(cls, cov: Array, mean: Array) -> Whitening:
+        """Whiten the covariance of rows with this mean."""
+        spread = np.sqrt(np.maximum(cov.diagonal(), 0.0))
+        varies = spread > _CONSTANT * np.abs(mean)
+        scale = np.where(varies, spread, 1.0)
+        correlation = np.where(np.outer(varies, varies), cov / scale / scale[:, None], 0.0)
         smallest = 10.0 * len(cov) * np.finfo(np.float64).eps
         try:
             factor = scipy.linalg.cholesky(correlation, lower=True, check_finite=False)
@@ -48,7 +52,7 @@ class Whitening:
             return cls(scale, factor, None)
         values, vectors = psd_eigh(correlation)
         keep = values > smallest * values[0]
-        return cls(scale, vectors[:, keep], np.sqrt(values[keep]))
+        return cls(scale, vectors[:, keep] * varies[:, None], np.sqrt(values[keep]))
 
     @property
     def rank(self) -> int:
@@ -141,7 +145,7 @@ def find_removed(
 ) -> Removed:
     """Find the directions from the moments of the folds in a mask (of all rows if None)."""
     pooled = moments.pool(folds=folds)
-    white = Whitening.of(pooled.cov)
+    white = Whitening.of(pooled.cov, pooled.mean)
     codes = erased_codes(pooled, pilot, config)
     deltas = [white.whiten(each.block.group_delta) for each in codes]
     # Each attribute counts alike in the rank, unless X does not predict it at all.
