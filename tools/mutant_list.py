@@ -1629,7 +1629,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an erasure that ignores the dial",
         "estimators/eraser.py",
-        "self.fairness * erasure.left",
+        "fairness * erasure.left",
         "erasure.left",
         _tests("laws/test_erasure", "the_dial_is_a_share_of_the_change"),
     ),

@@ -56,10 +56,15 @@ def _erasure(state: FittedState) -> Erasure:
     return state.erasure
 
 
+def _fairness(state: FittedState) -> float:
+    """The dial value of a fit, which a parameter that is set afterwards does not change."""
+    fairness: Any = state.config.fairness
+    return float(fairness)
+
+
 def _certificate(state: FittedState) -> ErasureCertificate:
     """What holds at the dial value of a fit."""
-    fairness: Any = state.config.fairness
-    return _erasure(state).certificate(float(fairness))
+    return _erasure(state).certificate(_fairness(state))
 
 
 @document_parameters
@@ -262,10 +267,11 @@ class FairEraser(OneToOneFeatureMixin, TransformerMixin, FairKernelEstimator):
             No protected attribute is read.
         """
         X = self._read_new(X)
-        erasure = _erasure(self._fit_state)
-        if self.fairness == 0.0:
+        state = self._fit_state
+        erasure, fairness = _erasure(state), _fairness(state)
+        if fairness == 0.0:
             return X if is_tensor(X) else X.copy()
-        mean, left, right = erasure.mean, self.fairness * erasure.left, erasure.right
+        mean, left, right = erasure.mean, fairness * erasure.left, erasure.right
         if is_tensor(X):
             mean, left, right = (
                 to_home(part.astype(str(X.dtype).removeprefix("torch.")), X.device)

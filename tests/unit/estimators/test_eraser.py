@@ -200,6 +200,15 @@ def test_the_certificate_below_fairness_one_is_that_of_the_vectors():
     assert "<1e-10" in lines[1]
 
 
+def test_a_parameter_set_after_the_fit_does_not_change_the_map():
+    eraser = FairEraser().fit(X, sensitive_features=S)
+    expected, certificate = eraser.transform(X), str(eraser.certificate_)
+    for fairness in (0.5, 0.0, 3.0):
+        eraser.set_params(fairness=fairness)
+        np.testing.assert_array_equal(eraser.transform(X), expected)
+        assert str(eraser.certificate_) == certificate
+
+
 def test_too_few_rows_for_a_certificate():
     few = np.random.default_rng(0).normal(size=(60, 70))
     eraser = FairEraser().fit(few, sensitive_features=np.arange(60) % 2)
