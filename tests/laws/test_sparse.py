@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 
@@ -19,10 +20,12 @@ from fairspan import (
     FairRidge,
     FairRidgeClassifier,
     audit,
+    export,
     fairness_path,
     load_model,
     save_model,
 )
+from fairspan.deployment import read_npz_model
 from fairspan.estimators import prepare
 from fairspan.method.sparse_rows import SparseRows
 from tests.support.sparse import as_sparse, words
@@ -134,6 +137,7 @@ def test_paths_and_audits_equal_those_of_an_array():
 def wide(monkeypatch):
     """A table that counts as wide: 60 columns, where 40 are the most whose moments are taken."""
     monkeypatch.setattr(prepare, "MOST_LINEAR", 40)
+    monkeypatch.setattr(prepare, "_keeps_columns", lambda *_: False)  # as if memory were small
     return words(300, 60)
 
 
@@ -171,6 +175,51 @@ def test_landmarks_of_sparse_rows_are_those_of_the_array(wide, landmarks, tmp_pa
         np.testing.assert_allclose(
             again.decision_function(as_sparse(X)), sparse.decision_function(X), atol=TOL
         )
+
+
+def test_dense_rows_keep_their_columns_as_long_as_memory_allows(monkeypatch):
+    """Landmarks of a wide table lose what is outside of their span."""
+    X, _, score, s = words(300, 60)
+    fits = []
+    for most in (60, 40):
+        monkeypatch.setattr(prepare, "MOST_LINEAR", most)
+        fits.append(FairRidge("linear", n_components=20).fit(X, score, sensitive_features=s))
+    assert fits[1].landmarks_ is None
+    np.testing.assert_array_equal(fits[1].predict(X), fits[0].predict(X))
+
+
+def test_the_warning_of_landmarks_has_the_largest_share_that_they_leave_out(wide):
+    X, _, score, s = wide
+    model = FairRidge("linear", n_components=20)
+    with pytest.warns(UserWarning, match="may be much less accurate") as found:
+        model.fit(as_sparse(X), score, sensitive_features=s)
+    ((name, shares),) = model.approximation_residual_.items()
+    worst = max(shares, key=shares.get)
+    assert f"leave out {shares[worst]:.0%} of the squared length of rows with {name}={worst}" in (
+        str(found[0].message)
+    )
+
+
+@pytest.mark.filterwarnings("ignore:X has 60 columns")
+def test_sparse_landmarks_are_taken_exported_and_shared(wide, tmp_path):
+    X, _, score, s = wide
+    sparse = as_sparse(X)
+    model = FairRidge("linear", n_components=20).fit(sparse, score, sensitive_features=s)
+    again = FairRidge("linear", landmarks=model.landmarks_)
+    again.fit(sparse, score, sensitive_features=s)
+    np.testing.assert_allclose(again.predict(X), model.predict(X), atol=1e-9)
+    again.at(0.5).predict(sparse)
+    with pytest.raises(ValueError, match=r"landmarks must be finite rows.*\(20, 59\)"):
+        clone(again).set_params(landmarks=model.landmarks_[:, :59]).fit(
+            sparse, score, sensitive_features=s
+        )
+    outputs = read_npz_model.load(export(model, tmp_path / "model.npz").path)(X)
+    np.testing.assert_allclose(np.ravel(next(iter(outputs.values()))), model.predict(X), atol=1e-9)
+    prepared = FairRidge("linear", n_components=20, n_slices=2)
+    prepared.prepare(sparse, score, sensitive_features=s, folds="hash")
+    with pytest.raises(ValueError, match="public points \\(or X with fewer columns\\)"):
+        prepared.export_pilot(tmp_path / "pilot")
+    prepared.export_pilot(tmp_path / "pilot", public=True)
 
 
 def test_more_landmarks_than_columns_are_not_used(wide):

@@ -19,6 +19,7 @@ from fairspan.inputs.columns import as_frame
 from fairspan.inputs.units import UNITS
 from fairspan.method.features import LandmarkMap
 from fairspan.method.linalg import Array
+from fairspan.method.sparse_rows import dense
 from fairspan.unseen import collect_unseen
 
 __all__ = ["Difference", "check_npz", "check_onnx", "rows_to_check", "run_onnx"]
@@ -61,9 +62,8 @@ def _generated(model: Any, program: Program) -> Any:
     width = sum(given.width for given in program.inputs)
     features = model._pilot.features
     if isinstance(features, LandmarkMap) and features.kernel.name != "precomputed":
-        first, second = features.landmarks[
-            rng.integers(0, len(features.landmarks), (2, _GENERATED))
-        ]
+        drawn = rng.integers(0, len(features.landmarks), (2, _GENERATED))
+        first, second = (dense(features.landmarks[rows]) for rows in drawn)
         X = first + rng.normal(size=(_GENERATED, 1)) * (second - first)
         if features.kernel.name == "chi2":
             X = np.abs(X)

@@ -17,6 +17,7 @@ from fairspan.estimators.leaves import BoostedLeaves
 from fairspan.method.features import LandmarkMap, TransformerMap
 from fairspan.method.kernels import Kernel
 from fairspan.method.linalg import Array
+from fairspan.method.sparse_rows import as_matrix, dense, is_sparse
 
 __all__ = ["coordinate_weights", "kernel_columns", "scores"]
 
@@ -25,6 +26,10 @@ _ADVICE = "Fit with kernel='rbf', 'laplacian', 'linear', 'poly', 'cosine' or 'ch
 
 def scores(program: Program, rows: Rows, features: Any, directions: Array) -> Value:
     """Values of functions of psi, with a column for each column of ``directions``."""
+    if isinstance(features, LandmarkMap) and is_sparse(features.landmarks):  # of a linear kernel
+        return rows.values @ np.asarray(
+            as_matrix(features.landmarks).T @ (features.whitening @ directions)
+        )
     if isinstance(features, LandmarkMap):
         columns = kernel_columns(program, rows, features.kernel, features.landmarks)
         return columns @ (features.whitening @ directions)
@@ -119,7 +124,7 @@ def _chi2(program: Program, rows: Rows, params: dict[str, Any], Z: Array) -> Val
 
 
 def _linear(_program: Program, rows: Rows, _params: dict[str, Any], Z: Array) -> Value:
-    return rows.values @ np.ascontiguousarray(Z.T)
+    return rows.values @ np.ascontiguousarray(dense(Z).T)
 
 
 def _polynomial(_program: Program, rows: Rows, params: dict[str, Any], Z: Array) -> Value:

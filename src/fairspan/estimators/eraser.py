@@ -148,6 +148,7 @@ class FairEraser(OneToOneFeatureMixin, TransformerMixin, FairKernelEstimator):
 
     kernel = "linear"
     dial = "auto"
+    _takes_sparse = False  # erased vectors are dense
     _own_parameters = frozenset(("order", "keep_target", "n_directions"))
     _fixed_parameters = MappingProxyType(
         {
@@ -334,7 +335,7 @@ class FairEraser(OneToOneFeatureMixin, TransformerMixin, FairKernelEstimator):
                     parts.append(coder)
             strata = CrossedCoder.learn(parts, data.sensitive)
             cells = Cells("strata", strata.labels, strata=strata)
-        return build_pilot(config, data, fold_rule, n_folds=_N_FOLDS, cells=cells)
+        return build_pilot(config, data, fold_rule, n_folds=_N_FOLDS, cells=cells, own_columns=True)
 
     def _solve(self, data: Data | None = None, withheld: WithheldLevels | None = None) -> None:  # noqa: ARG002
         state = self._fit_state

@@ -94,9 +94,14 @@ class Federation(FittedEstimator):
         state = self._prepared("export_pilot")
         _check_form(state.config)
         if not public and (found := _values_of_rows(state)):
+            or_linear = (
+                "or X with fewer columns"
+                if state.config.kernel == "linear" and isinstance(state.pilot.features, LandmarkMap)
+                else "or kernel='linear'"
+            )
             msg = (
                 f"This pilot contains {' and '.join(found)} of the rows given to `prepare`. Give "
-                f"landmarks=array of public points (or kernel='linear'), and slices that are agreed. If the "
+                f"landmarks=array of public points ({or_linear}), and slices that are agreed. If the "
                 f"rows given to `prepare` are public or made up, pass public=True."
             )
             raise ValueError(msg)

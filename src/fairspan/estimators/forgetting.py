@@ -186,7 +186,8 @@ def _check_landmarks(state: FittedState, data: Data) -> None:
         msg = (
             f"{len(hits)} of the rows to forget are landmarks of the kernel, and stay in the model as long "
             f"as these do: {shown}{more} (of landmarks_). Fit the model again on the rows that remain; with "
-            f"landmarks=array of public rows, or kernel='linear', no row is ever part of the model."
+            f"landmarks=array of public rows, or kernel='linear' on the columns of X, no row is ever "
+            f"part of the model."
         )
         raise ValueError(msg)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
@@ -51,7 +52,7 @@ from fairspan.method.probabilities import ProbabilityCoder
 from fairspan.method.problem import Attribute, Codes, Data, FitConfig, GroupProbabilities
 from fairspan.method.removal import check_levels
 from fairspan.method.sdr import kfold_errors, ridge_grid, target_covariance
-from fairspan.method.sparse_rows import as_matrix, column_ranges
+from fairspan.method.sparse_rows import SparseRows, as_matrix, column_ranges, is_sparse
 
 _MAX_GROUPS = 20
 
@@ -220,7 +221,7 @@ def _positive_class(config: FitConfig, data: Data, target: Coder) -> int:
 
 
 AUTO_COMPONENTS = 1000
-# Columns of X whose moments a linear kernel takes. Ten times as many would take 80 GB in five folds.
+# Columns of sparse X whose moments a linear kernel takes. Ten times as many would take 80 GB in five folds.
 MOST_LINEAR = 4000
 _LANDMARK_POOL = 20_000
 _LANDMARK_SLICES = 4
@@ -240,9 +241,12 @@ def _as_given(attribute: Attribute) -> Any:
 
 
 def build_features(
-    config: FitConfig, data: Data, pilot: Pilot, keys: RowKeys
+    config: FitConfig, data: Data, pilot: Pilot, keys: RowKeys, *, own_columns: bool = False
 ) -> tuple[LandmarkMap | TransformerMap, float | None, Codes]:
-    """Feature map, bandwidth, and the landmark rows (empty if there are none)."""
+    """Feature map, bandwidth, and the landmark rows (empty if there are none).
+
+    With ``own_columns`` a linear kernel has the columns of X, however many there are.
+    """
     none = np.empty(0, dtype=np.intp)
     if config.kernel != "precomputed" and not column_ranges(data.X).any():
         msg = "X is constant: every row is the same, so there is nothing to learn from it."
@@ -278,7 +282,7 @@ def build_features(
         width = transformer.transform(as_matrix(data.X[:1])).shape[1]
         _check_memory(pilot, config, int(width), 0)
         return TransformerMap(transformer, int(width)), None, none
-    if config.kernel == "linear" and not _needs_landmarks(config, data):
+    if config.kernel == "linear" and (own_columns or not _needs_landmarks(config, data, pilot)):
         _check_memory(pilot, config, data.X.shape[1], 0)
         return TransformerMap(None, data.X.shape[1]), None, none
     params = dict(config.kernel_params or {})
@@ -300,14 +304,11 @@ def build_features(
         index = columns[:, None].astype(np.float64)
         return LandmarkMap.build(kernel, index, gram, exact=exact), None, rows
     if not isinstance(config.landmarks, str):
-        try:
-            landmarks = np.asarray(config.landmarks, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            landmarks = np.empty(0)
+        landmarks = _given_landmarks(config)
         if (
             landmarks.ndim != 2
             or landmarks.shape[1] != data.X.shape[1]
-            or not np.isfinite(landmarks).all()
+            or not np.isfinite(landmarks.values if is_sparse(landmarks) else landmarks).all()
         ):
             msg = (
                 f"landmarks must be finite rows like those of X, (m, {data.X.shape[1]}); got shape "
@@ -320,63 +321,106 @@ def build_features(
                 f"Leave n_components='auto'."
             )
             raise ValueError(msg)
-        landmarks = np.unique(landmarks, axis=0)
+        landmarks = _distinct(landmarks)
         _check_memory(pilot, config, len(landmarks), len(landmarks))
         return LandmarkMap.build(kernel, landmarks, None, exact=False), gamma, none
     rows, exact = _landmark_rows(config, data, pilot, kernel, keys)
-    # Sorted distinct rows: the map does not depend on the order of the data.
-    if config.kernel == "linear":  # by hash, the same for sparse rows and arrays
-        _, first = np.unique(hash_rows(data.X[rows], None, 0), return_index=True)
-        landmarks = data.X[rows[first]]
-        _warn_wide(data, len(landmarks), exact=exact)
-    else:
-        landmarks = np.unique(data.X[rows], axis=0)
+    landmarks = _distinct(data.X[rows], by_hash=config.kernel == "linear")
     _check_memory(pilot, config, len(landmarks), len(landmarks))
     return LandmarkMap.build(kernel, landmarks, None, exact=exact), gamma, rows
 
 
-def _needs_landmarks(config: FitConfig, data: Data) -> bool:
+def _keeps_columns(data: Data, pilot: Pilot) -> bool:
+    """Whether X is dense, and the moments of its columns fit into memory."""
+    return not is_sparse(data.X) and _memory_excess(pilot, int(data.X.shape[1]), 0) is None
+
+
+def _given_landmarks(config: FitConfig) -> Any:
+    """Landmarks of the user as numbers; of no rows if they are something else."""
+    given: Any = config.landmarks
+    try:
+        if scipy.sparse.issparse(given):
+            return SparseRows.of(given) if config.kernel == "linear" else given.toarray()
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return np.empty(0)
+
+
+def _distinct(rows: Any, *, by_hash: bool = False) -> Any:
+    """Sorted distinct rows, so that the map does not depend on the order of the data.
+
+    The order by hash is the same for sparse rows and arrays.
+    """
+    if not by_hash and not is_sparse(rows):
+        return np.unique(rows, axis=0)
+    _, first = np.unique(hash_rows(rows, None, 0), return_index=True)
+    return rows[first]
+
+
+def _needs_landmarks(config: FitConfig, data: Data, pilot: Pilot) -> bool:
     """Whether a linear kernel uses rows as landmarks, because X has more columns than moments can take.
 
     A function of the columns is then a combination of these rows. It is the same function if they are
-    all rows, because the best function is such a combination (the representer theorem).
+    all rows, because the best function is such a combination (the representer theorem). Fewer rows can cost
+    much accuracy, so dense X, which is large already, keeps its columns as long as memory allows.
     """
     n_columns = int(data.X.shape[1])
-    if n_columns <= MOST_LINEAR:
+    if n_columns <= MOST_LINEAR or _keeps_columns(data, pilot):
         return False
     if not isinstance(config.landmarks, str):
-        return len(config.landmarks) < n_columns
+        given = _given_landmarks(config)
+        return given.ndim != 2 or int(given.shape[0]) < n_columns
     n_landmarks = {"all": data.n, "auto": min(data.n, AUTO_COMPONENTS)}
     return int(n_landmarks.get(str(config.n_components), config.n_components)) < n_columns
 
 
-def _warn_wide(data: Data, n_landmarks: int, *, exact: bool) -> None:
-    if exact:  # nothing is lost
+def _warn_wide(config: FitConfig, data: Data, pilot: Pilot) -> None:
+    """Say how much a linear kernel loses because it has landmarks."""
+    features = pilot.features
+    if config.kernel != "linear" or not isinstance(features, LandmarkMap) or features.exact:
         return
+    shares = {
+        f"{name}={label}": share
+        for name, groups in pilot.residual.items()
+        for label, share in groups.items()
+    }
+    worst = max(shares, key=shares.__getitem__)
     warn_user(
         f"X has {data.X.shape[1]:,} columns, more than {MOST_LINEAR:,}, so kernel='linear' uses "
-        f"{n_landmarks:,} of the {data.n:,} rows as landmarks, and the model is a combination of these. "
-        f"approximation_residual_ shows what they leave out. Give n_components='all' for all rows, or X "
-        f"with fewer columns, e.g. TfidfVectorizer(max_features={MOST_LINEAR}) or "
-        f"feature_map=TruncatedSVD(300).",
+        f"{len(features.landmarks):,} of the {data.n:,} rows as landmarks, and the model is a combination of "
+        f"these. They leave out {shares[worst]:.0%} of the squared length of rows with {worst} "
+        f"(approximation_residual_ has all groups), and the model may be much less accurate. Give "
+        f"n_components='all' for all rows, or X with fewer columns, e.g. "
+        f"TfidfVectorizer(max_features={MOST_LINEAR}) or feature_map=TruncatedSVD(300).",
         DataWarning,
     )
 
 
-def _check_memory(pilot: Pilot, config: FitConfig, n_columns: int, n_landmarks: int) -> None:
-    """Refuse before the first large array: moments, and the landmarks' eigendecomposition."""
-    need = 2 * Moments.bytes_needed(
+def _bytes_needed(pilot: Pilot, n_columns: int, n_landmarks: int) -> int:
+    """Memory of the moments, and of the landmarks' eigendecomposition."""
+    moments = Moments.bytes_needed(
         n_cells=pilot.cells.n_groups,
         n_folds=pilot.n_folds,
         n_levels=sum(pilot.level_sizes),
         n_numeric=len(pilot.numeric),
         n_columns=n_columns,
     )
-    need += 4 * 8 * n_landmarks**2
+    return int(2 * moments + 4 * 8 * n_landmarks**2)
+
+
+def _memory_excess(pilot: Pilot, n_columns: int, n_landmarks: int) -> tuple[int, int] | None:
+    """Bytes that a fit takes and bytes of the machine, if those are more than a quarter of these."""
+    need, ram = _bytes_needed(pilot, n_columns, n_landmarks), memory_bytes()
+    return (need, ram) if ram is not None and need > ram / 4 else None
+
+
+def _check_memory(pilot: Pilot, config: FitConfig, n_columns: int, n_landmarks: int) -> None:
+    """Refuse before the first large array."""
     if config.verbose:
+        need = _bytes_needed(pilot, n_columns, n_landmarks)
         print(f"[fairspan] fitting takes about {need / 2**20:,.0f} MiB", flush=True)
-    ram = memory_bytes()
-    if ram is not None and need > ram / 4:
+    if (excess := _memory_excess(pilot, n_columns, n_landmarks)) is not None:
+        need, ram = excess
         msg = (
             f"{n_columns} feature columns in {pilot.cells.n_groups} cells and {pilot.n_folds} folds would "
             f"take {need / 2**30:.1f} GiB, more than a quarter of this machine's {ram / 2**30:.1f} GiB. "
@@ -550,10 +594,12 @@ def build_pilot(
     *,
     n_folds: int | None = None,
     cells: Cells | None = None,
+    own_columns: bool = False,
 ) -> Pilot:
     """Freeze everything that is chosen before the moments are taken, on these rows.
 
-    ``n_folds`` and ``cells`` replace those that the parameters ask for.
+    ``n_folds`` and ``cells`` replace those that the parameters ask for. ``own_columns``: a linear kernel has
+    no landmarks.
     """
     seed = draw_seed(config.random_state)
     coders = learn_coders(config, data)
@@ -591,8 +637,12 @@ def build_pilot(
             f"groups that identify each row.",
             DataWarning,
         )
-    features, gamma, landmark_rows = build_features(config, data, pilot, keys)
+    features, gamma, landmark_rows = build_features(
+        config, data, pilot, keys, own_columns=own_columns
+    )
     pilot = replace(pilot, features=features, gamma=gamma)
     order = keys.shuffled(_SALTS["residual"])
     pilot = replace(pilot, residual=group_residual(pilot, data, landmark_rows, order))
+    if isinstance(config.landmarks, str):
+        _warn_wide(config, data, pilot)
     return replace(pilot, fingerprint=fingerprint(pilot, data.X[:16]))

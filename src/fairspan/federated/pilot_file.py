@@ -22,6 +22,7 @@ from fairspan.method.linalg import Array
 from fairspan.method.moments import Moments
 from fairspan.method.pilot import N_FOLDS, Pilot, fingerprint
 from fairspan.method.probabilities import ProbabilityCoder
+from fairspan.method.sparse_rows import dense
 
 __all__ = ["agreed_pilot", "decode_pilot", "encode_pilot"]
 
@@ -101,7 +102,7 @@ def _encode_features(features: LandmarkMap | TransformerMap) -> tuple[Header, Ar
             "exact": bool(features.exact),
             "dropped_mass": float(features.dropped_mass),
         }
-        arrays = {"landmarks": features.landmarks, "whitening": features.whitening}
+        arrays = {"landmarks": dense(features.landmarks), "whitening": features.whitening}
         if kernel.slope is not None and kernel.centre is not None:
             arrays |= {"centre": kernel.centre, "slope": kernel.slope}
         return header, arrays

@@ -159,7 +159,7 @@ _TABLE = (
         '"auto", "all" or int, default="auto"',
         'Number of landmarks. "auto": all distinct rows (the exact method) up to 1000 rows, '
         '1000 landmarks beyond. "all": exact at any size, O(n^3). A linear kernel has landmarks only if '
-        "X has more than 4000 columns.",
+        "X has more than 4000 columns and is sparse, or too wide for the memory.",
         check=_count("auto", "all", low=1),
     ),
     Parameter(

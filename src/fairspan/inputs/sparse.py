@@ -45,6 +45,8 @@ def takes_sparse(parameters: Any) -> bool:
 
     It does if its features are the columns of X, or those of a transformer that takes sparse rows.
     """
+    if not getattr(parameters, "_takes_sparse", True):
+        return False
     feature_map = getattr(parameters, "feature_map", None)
     if feature_map is not None:
         return not isinstance(feature_map, type) and bool(get_tags(feature_map).input_tags.sparse)
@@ -57,7 +59,7 @@ def read_sparse(est: Any, X: Any, config: FitConfig | None, *, reset: bool) -> S
     The names of the columns are recorded on ``est``, or compared with those of the fit. Whether the
     numbers are finite is checked by the caller.
     """
-    if config is None or not takes_sparse(config):
+    if config is None or not takes_sparse(config) or not getattr(est, "_takes_sparse", True):
         raise TypeError(_refusal(est, X, config))
     return SparseRows.of(
         validate_data(
@@ -74,7 +76,10 @@ def read_sparse(est: Any, X: Any, config: FitConfig | None, *, reset: bool) -> S
 def _refusal(est: Any, X: Any, config: FitConfig | None) -> str:
     name, (n, p) = type(est).__name__, X.shape
     to_array = "X.toarray()" if scipy.sparse.issparse(X) else "X.sparse.to_dense()"
-    if config is None or not hasattr(est, "feature_map"):
+    if not getattr(est, "_takes_sparse", True):
+        what = f"{name} does not take"
+        other = "It changes vectors into others that have no zeros"
+    elif config is None or not hasattr(est, "feature_map"):
         what = f"{name} does not take"
         other = "FairRidge and FairRidgeClassifier take it with kernel='linear'"
     else:

@@ -14,6 +14,7 @@ from tests.support.hashed import hashed_groups
 from tests.test_estimator_checks import EQUIVALENCE, TINY, run_checks
 
 from fairspan import FairEraser, load_model, save_model
+from fairspan.estimators import prepare
 from fairspan.exceptions import DataWarning, IncompatibleMomentsError, NumericalWarning
 
 
@@ -198,6 +199,16 @@ def test_the_certificate_below_fairness_one_is_that_of_the_vectors():
         *("new", "rows", "interval", "rows"),
     ]
     assert "<1e-10" in lines[1]
+
+
+def test_a_wide_table_keeps_its_columns(monkeypatch):
+    expected = FairEraser().fit(X, sensitive_features=S).transform(X)
+    monkeypatch.setattr(prepare, "MOST_LINEAR", 3)
+    monkeypatch.setattr(prepare, "AUTO_COMPONENTS", 2)
+    np.testing.assert_array_equal(FairEraser().fit(X, sensitive_features=S).transform(X), expected)
+    monkeypatch.setattr(prepare, "memory_bytes", lambda: 1000)
+    with pytest.raises(ValueError, match="5 feature columns"):
+        FairEraser().fit(X, sensitive_features=S)
 
 
 def test_a_parameter_set_after_the_fit_does_not_change_the_map():

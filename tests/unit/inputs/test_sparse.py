@@ -8,7 +8,7 @@ from sklearn.preprocessing import PowerTransformer
 from sklearn.utils import get_tags
 from tests.support.sparse import as_sparse, words
 
-from fairspan import FairClassifier, FairRidge, FairRidgeClassifier
+from fairspan import FairClassifier, FairEraser, FairRidge, FairRidgeClassifier
 from fairspan.inputs.sparse import takes_sparse
 
 X, classes, y, s = words(120, 12)
@@ -40,6 +40,17 @@ def test_tags_say_what_fit_does(model, expected):
         return
     with pytest.raises(TypeError, match=r"Sparse X.*\(120, 12\).*X\.toarray\(\), of 0\.0 MiB"):
         model.fit(SPARSE, target, sensitive_features=s)
+
+
+def test_erasers_refuse_sparse_rows():
+    eraser = FairEraser()
+    assert not get_tags(eraser).input_tags.sparse
+    message = r"FairEraser does not take. It changes vectors into others that have no zeros"
+    with pytest.raises(TypeError, match=message):
+        eraser.fit(SPARSE, sensitive_features=s)
+    eraser.fit(X, sensitive_features=s)
+    with pytest.raises(TypeError, match=message):
+        eraser.at(0.0).transform(SPARSE)
 
 
 def test_refusals_name_the_model_and_what_takes_sparse_rows():
