@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -14,7 +14,7 @@ from fairspan.method.linalg import Array, orthonormal_columns, psd_eigh
 from fairspan.method.moments import Moments, Pooled, kish
 from fairspan.method.pilot import Pilot
 from fairspan.method.problem import MIN_ROWS, FitConfig
-from fairspan.method.sdr import CodeBlock, column_block, level_block
+from fairspan.method.sdr import CodeBlock, column_block, level_block, usable_levels
 
 __all__ = ["ErasedCodes", "Removed", "Whitening", "erased_codes", "find_removed"]
 
@@ -22,6 +22,8 @@ __all__ = ["ErasedCodes", "Removed", "Whitening", "erased_codes", "find_removed"
 _ROUNDING = 1e-12
 # A column is constant if its standard deviation is at most this share of its mean: that is rounding.
 _CONSTANT = 1e-13
+# The edge of a Wigner matrix of size D is exceeded by 1.3/2 D^(-2/3) of it in one of twenty cases.
+_FLUCTUATION = 0.65
 
 
 @dataclass(frozen=True)
@@ -100,16 +102,44 @@ class ErasedCodes:
     block: CodeBlock
 
 
-def erased_codes(pooled: Pooled, pilot: Pilot, config: FitConfig) -> list[ErasedCodes]:
-    """Codes that are erased: levels; of continuous attributes their slices and their values."""
+def kept_levels(pooled: Pooled, pilot: Pilot, config: FitConfig) -> tuple[NDArray[np.bool_], ...]:
+    """Levels of each attribute that have enough rows to be erased; slices always have, when merged."""
+    out = []
+    for coder, stats in zip(pilot.coders, pooled.levels, strict=True):
+        kept = stats.rows > 0
+        if coder.kind == "categorical":
+            kept[:] = False
+            groups = usable_levels(
+                stats.rows.tolist(),
+                stats.weight.tolist(),
+                ordered=False,
+                min_rows=config.variant.min_rows,
+            )
+            kept[[h for group in groups for h in group]] = True
+        out.append(kept)
+    return tuple(out)
+
+
+def erased_codes(
+    pooled: Pooled,
+    pilot: Pilot,
+    config: FitConfig,
+    kept: tuple[NDArray[np.bool_], ...] | None = None,
+) -> list[ErasedCodes]:
+    """Codes that are erased: levels; of continuous attributes their slices and their values.
+
+    Of some of the rows all ``kept`` levels are erased, which have enough rows among all rows.
+    """
     out, column = [], 0
     for j, coder in enumerate(pilot.coders):
         ordered = coder.kind == "continuous"
         found: list[tuple[str, CodeBlock | None]] = []
         if not config.removes_correlation_only(coder.kind):
-            block = level_block(
-                pooled.levels[j], pooled.weight, ordered=ordered, min_rows=config.variant.min_rows
-            )
+            stats, min_rows = pooled.levels[j], config.variant.min_rows
+            if kept is not None and coder.kind != "probabilities":
+                rows, weight = (np.where(kept[j], part, 0) for part in (stats.rows, stats.weight))
+                stats, min_rows = replace(stats, rows=rows, weight=weight), 1
+            block = level_block(stats, pooled.weight, ordered=ordered, min_rows=min_rows)
             found.append(("slices" if ordered else "levels", block))
         if ordered:
             found.append(("value", column_block(pooled.columns[column], pooled.weight)))
@@ -129,6 +159,7 @@ class Removed:
     pooled: Pooled
     white: Whitening
     codes: list[ErasedCodes]
+    levels: tuple[NDArray[np.bool_], ...]  # of each attribute, those that are erased
     basis: Array  # Q, (rank, q)
     n_means: int
     gap_before: float
@@ -142,11 +173,12 @@ def find_removed(
     order: int,
     n_directions: int | str,
     folds: NDArray[np.bool_] | None,
+    kept: tuple[NDArray[np.bool_], ...] | None = None,
 ) -> Removed:
     """Find the directions from the moments of the folds in a mask (of all rows if None)."""
     pooled = moments.pool(folds=folds)
     white = Whitening.of(pooled.cov, pooled.mean)
-    codes = erased_codes(pooled, pilot, config)
+    codes = erased_codes(pooled, pilot, config, kept)
     deltas = [white.whiten(each.block.group_delta) for each in codes]
     # Each attribute counts alike in the rank, unless X does not predict it at all.
     lengths = [float(np.linalg.norm(delta)) for delta in deltas]
@@ -165,6 +197,7 @@ def find_removed(
         pooled=pooled,
         white=white,
         codes=codes,
+        levels=kept_levels(pooled, pilot, config) if kept is None else kept,
         basis=Q,
         n_means=n_means,
         gap_before=before,
@@ -258,14 +291,18 @@ def _covariance_directions(
 ) -> Array:
     """Orthonormal directions to remove, outside of those of the means.
 
-    Without a number, as many are removed as have differences beyond chance: with equal normal covariances,
-    the eigenvalues of S_1 - S_0 reach about ``2 sqrt(D (1/n_1 + 1/n_0))`` (the edge of a Wigner matrix).
+    Without a number, as many are removed as have differences beyond chance, with equal normal covariances.
+    The eigenvalues of S_1 - S_0 then reach about ``2 sqrt(D (1/n_1 + 1/n_0))``, the edge of a Wigner matrix,
+    plus fluctuations of the order ``D^(-2/3)`` of it. With k groups, ``sum_h p_h (S_h - S)^2`` is like the
+    product of a Gaussian matrix of k - 1 blocks with its transpose: ``(1 + sqrt(k - 1))^2 D / n``.
     """
     size = len(means) - means.shape[1]
+    fluctuation = 1.0 + _FLUCTUATION * max(size, 1) ** (-2.0 / 3.0)
     of = {difference.attribute for difference in differences}
     if len(of) == 1 and len(differences) == 2:
         one, other = differences
         noise = 2.0 * np.sqrt(size * (1.0 / one.n_effective + 1.0 / other.n_effective))
+        noise *= fluctuation
         return _paired_directions(_outside(one.matrix - other.matrix, means), size, noise, wanted)
     total = np.zeros((len(means), len(means)))
     chance = 0.0
@@ -275,7 +312,7 @@ def _covariance_directions(
             outside = _outside(difference.matrix, means)
             total += difference.share * outside @ outside
         n = sum(difference.n_effective for difference in part)
-        chance += 4.0 * size * (len(part) - 1) / n
+        chance += (1.0 + np.sqrt(len(part) - 1.0)) ** 2 * size / n * fluctuation
     values, vectors = psd_eigh(total)
     found = int((values[:size] > max(chance, _ROUNDING)).sum()) if wanted is None else wanted
     return vectors[:, : min(found, size)]

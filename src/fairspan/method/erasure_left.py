@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.optimize
 import scipy.stats
+from numpy.typing import NDArray
 
 from fairspan._html import table as html_table
 from fairspan.method.erasure_directions import Removed, Whitening, find_removed
@@ -18,13 +19,19 @@ from fairspan.method.sdr import column_block
 
 __all__ = ["ErasureBlock", "ErasureCertificate", "left_over"]
 
+# Correlations below this are rounding, and so is noise below this share of what it is the noise of.
+_ROUNDING = 1e-10
+_NO_NOISE = 1e-8
+
 
 @dataclass(frozen=True, kw_only=True)
 class ErasureBlock:
     """What linear predictors find out about one attribute from the vectors.
 
-    Correlations are multiple ones: the root of the sum of squared canonical correlations of the vectors
-    with the codes, at most 1. Those of new rows are what the best linear predictor reaches that is trained
+    Correlations are multiple ones: the root of the mean of the squared canonical correlations of the vectors
+    with the codes, from 0 to 1. With two groups there is one; with k groups there are k - 1 (or the rank of
+    the vectors, if that is less), so that one group alone that is found perfectly counts
+    ``(k - 1)^-1/2``. Those of new rows are what the best linear predictor reaches that is trained
     on any number of new vectors; NaN if there are too few rows to estimate it.
     """
 
@@ -122,7 +129,9 @@ def left_over(
         tests = [moments.pool(folds=half, scatter=False) for half in halves]
         removed = None
         if size > total.white.rank + 3.0 and all(test.rows for test in tests):
-            removed = find_removed(moments, pilot, config, order, n_directions, training)
+            removed = find_removed(
+                moments, pilot, config, order, n_directions, training, total.levels
+            )
         if removed is None or removed.white.rank != total.white.rank:
             before, after = {}, {}  # too few rows to know
             break
@@ -130,7 +139,7 @@ def left_over(
         shrink = (size - removed.white.rank - 2.0) / size
         # What is left is the sampling error of Delta, whose square falls as 1/n; the map has all rows.
         share = size / kish(total.pooled.weight, total.pooled.weight2)
-        for key, pair in _half_covariances(tests, pilot, config).items():
+        for key, pair in _half_covariances(tests, pilot, config, total.levels).items():
             for basis, sums, factor in (
                 (removed.basis[:, :0], before, shrink),
                 (removed.basis, after, shrink * share),
@@ -139,7 +148,8 @@ def left_over(
     out: tuple[list[ErasureBlock], list[ErasureBlock]] = ([], [])
     for each in total.codes:
         key = (each.attribute, each.coding)
-        intervals = [_interval(sums.get(key, []), confidence) for sums in (before, after)]
+        most = max(min(each.block.rank, total.white.rank), 1)  # canonical correlations
+        intervals = [_interval(sums.get(key, []), most, confidence) for sums in (before, after)]
         delta = total.white.whiten(each.block.delta_known)
         left = delta - total.basis @ (total.basis.T @ delta)
         parts = zip(out, (delta, left), intervals, strict=True)
@@ -150,7 +160,7 @@ def left_over(
                     coding=each.coding,
                     n_rows=each.block.n_rows,
                     before=intervals[0][0],
-                    training_rows=min(float(np.linalg.norm(covariance)), 1.0),
+                    training_rows=min(float(np.linalg.norm(covariance) / np.sqrt(most)), 1.0),
                     new_rows=estimate,
                     low=low,
                     high=high,
@@ -169,7 +179,10 @@ class _Half:
 
 
 def _half_covariances(
-    tests: list[Pooled], pilot: Pilot, config: FitConfig
+    tests: list[Pooled],
+    pilot: Pilot,
+    config: FitConfig,
+    kept: tuple[NDArray[np.bool_], ...],
 ) -> dict[tuple[str, str], tuple[_Half, _Half]]:
     """Covariances of both halves with the same codes, by attribute and coding.
 
@@ -184,7 +197,7 @@ def _half_covariances(
             continue  # their noise is not that of groups, so new rows stay unknown
         if not config.removes_correlation_only(coder.kind):
             levels = [test.levels[j] for test in tests]
-            found = np.flatnonzero((levels[0].weight > 0.0) & (levels[1].weight > 0.0))
+            found = np.flatnonzero(kept[j] & (levels[0].weight > 0.0) & (levels[1].weight > 0.0))
             weight = levels[0].weight[found] + levels[1].weight[found]
             if len(found) > 1:
                 p = weight / weight.sum()
@@ -239,20 +252,26 @@ def _fold_sum(
     )
 
 
-def _interval(sums: list[_FoldSum], confidence: float) -> tuple[float, float, float]:
-    """Estimate a correlation on new rows, and its interval from a noncentral F distribution."""
+def _interval(sums: list[_FoldSum], most: int, confidence: float) -> tuple[float, float, float]:
+    """Estimate a correlation on new rows, and its interval from a noncentral F distribution.
+
+    It is the root of the mean of ``most`` squared canonical correlations.
+    """
     if not sums:
         return float("nan"), float("nan"), float("nan")
     degrees, n = sum(each.degrees for each in sums), sum(each.n for each in sums)
     squared = sum(each.n * each.squared for each in sums)
     noise = sum(each.n * each.noise for each in sums)
-    if degrees == 0.0 or noise <= 0.0:
+    if degrees == 0.0 or max(squared, noise) <= _ROUNDING**2 * n:
         return 0.0, 0.0, 0.0  # no direction is left
-    tail = (1.0 - confidence) / 2.0
-    low, high = (_noncentrality(squared / noise, degrees, q) for q in (1.0 - tail, tail))
-    scale = noise / degrees / n
-    estimates = ((squared - noise) / n, low * scale, high * scale)
-    first, second, third = (float(np.sqrt(min(max(value, 0.0), 1.0))) for value in estimates)
+    if noise <= _NO_NOISE * squared:  # vectors are functions of S
+        estimates = (squared / n,) * 3
+    else:
+        tail = (1.0 - confidence) / 2.0
+        low, high = (_noncentrality(squared / noise, degrees, q) for q in (1.0 - tail, tail))
+        scale = noise / degrees / n
+        estimates = ((squared - noise) / n, low * scale, high * scale)
+    first, second, third = (float(np.sqrt(min(max(v / most, 0.0), 1.0))) for v in estimates)
     return first, second, third
 
 
@@ -262,7 +281,11 @@ def _noncentrality(ratio: float, degrees: float, probability: float) -> float:
     def gap(value: float) -> float:
         if value == 0.0:
             return float(scipy.stats.f.cdf(ratio, degrees, degrees) - probability)
-        return float(scipy.stats.ncf.cdf(ratio, degrees, degrees, value) - probability)
+        below = float(scipy.stats.ncf.cdf(ratio, degrees, degrees, value))
+        if np.isnan(below):  # SciPy's series ends; Patnaik's F has the same mean and variance above
+            top = (degrees + value) ** 2 / (degrees + 2.0 * value)
+            below = float(scipy.stats.f.cdf(ratio / (1.0 + value / degrees), top, degrees))
+        return below - probability
 
     if gap(0.0) <= 0.0:
         return 0.0

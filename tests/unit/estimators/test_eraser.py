@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+import scipy.stats
 import sklearn
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -16,6 +17,7 @@ from tests.test_estimator_checks import EQUIVALENCE, TINY, run_checks
 from fairspan import FairEraser, load_model, save_model
 from fairspan.estimators import prepare
 from fairspan.exceptions import DataWarning, IncompatibleMomentsError, NumericalWarning
+from fairspan.method.erasure_left import _noncentrality
 
 
 class HashedFairEraser(FairEraser):
@@ -187,6 +189,117 @@ def test_the_certificate_covers_what_is_left_for_new_people():
         assert block.training_rows < 1e-10
     # Binomial: at least 52 of 60 with probability .99 if the intervals hold 95 %.
     assert covered >= 52
+
+
+def left_to_find(eraser, shift, share):
+    """Root of the mean squared canonical correlation of new vectors with groups, of unit covariances."""
+    delta = (shift - share @ shift).T * np.sqrt(share)
+    left = np.eye(len(delta)) - eraser.removed_
+    cov = left @ (np.eye(len(delta)) + delta @ delta.T) @ left.T
+    values, vectors = np.linalg.eigh(cov)
+    seen = values > 1e-9 * values[-1]
+    squares = ((vectors[:, seen].T @ left @ delta) ** 2).sum(axis=1) / values[seen]
+    return float(np.sqrt(squares.sum() / min(len(share) - 1, len(delta))))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
+@pytest.mark.parametrize(
+    "counts", [(994, 6), (494, 500, 6), (100, 100, 100, 100, 100, 100), (900, 12, 50), (200, 5)]
+)
+def test_the_certificate_covers_small_and_many_groups(counts):
+    rng = np.random.default_rng(0)
+    share = np.array(counts) / sum(counts)
+    s = np.repeat(np.arange(len(counts)), counts)
+    covered = known = 0
+    for _ in range(60):
+        shift = rng.normal(size=(len(counts), 8)) * 2.0
+        eraser = FairEraser().fit(rng.normal(size=(len(s), 8)) + shift[s], sensitive_features=s)
+        true = left_to_find(eraser, shift, share)
+        (block,) = eraser.certificate_.blocks
+        known += not np.isnan(block.high)
+        covered += block.low <= true <= block.high
+    # Binomial: at most 8 of 60 are missed with probability .99 if the intervals hold 95 %.
+    assert known - covered <= 8
+    assert known >= 20
+
+
+def test_a_group_that_some_folds_leave_short_is_still_removed_there():
+    rng = np.random.default_rng(0)
+    s = (np.arange(2000) < 6).astype(int)
+    rows = rng.normal(size=(2000, 5)) + s[:, None] * np.array([6.0, 0, 0, 0, 0])
+    (block,) = FairEraser().fit(rows, sensitive_features=s).certificate_.blocks
+    assert block.before > 0.2
+    assert np.isnan(block.high) or block.new_rows < 0.15
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
+@pytest.mark.parametrize(
+    "means", [[[0, 1], [2, 0], [1, 3]], [[0.1, 1.7], [2.3, 0.9], [1.1, 3.3]], [[0], [1]]]
+)
+def test_vectors_that_are_functions_of_s(means):
+    """There is no noise then, and S is known from them."""
+    s = np.random.default_rng(0).integers(0, len(means), 600)
+    eraser = FairEraser().fit(np.array(means, dtype=float)[s], sensitive_features=s)
+    (whole,), (half,) = eraser.certificate_.blocks, eraser.at(0.5).certificate_.blocks
+    assert (whole.new_rows, whole.low, whole.high) == (0.0, 0.0, 0.0)
+    assert half.training_rows == pytest.approx(1.0, abs=1e-9)
+    assert 0.99 < half.low <= half.new_rows <= half.high <= 1.0
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
+@pytest.mark.parametrize("order", [1, 2])
+def test_rare_flags_have_a_certificate(order):
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        flags, s = (rng.random((1000, 2)) < 0.03) * 1.0, rng.random(1000) < 0.5
+        (block,) = FairEraser(order).fit(flags, sensitive_features=s).certificate_.blocks
+        assert not block.high > 1.0
+
+
+def test_noncentralities_beyond_the_series_of_scipy():
+    for ratio in (1e4, 1e7):
+        for degrees in (10.0, 5e4):
+            low, high = (_noncentrality(ratio, degrees, q) for q in (0.975, 0.025))
+            assert low < ratio * degrees < high
+            # The ratio of the noncentrality and the sum of squares of the noise.
+            expected = ratio * scipy.stats.chi2.ppf([0.025, 0.975], degrees)
+            np.testing.assert_allclose([low, high], expected, rtol=0.02)
+
+
+def test_the_correlation_of_several_groups_is_a_mean():
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 11, 3000)
+    rows = rng.normal(size=(3000, 12)) + 1.2 * np.eye(11, 12)[s]
+    eraser = FairEraser().fit(rows, sensitive_features=s)
+    bases = [
+        np.linalg.svd(part - part.mean(axis=0), full_matrices=False)[0][:, :rank]
+        for part, rank in ((rows, 12), (np.eye(11)[s], 10))
+    ]
+    squares = np.linalg.svd(bases[0].T @ bases[1], compute_uv=False) ** 2
+    assert squares.sum() > 1.0  # a sum is no correlation
+    (block,) = eraser.at(0.5).certificate_.blocks
+    assert block.training_rows == pytest.approx(np.sqrt(squares.mean()), abs=1e-9)
+    assert block.low < np.sqrt(squares.mean()) < block.high < 0.5
+    (block,) = eraser.certificate_.blocks
+    assert block.high < 0.15
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.exceptions.FairspanWarning")
+@pytest.mark.parametrize("groups", [2, 10])
+def test_directions_of_covariances_are_removed_where_they_differ_only(groups):
+    removed = {1.0: [], 1.8: []}
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        s = np.arange(3000) % groups
+        rows = rng.normal(size=(3000, 20))
+        for ratio, found in removed.items():
+            scaled = rows * np.where((s == 0)[:, None] & (np.arange(20) == 0), ratio, 1.0)
+            eraser = FairEraser(2).fit(scaled, sensitive_features=s)
+            found.append(eraser.n_removed_ - (groups - 1))
+    # Of equal normal covariances a direction is removed in about one fit of twenty.
+    assert sum(n > 0 for n in removed[1.0]) <= 2
+    assert np.median(removed[1.8]) == 1
 
 
 def test_the_certificate_below_fairness_one_is_that_of_the_vectors():
