@@ -105,7 +105,7 @@ class ErasedCodes:
 def kept_levels(pooled: Pooled, pilot: Pilot, config: FitConfig) -> tuple[NDArray[np.bool_], ...]:
     """Levels of each attribute that have enough rows to be erased; slices always have, when merged."""
     out = []
-    for coder, stats in zip(pilot.coders, pooled.levels, strict=True):
+    for coder, stats in zip(pilot.coders, pooled.levels, strict=False):  # after them: classes of y
         kept = stats.rows > 0
         if coder.kind == "categorical":
             kept[:] = False
