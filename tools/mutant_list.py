@@ -1571,7 +1571,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "S in another order than X, behind a meta-estimator that took the index off X",
         "inputs/callers.py",
-        "and not index.equals(order)",
+        "and not _same_order(index, order)",
         "and index is None",
         _tests("test_works_with", "another_order_of_the_index_is_matched_or_refused"),
     ),

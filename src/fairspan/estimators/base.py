@@ -181,7 +181,7 @@ class FairKernelEstimator(StreamFit, Federation, Forgetting, FittedEstimator):
         self
         """
         check_search()
-        check_order(X, sensitive_features)
+        check_order(X, sensitive_features, sample_weight)
         given = (X, y, sensitive_features, control_features, sample_weight)
         with self._new_fit() as work:
             data = work._read(*given, reset=True, groups=groups, encode=True)

@@ -135,7 +135,7 @@ class FairLearner(FairKernelEstimator):
         self
         """
         check_search()
-        check_order(X, sensitive_features)
+        check_order(X, sensitive_features, sample_weight)
         learners, sensitive = self._learners()
         with self._new_fit() as work:
             given = (X, y, sensitive_features, control_features, sample_weight)

@@ -17,6 +17,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import scipy.sparse
 
 from fairspan._system import refuse_bytes
 from fairspan.exceptions import DataWarning, warn_user
@@ -37,6 +38,7 @@ __all__ = [
     "read_attributes",
     "refuse_dates",
     "refuse_mixed",
+    "refuse_sparse",
     "require_columns",
     "row_index",
     "unmasked",
@@ -440,6 +442,17 @@ def _columns(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield f"{name}[{key!r}]", column
     else:
         yield name, value
+
+
+def refuse_sparse(**arguments: Any) -> None:
+    """Raise if an argument that has a value per row is a sparse matrix or array."""
+    for name, value in arguments.items():
+        for column in value.values() if isinstance(value, Mapping) else [value]:
+            if scipy.sparse.issparse(column):
+                raise TypeError(
+                    f"{name} is sparse, of shape {column.shape}. Only X may be sparse; give {name} as an "
+                    f"array, e.g. {name}.toarray()."
+                )
 
 
 def row_index(column: Any) -> Any:

@@ -25,6 +25,7 @@ from fairspan.inputs.columns import (
     read_attribute,
     read_attributes,
     refuse_dates,
+    refuse_sparse,
     unmasked,
     without_tensors,
 )
@@ -373,6 +374,13 @@ def read_training_data(
     criterion = config.criterion_name
     if sensitive_features is None:
         raise ValueError(_MISSING_S)
+    refuse_sparse(
+        y=y,
+        sensitive_features=sensitive_features,
+        control_features=control_features,
+        sample_weight=sample_weight,
+        groups=groups,
+    )
     conditional = criterion == "conditional_statistical_parity"
     if conditional and control_features is None:
         raise ValueError(

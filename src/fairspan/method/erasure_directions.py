@@ -22,7 +22,7 @@ __all__ = ["ErasedCodes", "Removed", "Whitening", "erased_codes", "find_removed"
 _ROUNDING = 1e-12
 # A column is constant if its standard deviation is at most this share of its mean: that is rounding.
 _CONSTANT = 1e-13
-# The edge of a Wigner matrix of size D is exceeded by 1.3/2 D^(-2/3) of it in one of twenty cases.
+# Of a Wigner matrix of size D, .65 D^(-2/3) of its edge is exceeded in about one of twenty cases.
 _FLUCTUATION = 0.65
 
 
@@ -297,12 +297,11 @@ def _covariance_directions(
     product of a Gaussian matrix of k - 1 blocks with its transpose: ``(1 + sqrt(k - 1))^2 D / n``.
     """
     size = len(means) - means.shape[1]
-    fluctuation = 1.0 + _FLUCTUATION * max(size, 1) ** (-2.0 / 3.0)
     of = {difference.attribute for difference in differences}
     if len(of) == 1 and len(differences) == 2:
         one, other = differences
         noise = 2.0 * np.sqrt(size * (1.0 / one.n_effective + 1.0 / other.n_effective))
-        noise *= fluctuation
+        noise *= _beyond_edge(size, 2)
         return _paired_directions(_outside(one.matrix - other.matrix, means), size, noise, wanted)
     total = np.zeros((len(means), len(means)))
     chance = 0.0
@@ -312,10 +311,21 @@ def _covariance_directions(
             outside = _outside(difference.matrix, means)
             total += difference.share * outside @ outside
         n = sum(difference.n_effective for difference in part)
-        chance += (1.0 + np.sqrt(len(part) - 1.0)) ** 2 * size / n * fluctuation
+        edge = (1.0 + np.sqrt(len(part) - 1.0)) * np.sqrt(size / n) * _beyond_edge(size, len(part))
+        chance += edge**2
     values, vectors = psd_eigh(total)
     found = int((values[:size] > max(chance, _ROUNDING)).sum()) if wanted is None else wanted
     return vectors[:, : min(found, size)]
+
+
+def _beyond_edge(size: int, groups: int) -> float:
+    """Largest singular value that chance gives, relative to its limit for large D.
+
+    Its fluctuations are those of a Gaussian matrix with k - 1 blocks of D rows and D columns.
+    """
+    root = np.sqrt(max(groups - 1.0, 1.0))
+    relative = 2.0 ** (2.0 / 3.0) * (1.0 + 1.0 / root) ** (1.0 / 3.0) / (1.0 + root)
+    return float(1.0 + _FLUCTUATION * relative * max(size, 1) ** (-2.0 / 3.0))
 
 
 def _paired_directions(matrix: Array, size: int, noise: float, wanted: int | None) -> Array:

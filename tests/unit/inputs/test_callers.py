@@ -48,6 +48,29 @@ def test_the_same_order_and_values_without_an_index_are_taken():
     pipeline(FairRidge("linear")).fit(X, score, fairridge__sensitive_features=SHUFFLED)
 
 
+def test_weights_in_another_order_are_refused():
+    weight = pd.Series(np.arange(1.0, 151.0), index=LABELS)
+    given = {"fairridge__sensitive_features": s, "fairridge__sample_weight": weight}
+    pipeline(FairRidge("linear")).fit(TABLE, score, **given)
+    given["fairridge__sample_weight"] = weight[::-1]
+    with pytest.raises(ValueError, match="X and fairridge__sample_weight with different row"):
+        pipeline(FairRidge("linear")).fit(TABLE, score, **given)
+
+
+def test_equal_labels_of_other_types_are_in_order():
+    days = pd.date_range("2026-01-01", periods=150, tz="UTC")
+    for order, other in (
+        (pd.RangeIndex(150), pd.Index(range(150), dtype="Int64")),
+        (pd.RangeIndex(150), pd.Index(np.arange(150.0))),
+        (days, days.tz_convert("Asia/Tokyo")),
+    ):
+        model = pipeline(FairRidge("linear"))
+        groups = pd.Series(s, index=other)
+        model.fit(TABLE.set_axis(order), score, fairridge__sensitive_features=groups)
+        with pytest.raises(ValueError, match="different row indexes"):
+            model.fit(TABLE.set_axis(order), score, fairridge__sensitive_features=groups[::-1])
+
+
 class Caller(BaseEstimator):
     """Its `fit` is not one of scikit-learn, so nothing is known of the rows it was given."""
 

@@ -42,6 +42,18 @@ def test_tags_say_what_fit_does(model, expected):
         model.fit(SPARSE, target, sensitive_features=s)
 
 
+@pytest.mark.parametrize("name", ["y", "sensitive_features", "sample_weight", "groups"])
+@pytest.mark.parametrize("make", [scipy.sparse.csr_array, scipy.sparse.csc_matrix])
+def test_only_x_may_be_sparse(name, make):
+    given = {"y": y, "sensitive_features": s, name: make(s[:, None])}
+    with pytest.raises(
+        TypeError, match=rf"^{name} is sparse, of shape \(120, 1\).*{name}\.toarray"
+    ):
+        FairRidge("linear").fit(SPARSE, **given)
+    with pytest.raises(TypeError, match="sensitive_features is sparse"):
+        FairRidge("linear").fit(X, y, sensitive_features={"group": make(s[:, None])})
+
+
 def test_erasers_refuse_sparse_rows():
     eraser = FairEraser()
     assert not get_tags(eraser).input_tags.sparse
