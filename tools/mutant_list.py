@@ -1633,6 +1633,37 @@ MUTANTS: tuple[Mutant, ...] = (
         "erasure.left",
         _tests("laws/test_erasure", "the_dial_is_a_share_of_the_change"),
     ),
+    Mutant(
+        "the variance of a constant column, which is rounding, scaled to 1",
+        "method/erasure_directions.py",
+        "varies = spread > _CONSTANT * np.abs(mean)",
+        "varies = spread > 0.0",
+        _tests("laws/test_erasure", "a_constant_column_does_not_matter"),
+    ),
+    Mutant(
+        "what an erasure leaves about several groups, as a sum",
+        "method/erasure_left.py",
+        "most = max(min(each.block.rank, total.white.rank), 1)",
+        "most = 1",
+        _tests("unit/estimators/test_eraser", "the_correlation_of_several_groups_is_a_mean"),
+    ),
+    Mutant(
+        "small groups that the directions of some folds leave out",
+        "method/erasure_directions.py",
+        "stats, min_rows = replace(stats, rows=rows, weight=weight), 1",
+        "stats = replace(stats, rows=rows, weight=weight)",
+        _tests(
+            "unit/estimators/test_eraser",
+            "a_group_that_some_folds_leave_short_is_still_removed_there",
+        ),
+    ),
+    Mutant(
+        "dense rows of many columns as landmarks",
+        "estimators/prepare.py",
+        "return not is_sparse(data.X) and _memory_excess(",
+        "return is_sparse(data.X) and _memory_excess(",
+        _tests("laws/test_sparse", "dense_rows_keep_their_columns_as_long_as_memory_allows"),
+    ),
     # ------------------------------------------------------------------ any classifier of a score
     Mutant(
         "a difference is rejected if one share allows it",
