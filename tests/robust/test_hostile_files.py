@@ -28,7 +28,7 @@ from tests.robust import hostile_files as hostile
 from tests.support.small import FIXED, table
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST_MEMORY, MOST_SECONDS = 40 * 2**20, 30.0
+MOST_MEMORY, MOST_SECONDS = 48 * 2**20, 120.0
 # What numpy or scikit-learn say about a foreign object inside a file is not for users to act on.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning"),
