@@ -1647,8 +1647,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "thresholds select low scores alone",
         "auditing/cell_bounds.py",
-        "for sets in (self.shares, self.shares[:, ::-1]):",
-        "for sets in (self.shares,):",
+        "in zip((self.shares, self.shares[:, ::-1]), numbers, strict=True):",
+        "in zip((self.shares,), numbers[:1], strict=True):",
         _tests(
             "unit/auditing/test_cell_bounds",
             "the_limit_is_near_that_of_a_normal_approximation",
