@@ -1647,8 +1647,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "thresholds select low scores alone",
         "auditing/cell_bounds.py",
-        "for sets in (self.shares, self.shares[:, ::-1]):",
-        "for sets in (self.shares,):",
+        "in zip((self.shares, self.shares[:, ::-1]), numbers, strict=True):",
+        "in zip((self.shares,), numbers[:1], strict=True):",
         _tests(
             "unit/auditing/test_cell_bounds",
             "the_limit_is_near_that_of_a_normal_approximation",
@@ -1667,5 +1667,22 @@ MUTANTS: tuple[Mutant, ...] = (
         "tail = (1.0 - level) / len(data.groupings)",
         "tail = 1.0 - level",
         _tests("unit/auditing/test_any_classifier", "attributes_share_the_confidence"),
+    ),
+    Mutant(
+        "sets of cells count as Kish's number of rows",
+        "auditing/cell_bounds.py",
+        "known = (binomial > 1e-12) & (variance * kish > binomial)",
+        "known = np.zeros(kish.shape, dtype=bool)",
+        _tests("unit/auditing/test_cell_bounds", "limits_hold_where_weights_go_with_the_cell"),
+    ),
+    Mutant(
+        "edges are in units of the negated score",
+        "auditing/any_classifier.py",
+        "return -score if data.negated else score",
+        "return score",
+        _tests(
+            "unit/auditing/test_any_classifier",
+            "edges_are_in_the_units_of_the_output_for_every_favourable_class",
+        ),
     ),
 )
