@@ -1525,9 +1525,29 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "limits of a rate ignore rows that may belong to other groups",
         "estimators/path_likely.py",
-        "out.append((rate, *wilson(rate, n, z, more)))",
-        "out.append((rate, *wilson(rate, n, z)))",
+        "spread * variance[j])",
+        "spread * rate * (1.0 - rate) * (q[:, j] ** 2).sum())",
         _tests("unit/estimators/test_path_likely", "intervals_contain_what_is_true_of_the_groups"),
+    ),
+    Mutant(
+        "gaps of probable groups as if their rates were independent",
+        "estimators/path_bounds.py",
+        "np.hypot(a - correlation * b, np.sqrt(1.0 - correlation**2) * b)",
+        "np.hypot(a, b)",
+        _tests(
+            "unit/estimators/test_path_bounds",
+            "limits_of_gaps_hold_for_groups_known_as_probabilities",
+        ),
+    ),
+    Mutant(
+        "limits of ratios take the spread of all groups for equal",
+        "estimators/path_bounds.py",
+        "np.maximum(spread, least)",
+        "least",
+        _tests(
+            "unit/estimators/test_path_bounds",
+            "limits_of_ratios_hold_for_a_small_group_with_wide_scores",
+        ),
     ),
     Mutant(
         "the page draws other rows than the audit for probabilities",
