@@ -9,11 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from fairspan._system import atomic_write
-from fairspan.deployment.checking import Difference, check_npz, check_onnx, rows_to_check
+from fairspan.deployment.checking import (
+    Difference,
+    check_npz,
+    check_onnx,
+    rows_to_check,
+    tells_rows_apart,
+)
 from fairspan.deployment.models import labels_of, write_program
 from fairspan.deployment.npz import reader_source, write_npz
 from fairspan.deployment.onnx_graph import onnx_model, output_names, require_onnx
 from fairspan.deployment.program import Program
+from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.checks import refuse
 
 __all__ = ["Exported", "export"]
@@ -37,7 +44,9 @@ class Exported:
     size : int
         Bytes of the file.
     rows_checked : int
-        0 if onnxruntime is not installed.
+        0 if no rows were checked.
+    unchecked : str or None
+        Why no rows were checked.
     largest_difference : float or None
         Between numbers of the file and those of the model, on the rows as the file reads them.
     label_differences : int
@@ -53,6 +62,7 @@ class Exported:
     outputs: tuple[str, ...]
     size: int
     rows_checked: int
+    unchecked: str | None
     largest_difference: float | None
     label_differences: int
     rounding_difference: float | None
@@ -62,7 +72,7 @@ class Exported:
         size = f"{self.size / 1e3:,.0f} kB" if self.size < 1e6 else f"{self.size / 1e6:,.1f} MB"
         text = f"{self.path}: {size}, inputs {self._shown(self.inputs)}, outputs {', '.join(self.outputs)}"
         if self.largest_difference is None:
-            return f"{text}. Not checked: onnxruntime is not installed."
+            return f"{text}. Not checked: {self.unchecked}."
         return (
             f"{text}. Checked on {self.rows_checked:,} rows: the largest difference to the model is "
             f"{self.largest_difference:.2g}."
@@ -98,8 +108,9 @@ def export(
         Type of numbers that go into an ONNX file and come out. Arithmetic inside is always in float64. An npz
         file reads and returns float64.
     check : array or frame, optional
-        Rows on which the file is compared with the model. None: rows are generated. An ONNX file is
-        checked only if onnxruntime is installed.
+        Rows on which the file is compared with the model. None: rows are generated from what the model knows
+        of its training rows (landmarks, thresholds of trees, categories); a warning says if they all get the
+        same output. An ONNX file is checked only if onnxruntime is installed.
     reader : bool, default=False
         Write the reader of npz files beside the file, as ``read_npz_model.py``.
 
@@ -176,7 +187,18 @@ def export(
         beside = target.with_name(READER_NAME)
         with atomic_write(beside) as part:
             part.write_text(reader_source(), encoding="utf-8")
-    found = found or Difference(rows=0, largest=None, labels=0, rounding=None)
+    unchecked = None
+    if found is None:
+        unchecked = "onnxruntime is not installed"
+    elif check is None and not tells_rows_apart(model, rows):
+        unchecked = "the generated rows all get the same output"
+        warn_user(
+            "The file is not checked, because the generated rows all get the same output of the model. "
+            "Give rows of yours, as check=rows.",
+            DataWarning,
+        )
+    if unchecked or found is None:
+        found = Difference(rows=0, largest=None, labels=0, rounding=None)
     return Exported(
         path=target,
         format=kind,
@@ -185,6 +207,7 @@ def export(
         outputs=tuple(names.values()),
         size=size,
         rows_checked=found.rows,
+        unchecked=unchecked,
         largest_difference=found.largest,
         label_differences=found.labels,
         rounding_difference=found.rounding,

@@ -35,10 +35,10 @@ def table(seed=0, n=N):
     return frame
 
 
-def fitted(frame, **options):
+def fitted(frame, signal=0.0, **options):
     rng = np.random.default_rng(1)
     s = rng.integers(0, 2, len(frame))
-    y = rng.normal(size=len(frame)) + s
+    y = rng.normal(size=len(frame)) + s + signal
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return FairRidge(n_components=30, random_state=0, **options).fit(
@@ -48,7 +48,8 @@ def fitted(frame, **options):
 
 @pytest.fixture(scope="module")
 def model():
-    return fitted(table())
+    frame = table()
+    return fitted(frame, signal=frame["age"] / 10.0)
 
 
 def files(model, tmp_path, check=None):
