@@ -227,7 +227,10 @@ def _facts(model: Any, program: Program, dtype: str) -> dict[str, Any]:
         "dial": model._position.certificate.dial,
         "criterion": config.criterion_name,
         "equalize": config.equalize,
-        "features": [{"name": given.name, "kind": given.kind} for given in program.inputs],
+        "features": [
+            {"name": given.name, "kind": given.kind, "complete": given.complete}
+            for given in program.inputs
+        ],
         "units": dict(model._schema.units or ()),
         "encoded_features": _encoded_names(model),
     }

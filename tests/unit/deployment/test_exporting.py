@@ -49,8 +49,8 @@ def test_a_file_that_predicts_otherwise_is_not_written(model, tmp_path, monkeypa
 
     def wrong(model):
         program = write(model)
-        name = next(iter(program.constants))
-        program.constants[name] = program.constants[name] * 1.001
+        for name, constant in program.constants.items():
+            program.constants[name] = constant * 1.001
         return program
 
     monkeypatch.setattr(exporting, "write_program", wrong)
