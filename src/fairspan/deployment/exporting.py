@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from fairspan.inputs.checks import refuse
 __all__ = ["Exported", "export"]
 
 READER_NAME = "read_npz_model.py"
+# Parameters of `at` that limit rates, by what they limit.
+_LIMITS = {"gap": "max_gap", "ratio": "min_ratio"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +139,9 @@ def export(
     regressors and of :class:`FairRepresentation`, and "label", "probabilities" and "decision_function" of
     classifiers, as far as the model has them. An output with the name of a column gets ``output_`` before it.
 
-    A file neither warns of unknown categories nor refuses infinite numbers, as ``predict`` does.
+    A file does not warn of unknown categories. Where the model was fitted on numbers without gaps,
+    ``predict`` refuses missing and infinite numbers. So does the reader of npz files; an ONNX file returns
+    NaN, and the first class as label.
 
     Examples
     --------
@@ -223,8 +228,7 @@ def _facts(model: Any, program: Program, dtype: str) -> dict[str, Any]:
         "version": __version__,
         "model": type(model).__name__,
         "dtype": dtype,
-        "fairness": model._position.certificate.fairness,
-        "dial": model._position.certificate.dial,
+        **_setting(model._position.certificate),
         "criterion": config.criterion_name,
         "equalize": config.equalize,
         "features": [
@@ -237,6 +241,24 @@ def _facts(model: Any, program: Program, dtype: str) -> dict[str, Any]:
     if getattr(model, "classes_", None) is not None:
         facts["classes"] = labels_of(model)
     return facts
+
+
+def _setting(certificate: Any) -> dict[str, Any]:
+    """Dial value and limit. A model within limits is that of no dial value, if these are not one number."""
+    rates = certificate.decisions
+    kind, on_dial = "max_correlation", certificate.limits is None
+    asked: float | Mapping[str, float] | None = certificate.limits
+    if rates is not None and rates.limit is not None:
+        kind, asked, on_dial = _LIMITS[rates.kind], rates.limit, False
+    elif on_dial and certificate.dial == "correlation":
+        asked = round(1.0 - certificate.fairness, 12)
+    limit = None
+    if asked is not None:
+        # Without the names of protected attributes.
+        numbers = sorted(asked.values()) if isinstance(asked, Mapping) else [asked]
+        limit = {"kind": kind, "numbers": [float(number) for number in numbers]}
+    fairness = certificate.fairness if on_dial else None
+    return {"fairness": fairness, "dial": certificate.dial if on_dial else None, "limit": limit}
 
 
 def _encoded_names(model: Any) -> list[str] | None:
