@@ -1624,6 +1624,27 @@ MUTANTS: tuple[Mutant, ...] = (
         "if largest <= 1.0 or labels == 0:",
         _tests("unit/deployment/test_exporting", "a_file_that_predicts_otherwise_is_not_written"),
     ),
+    Mutant(
+        "generated rows that do not know the thresholds of trees",
+        "deployment/generated.py",
+        "for j, thresholds in _thresholds(program).items():",
+        "for j, thresholds in ():",
+        _tests("unit/deployment/test_generated", "spread_as_those_of_training_rows"),
+    ),
+    Mutant(
+        "an exported model that decides about rows with missing numbers",
+        "deployment/encoder.py",
+        "    program.refused = (X * 0.0).sum()\n",
+        "",
+        _tests("unit/deployment/test_models", "no_decision_for_numbers_that_the_model_refuses"),
+    ),
+    Mutant(
+        "the npz reader that reads missing numbers of complete columns",
+        "deployment/read_npz_model.py",
+        "if complete and not np.isfinite(",
+        "if not complete and not np.isfinite(",
+        _tests("unit/deployment/test_read_npz_model", "numbers_that_the_model_refuses"),
+    ),
     # ------------------------------------------------------------------ embeddings
     Mutant(
         "the target's part of an erasure with the wrong sign",
