@@ -20,7 +20,8 @@ men and women, and that of every other classifier of the same cells, is certifie
 *planted* draws two or three groups from known distributions of cells. It counts how often the limits hold
 and compares their size with those of three other valid limits: *hoeffding* replaces exact binomial chances
 by Hoeffding's inequality; *each cell* adds up exact intervals of all cells, which hold together
-(Bonferroni); *l1* adds the deviations of both groups (Weissman et al. 2003).
+(Bonferroni); *l1* adds the deviations of both groups (Weissman et al. 2003). Two more populations have
+weights that go with the cell in one group; *kish* is the limit with Kish's effective number of rows alone.
 
 Options are those of ``tools.promise_tables``; both tables are written under benchmarks/results.
 """
@@ -76,6 +77,20 @@ PLANTED: dict[str, tuple[list[list[float]], list[int]]] = {
     "4 cells, three groups of 80, 200 and 500 rows": (
         [[0.4, 0.2, 0.2, 0.2], [0.3, 0.3, 0.2, 0.2], [0.25] * 4],
         [80, 200, 500],
+    ),
+}
+# Shares of the cells among the drawn rows of both groups, weights of rows of the first group by cell, and
+# rows of each group.
+WEIGHTED: dict[str, tuple[list[list[float]], list[float], list[int]]] = {
+    "2 cells, weights 1 and 20, 2,000 and 20,000 rows": (
+        [[0.99, 0.01], [0.98, 0.02]],
+        [1.0, 20.0],
+        [2_000, 20_000],
+    ),
+    "12 cells, weights 1 and 20, 2,000 and 20,000 rows": (
+        [[*[0.09] * 11, 0.01], [*[0.98 / 11] * 11, 0.02]],
+        [*[1.0] * 11, 20.0],
+        [2_000, 20_000],
     ),
 }
 
@@ -240,6 +255,8 @@ def planted(draws: int) -> Iterator[Part]:
     """Coverage and size of limits."""
     for name in PLANTED:
         yield Part(names=[name], measure=partial(_planted, name), draws=draws)
+    for name in WEIGHTED:
+        yield Part(names=[name], measure=partial(_weighted, name), draws=draws)
 
 
 def _planted(name: str, seed: int) -> Found:
@@ -263,6 +280,47 @@ def _planted(name: str, seed: int) -> Found:
             "covered": float(any_rule >= true - 1e-12),
             "covered_hoeffding": float(hoeffding(cells, _TAIL) >= true),
             "covered_thresholds": float(thresholds >= true_thresholds - 1e-12),
+        }
+    }
+
+
+def _weighted(name: str, seed: int) -> Found:
+    shares, by_cell, n = WEIGHTED[name]
+    rng = np.random.default_rng(60_000 + seed)
+    k = len(by_cell)
+    cell = np.concatenate([rng.choice(k, m, p=p) for m, p in zip(n, shares, strict=True)])
+    group = np.repeat(["a", "b"], n)
+    weight = np.where(group == "a", np.array(by_cell)[cell], 1.0)
+    result = audit(
+        cell.astype(float),
+        sensitive_features={"group": group},
+        sample_weight=weight,
+        parts=["scores"],
+        n_boot=20,
+        random_state=0,
+    )
+    (gap,) = result.any_classifier(edges=np.arange(k - 1.0)).gaps
+    weighted = np.array([np.multiply(shares[0], by_cell), shares[1]])
+    population = Cells(shares=weighted / weighted.sum(axis=1, keepdims=True), n=tuple(n))
+    true, true_thresholds = population.distances()
+    parts = [weight[group == one] for one in ("a", "b")]
+    sums = [np.bincount(cell[group == h], weight[group == h], minlength=k) for h in ("a", "b")]
+    one_number = Cells(
+        shares=np.array([row / row.sum() for row in sums]),
+        n=tuple(int(w.sum() ** 2 / (w @ w)) for w in parts),
+    )
+    kish = upper_limit(one_number.of_any_rule(_TAIL))
+    return {
+        name: {
+            "true": true,
+            "estimate": gap.value,
+            "bound": gap.bound,
+            "thresholds": gap.threshold_bound,
+            "true_thresholds": true_thresholds,
+            "covered": float(gap.bound >= true - 1e-12),
+            "covered_thresholds": float(gap.threshold_bound >= true_thresholds - 1e-12),
+            "kish": kish,
+            "covered_kish": float(kish >= true - 1e-12),
         }
     }
 
@@ -342,6 +400,8 @@ def _of_planted(rows: list[dict[str, str]]) -> Iterator[Measurement]:
         for column in ("covered", "covered_thresholds"):
             name = f"{row['name']}: {column.replace('_', ', ')}"
             yield at_least(name, float(row[column]), 1.0 - _TAIL - noise)
+        if not row.get("hoeffding"):  # weighted rows: the simpler limits are for equal weights
+            continue
         others = min(float(row[name]) for name in ("hoeffding", "each_cell", "l1"))
         ratio = (float(row["bound"]) - float(row["true"])) / (others - float(row["true"]))
         yield at_most(f"{row['name']}: excess, ours / best other", ratio, 1.0)

@@ -1525,9 +1525,29 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "limits of a rate ignore rows that may belong to other groups",
         "estimators/path_likely.py",
-        "out.append((rate, *wilson(rate, n, z, more)))",
-        "out.append((rate, *wilson(rate, n, z)))",
+        "spread * variance[j])",
+        "spread * rate * (1.0 - rate) * (q[:, j] ** 2).sum())",
         _tests("unit/estimators/test_path_likely", "intervals_contain_what_is_true_of_the_groups"),
+    ),
+    Mutant(
+        "gaps of probable groups as if their rates were independent",
+        "estimators/path_bounds.py",
+        "np.hypot(a - correlation * b, np.sqrt(1.0 - correlation**2) * b)",
+        "np.hypot(a, b)",
+        _tests(
+            "unit/estimators/test_path_bounds",
+            "limits_of_gaps_hold_for_groups_known_as_probabilities",
+        ),
+    ),
+    Mutant(
+        "limits of ratios take the spread of all groups for equal",
+        "estimators/path_bounds.py",
+        "np.maximum(spread, least)",
+        "least",
+        _tests(
+            "unit/estimators/test_path_bounds",
+            "limits_of_ratios_hold_for_a_small_group_with_wide_scores",
+        ),
     ),
     Mutant(
         "the page draws other rows than the audit for probabilities",
@@ -1604,6 +1624,27 @@ MUTANTS: tuple[Mutant, ...] = (
         "if largest <= 1.0 or labels == 0:",
         _tests("unit/deployment/test_exporting", "a_file_that_predicts_otherwise_is_not_written"),
     ),
+    Mutant(
+        "generated rows that do not know the thresholds of trees",
+        "deployment/generated.py",
+        "for j, thresholds in _thresholds(program).items():",
+        "for j, thresholds in ():",
+        _tests("unit/deployment/test_generated", "spread_as_those_of_training_rows"),
+    ),
+    Mutant(
+        "an exported model that decides about rows with missing numbers",
+        "deployment/encoder.py",
+        "    program.refused = (X * 0.0).sum()\n",
+        "",
+        _tests("unit/deployment/test_models", "no_decision_for_numbers_that_the_model_refuses"),
+    ),
+    Mutant(
+        "the npz reader that reads missing numbers of complete columns",
+        "deployment/read_npz_model.py",
+        "if complete and not np.isfinite(",
+        "if not complete and not np.isfinite(",
+        _tests("unit/deployment/test_read_npz_model", "numbers_that_the_model_refuses"),
+    ),
     # ------------------------------------------------------------------ embeddings
     Mutant(
         "the target's part of an erasure with the wrong sign",
@@ -1678,8 +1719,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "thresholds select low scores alone",
         "auditing/cell_bounds.py",
-        "for sets in (self.shares, self.shares[:, ::-1]):",
-        "for sets in (self.shares,):",
+        "in zip((self.shares, self.shares[:, ::-1]), numbers, strict=True):",
+        "in zip((self.shares,), numbers[:1], strict=True):",
         _tests(
             "unit/auditing/test_cell_bounds",
             "the_limit_is_near_that_of_a_normal_approximation",
@@ -1698,5 +1739,22 @@ MUTANTS: tuple[Mutant, ...] = (
         "tail = (1.0 - level) / len(data.groupings)",
         "tail = 1.0 - level",
         _tests("unit/auditing/test_any_classifier", "attributes_share_the_confidence"),
+    ),
+    Mutant(
+        "sets of cells count as Kish's number of rows",
+        "auditing/cell_bounds.py",
+        "known = (binomial > 1e-12) & (variance * kish > binomial)",
+        "known = np.zeros(kish.shape, dtype=bool)",
+        _tests("unit/auditing/test_cell_bounds", "limits_hold_where_weights_go_with_the_cell"),
+    ),
+    Mutant(
+        "edges are in units of the negated score",
+        "auditing/any_classifier.py",
+        "return -score if data.negated else score",
+        "return score",
+        _tests(
+            "unit/auditing/test_any_classifier",
+            "edges_are_in_the_units_of_the_output_for_every_favourable_class",
+        ),
     ),
 )

@@ -1,4 +1,6 @@
-"""Groups known as probabilities: ``python -m tools.sensitive_probabilities probabilities | check``.
+"""Groups known as probabilities: ``python -m tools.sensitive_probabilities COMMAND``.
+
+The commands are probabilities, paths and check.
 
 Populations have calibrated probabilities. *two groups*: p ~ Beta(.6, 1.4), s ~ Bernoulli(p), and x, y as in
 people(n, .3) of `tools.promise_populations`. *three groups*: p ~ Dirichlet(2.4, 1.2, .4), the second and the
@@ -10,7 +12,11 @@ Rows "fair end": correlation ratio of the score at fairness 1 with the true grou
 "coverage": how often the intervals for the true groups, of the certificate at fairness 0, .5 and 1 and of
 an audit at fairness 0 (gap of the rates of scores above the median), contain the truth. Settings were fixed
 before the first run. "probabilities" writes benchmarks/results/sensitive_probabilities.csv, with the options
-of `tools.promise_tables`; "check" compares the file with the limits.
+of `tools.promise_tables`; "check" compares the files with the limits.
+
+"paths" writes sensitive_paths.csv: how often a limit of a path at fairness 0 is above the truth (lower limit)
+or below it (upper limit), each with 95 % confidence, on 2,000 new rows for each draw and one linear model. In
+*small group* p ~ Beta(.1, 1.9), and the features of the second group vary three times as much.
 """
 
 from __future__ import annotations
@@ -18,21 +24,24 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairspan import FairRidge, audit, metrics
+from fairspan import FairnessPath, FairRidge, FairRidgeClassifier, audit, metrics
 from tools.promise_tables import RESULTS, Found, Part, main
 from tools.table import Measurement, at_least, at_most, show
 
 N_FAIR, N_NEW, COMPONENTS = 20_000, 50_000, 300
 SIZES, SHARES, N_TRUTH = (1_000, 4_000), (0.0, 0.5, 1.0), 200_000
 COVERAGE_DRAWS = 10  # for each draw of the fair end
-BETA, DIRICHLET = (0.6, 1.4), (2.4, 1.2, 0.4)
+BETA, SMALL, DIRICHLET = (0.6, 1.4), (0.1, 1.9), (2.4, 1.2, 0.4)
 BROKEN = ("depends on p", "overconfident")
+N_PATH, PATH_DRAWS, MISSED = 2_000, 600, 0.075  # 5 % and nearly three standard errors
+PATHS = ("two groups", "three groups", "small group")
+METRICS = {"gap": "demographic_parity_difference", "ratio": "correlation_ratio"}
 NAMES = {"two groups": 2, "three groups": 3}
 WAYS = ("true", "probabilities", "most likely")
 # Noise of a correlation with one code that is 0, of these numbers of training and new rows.
@@ -48,8 +57,10 @@ def population(name: str, n: int, rng: np.random.Generator) -> tuple[Any, Any, A
         X[:, :3] += 0.5 * (s == 1)[:, None]
         X[:, 2:] += 0.5 * (s == 2)[:, None]
     else:
-        p = rng.beta(*BETA, n)
+        p = rng.beta(*(SMALL if name == "small group" else BETA), n)
         s = (rng.random(n) < p).astype(int)
+        if name == "small group":
+            X *= np.where(s == 1, 3.0, 1.0)[:, None]
         X += 0.5 * s[:, None]
         if name == "depends on p":
             X[:, 0] += p
@@ -128,6 +139,50 @@ def coverage(name: str, n: int, seed: int) -> Found:
     return {f"coverage, {name}, n={n}": out}
 
 
+@lru_cache
+def fitted(name: str) -> tuple[FairRidgeClassifier, dict[str, float]]:
+    """A model of a population at fairness 0, and what is true of it for the true groups."""
+    rng = np.random.default_rng([len(PATHS), PATHS.index(name)])
+    X, y, _, P = population(name, 2 * N_PATH, rng)
+    model = FairRidgeClassifier(kernel="linear", sensitive_kind="probabilities", random_state=0)
+    model.fit(X, (y > 1.0).astype(int), sensitive_features=P)
+    X, _, s, _ = population(name, 2 * N_TRUTH, rng)
+    free = model.at(0.0)
+    decided = free.predict(X)
+    rates = [decided[s == j].mean() for j in np.unique(s)]
+    score = free.decision_function(X)
+    ratio = metrics.correlation_ratio(score, sensitive_features=s, sensitive_kind="categorical")
+    return model, {"gap": max(rates) - min(rates), "ratio": ratio}
+
+
+def path_limits(name: str, seed: int) -> Found:
+    """Whether limits on new rows are on the wrong side of the truth."""
+    model, truth = fitted(name)
+    X, y, _, P = population(name, N_PATH, np.random.default_rng([seed, N_PATH]))
+    y = (y > 1.0).astype(int)
+    path = FairnessPath.from_estimator(model, X, y, sensitive_features=P, n_points=2)
+    # These are new rows, though the sketch of the training rows takes a table for known by chance.
+    path.in_sample = False
+    out = {}
+    for key, metric in METRICS.items():
+        bounds = path.bounds(metric, confidence=0.95)
+        if not bounds.one_sided:
+            raise RuntimeError("The confidence is not that of each limit.")
+        out[f"{key}, too high"] = float(bounds.lower[0] > truth[key])
+        out[f"{key}, too low"] = float(bounds.upper[0] < truth[key])
+        out[f"{key}, truth"] = truth[key]
+        out[f"{key}, width"] = float(bounds.upper[0] - bounds.lower[0])
+    return {f"path, {name}, n={N_PATH}": out}
+
+
+def paths(draws: int) -> Iterator[Part]:
+    """Rows of the limits of paths."""
+    for name in PATHS:
+        yield Part(
+            names=[f"path, {name}, n={N_PATH}"], measure=partial(path_limits, name), draws=draws
+        )
+
+
 def probabilities(draws: int) -> Iterator[Part]:
     """All rows of the table."""
     for name in NAMES:
@@ -143,9 +198,11 @@ def probabilities(draws: int) -> Iterator[Part]:
 
 
 def check() -> Iterator[Measurement]:
-    """Compare the table with its limits."""
-    with (RESULTS / "sensitive_probabilities.csv").open(newline="", encoding="utf-8") as file:
-        rows = {row["name"]: row for row in csv.DictReader(file)}
+    """Compare the tables with their limits."""
+    rows = {}
+    for table in ("probabilities", "paths"):
+        with (RESULTS / f"sensitive_{table}.csv").open(newline="", encoding="utf-8") as file:
+            rows |= {row["name"]: row for row in csv.DictReader(file)}
     for name in NAMES:
         row = {k: float(v) for k, v in rows[f"fair end, {name}"].items() if k.startswith("more")}
         title = f"left at fairness 1, {name}, more than with"
@@ -164,14 +221,18 @@ def check() -> Iterator[Measurement]:
         found = float(row["certificate at 0"])
         title = f"coverage, {name}, n={SIZES[-1]}, certificate at 0"
         yield Measurement(title, found, "< 0.93", found < 0.93)
+    for name in PATHS:
+        title = f"path, {name}, n={N_PATH}"
+        for column in (f"{key}, too {side}" for key in METRICS for side in ("high", "low")):
+            yield at_most(f"{title}, {column}", float(rows[title][column]), MISSED)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["check"]:
         sys.exit(show(check()))
     main(
-        {"probabilities": probabilities},
-        {"probabilities": 20},
+        {"probabilities": probabilities, "paths": paths},
+        {"probabilities": 20, "paths": PATH_DRAWS},
         "sensitive",
         __doc__,
         "tools.sensitive_probabilities",

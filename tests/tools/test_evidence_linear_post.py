@@ -1,6 +1,9 @@
 """LinearPost's protocol: standard errors of overlapping splits, and the limits on its table."""
 
 import csv
+import runpy
+import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -64,3 +67,14 @@ def test_rows_are_compared_with_the_published_accuracy(monkeypatch, tmp_path, ca
     said = capsys.readouterr().out
     assert f"below the published accuracy: {names[2]}" in said
     assert "not run: Adult sex, boosting, statistical_parity, gap 0.061" in said
+
+
+def test_a_run_ends_with_its_limits_and_fails_if_one_is_missed(monkeypatch, tmp_path, capsys):
+    command = ["protocol", "--only", "no such row", "--out", str(tmp_path / "none.csv")]
+    monkeypatch.setattr(sys, "argv", ["evidence_linear_post", *command])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the module was imported before
+        with pytest.raises(SystemExit) as end:
+            runpy.run_module("tools.evidence_linear_post", run_name="__main__")
+    assert end.value.code == 1
+    assert "MISS" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fairspan._system import json_safe
-from fairspan.auditing.cell_bounds import Cells, upper_limit
+from fairspan.auditing.cell_bounds import Cells, linearised_variance, upper_limit
 from fairspan.auditing.findings import listed
 from fairspan.auditing.reading import Audited, Protected
 from fairspan.auditing.small_groups import exact_interval
@@ -96,7 +96,11 @@ class AnyClassifier:
     k : int
         Number of cells; less than asked for where the score has ties.
     edges : tuple of float
-        Upper ends of the cells 1 to k - 1; a cell contains its upper end.
+        Upper ends of the cells 1 to k - 1; a cell contains its upper end. They are in the units of
+        ``output``.
+    output : str
+        The output that is cut into cells, such as "decision_function of FairRidgeClassifier for class 1".
+        It is never negated: a favourable class that is the first one has low decision values.
     criterion : str
         Which rates are compared: "statistical_parity", "equal_opportunity" or "equalized_odds".
     level : float
@@ -116,6 +120,7 @@ class AnyClassifier:
 
     k: int
     edges: tuple[float, ...]
+    output: str
     criterion: str
     level: float
     n_rows: int
@@ -171,6 +176,10 @@ class AnyClassifier:
         edges = "Edges were given."
         if self.n_edge_rows:
             edges = f"{self.n_edge_rows:,} other rows set the edges."
+        lines.append(
+            f"Cells are cut from {self.output}. A threshold selects score > edge: a cell contains its "
+            f"upper end."
+        )
         lines.append(f"{self.n_rows:,} rows count. {edges}")
         return "\n".join([*lines, *([self.note] if self.note else [])])
 
@@ -202,28 +211,40 @@ def bound_any_classifier(
     score, conditions = _score(data), _conditions(data, criterion)
     given = edges is not None
     counted = np.ones(data.n, dtype=bool)
-    cuts = _given_edges(edges, k) if given else np.zeros(0)
-    if not given:
+    cuts = np.zeros(0)
+    if given:
+        cuts = _given_edges(edges, k)
+        _check_range(cuts, score, data.score_text)
+    else:
         n_cells = _number_of_cells(k)
         counted = ~_edge_rows(data, n_cells, random_state)
         cuts = _quantiles(score[~counted], n_cells)
     cell = np.searchsorted(cuts, score, side="left")
     tail = (1.0 - level) / len(data.groupings)
     gaps, shares = [], []
+    lacking = dict(conditions)  # classes within which no attribute has two groups
     for attribute in data.groupings:
-        gap, by_cell = _limits(
+        gap, by_cell, few = _limits(
             data, attribute, cell, len(cuts) + 1, conditions, counted, min_rows, tail
         )
         gaps.append(gap)
         shares += by_cell
+        lacking = {where: rows for where, rows in lacking.items() if where in few}
     if not any(len(gap.groups) > 1 for gap in gaps):
+        of = f"{min_rows} effective {data.unit}"
+        # Each attribute may lack another class.
+        among = "in every class of y"
+        if lacking:
+            where, rows = next(iter(lacking.items()))
+            among = f"among the {int((rows & counted).sum())} rows{_of_class(where)} that count"
         raise ValueError(
-            f"There are too few rows: no attribute has two groups of {min_rows} effective {data.unit} among "
-            f"the {int(counted.sum())} rows that count. Audit more rows, or lower min_rows={min_rows}."
+            f"There are too few rows: no attribute has two groups of {of} {among}. Audit more rows, or "
+            f"lower min_rows={min_rows}."
         )
     return AnyClassifier(
         k=len(cuts) + 1,
         edges=tuple(cuts.tolist()),
+        output=data.score_text,
         criterion=criterion,
         level=level,
         n_rows=int(counted.sum()),
@@ -248,7 +269,7 @@ def _rows_note(data: Audited) -> str:
 
 
 def _score(data: Audited) -> Array:
-    """The single score; raise if there is none, or if the groups are not known."""
+    """The single score as the model gives it; raise if there is none, or if the groups are not known."""
     if not data.attributes:
         raise ValueError(
             "Limits for any classifier need the group of each row, and the audit was given probabilities."
@@ -262,11 +283,13 @@ def _score(data: Audited) -> Array:
             f"Limits for any classifier need one score per row, and the audit has {data.scores.shape[1]}. "
             f"Audit one column of scores (in Python, audit(scores[:, 0], ...))."
         )
-    return np.asarray(data.scores[:, 0])
+    score = np.asarray(data.scores[:, 0])
+    # Edges are in the units of the model, also where an audit turns the score to the favourable class.
+    return -score if data.negated else score
 
 
 def _conditions(data: Audited, criterion: str) -> list[tuple[str, Mask]]:
-    """Name and rows of the classes of y within which groups are compared."""
+    """Name and rows of the classes of y within which groups are compared; raise if one has no row."""
     if criterion == "statistical_parity":
         return [("", np.ones(data.n, dtype=bool))]
     if data.target is None:
@@ -281,8 +304,24 @@ def _conditions(data: Audited, criterion: str) -> list[tuple[str, Mask]]:
                 f"audit(..., pos_label=)."
             )
         classes = data.positive
+    elif len(data.classes) < 2:
+        raise ValueError(
+            f"criterion={criterion!r} compares rows of each class of y, and all audited rows have y = "
+            f"{data.classes[0]}. Audit rows of all classes, or use criterion='statistical_parity'."
+        )
     rows = [(str(data.classes[code]), data.target.codes == code) for code in classes]
-    return [(name, mask) for name, mask in rows if mask.any()]
+    for name, mask in rows:
+        if not mask.any():
+            raise ValueError(
+                f"criterion={criterion!r} compares rows of y = {name}, and no audited row has it. Audit "
+                f"rows of that class, or use criterion='statistical_parity'."
+            )
+    return rows
+
+
+def _of_class(where: str) -> str:
+    """Words for rows of a class, "" for all rows."""
+    return f" of y = {where}" if where else ""
 
 
 def _number_of_cells(k: Any) -> int:
@@ -302,6 +341,18 @@ def _given_edges(edges: Any, k: int | None) -> Array:
     if k is not None and k != len(cuts) + 1:
         raise ValueError(f"k={k!r} and {len(cuts)} edges do not agree; leave k out.")
     return cuts
+
+
+def _check_range(cuts: Array, score: Array, output: str) -> None:
+    """Raise if an edge leaves no row on one of its sides."""
+    low, high = float(score.min()), float(score.max())
+    outside = cuts[(cuts < low) | (cuts >= high)].tolist()
+    if outside:
+        raise ValueError(
+            f"edges={cuts.tolist()} is not allowed: {', '.join(f'{edge:g}' for edge in outside)} is outside "
+            f"the range of {output}, {low:g} to {high:g} in the audited rows. A threshold selects "
+            f"score > edge, so give edges from {low:g} to less than {high:g}."
+        )
 
 
 def _edge_rows(data: Audited, k: int, random_state: Any) -> Mask:
@@ -344,26 +395,27 @@ def _limits(
     counted: Mask,
     min_rows: int,
     tail: float,
-) -> tuple[CellGap, list[CellShare]]:
-    """Limits and shares for one attribute, with the error ``tail``."""
+) -> tuple[CellGap, list[CellShare], list[str]]:
+    """Limits and shares for one attribute, with the error ``tail``; classes without two groups."""
     parts: list[tuple[str, Cells, list[str], list[int]]] = []
-    left_out: dict[str, None] = {}
+    few, notes = [], []
     for where, rows in conditions:
         cells, names, n_rows, small = _cells(data, attribute, cell, k, rows & counted, min_rows)
-        left_out |= dict.fromkeys(small)
+        if small:
+            notes.append(f"without {listed(small)}: too few {data.unit}{_of_class(where)}")
         if len(names) > 1:
             parts.append((where, cells, names, n_rows))
-    notes = []
-    if left_out:
-        notes.append(f"without {listed(list(left_out))}: too few {data.unit}")
-    if len(parts) < len(conditions):
+        else:
+            few.append(where)
+    if few:
         # A criterion with several classes is judged only if all of them are.
-        notes.append(f"fewer than two groups of {min_rows} effective {data.unit}")
+        of = listed([f"{min_rows} effective {data.unit}{_of_class(where)}" for where in few])
+        notes.append(f"fewer than two groups of {of}")
         nan = float("nan")
         numbers: dict[str, Any] = dict.fromkeys(("value", "threshold_value"), nan)
         numbers |= dict.fromkeys(("bound", "threshold_bound"), 1.0)
         numbers |= {"groups": (), "n_rows": 0}
-        return CellGap(attribute=attribute.name, **numbers, note="; ".join(notes)), []
+        return CellGap(attribute=attribute.name, **numbers, note="; ".join(notes)), [], few
     if np.ptp(data.weight) > 0.0 or data.clusters is not None:
         of = "weights" if data.clusters is None else unit_of(data.clusters)
         notes.append(f"approximate: with {of}, effective numbers of rows are used")
@@ -383,7 +435,7 @@ def _limits(
         n_rows=sum(sum(n_rows) for _, _, _, n_rows in parts),
         note="; ".join(notes),
     )
-    return gap, _shares(attribute.name, k, parts, tail)
+    return gap, _shares(attribute.name, k, parts, tail), few
 
 
 def _cells(
@@ -391,7 +443,7 @@ def _cells(
 ) -> tuple[Cells, list[str], list[int], list[str]]:
     """Shares of the cells in groups of enough rows, their names and rows, and the groups left out."""
     codes, n_levels = attribute.codes[rows], len(attribute.labels)
-    weight, clusters = data.weight[rows], renumbered(data.clusters, rows)
+    weight, clusters = data.weight[rows], renumbered(data.clusters, rows) if rows.any() else None
     joint = group_sums({"group": codes}, {}, weight, clusters=clusters)
     effective = np.floor(joint.effective("group", n_levels) + 1e-9).astype(int)
     count = np.bincount(codes, minlength=n_levels)
@@ -401,7 +453,17 @@ def _cells(
         (np.bincount(attribute.codes, minlength=n_levels) > 0) & (effective < min_rows)
     )
     shares = mass[large] / mass[large].sum(axis=1, keepdims=True)
-    cells = Cells(shares=shares, n=tuple(effective[large].tolist()))
+    variances = None
+    if len(large) and (np.ptp(data.weight) > 0.0 or clusters is not None):
+        variances = np.stack(
+            [
+                linearised_variance(
+                    cell[rows][codes == h], k, weight[codes == h], renumbered(clusters, codes == h)
+                )
+                for h in large
+            ]
+        )
+    cells = Cells(shares=shares, n=tuple(effective[large].tolist()), variances=variances)
     names = [attribute.labels[h] for h in large]
     return cells, names, count[large].tolist(), [attribute.labels[h] for h in small]
 
@@ -413,9 +475,10 @@ def _shares(
     each = tail / (2.0 * k * sum(len(names) for _, _, names, _ in parts))
     out = []
     for where, cells, names, n_rows in parts:
+        numbers = cells.numbers(np.eye(k))
         for h, group in enumerate(names):
             for c, share in enumerate(cells.shares[h].tolist()):
-                low, high = exact_interval(share, cells.n[h], each)
+                low, high = exact_interval(share, int(numbers[h, c]), each)
                 limits = {"value": share, "low": low, "high": high, "n_rows": n_rows[h]}
                 out.append(
                     CellShare(attribute=name, group=group, where=where, cell=c + 1, **limits)

@@ -17,6 +17,13 @@ under delta, for every share in the larger group that its Clopper-Pearson interv
 contains (Berger and Boos 1994). The limit is the largest delta that is not rejected. Probabilities are
 sums over blocks of counts, each rounded upwards. The maximum over shares is taken on a grid, for which a
 little of alpha is set aside.
+
+**Weights and clusters.** The weighted share of a set A has the variance v(A) = 1'V1 over the cells of A,
+where V is the variance of the shares by linearisation. The set counts as p(A) (1 - p(A)) / v(A) rows, the
+number at which a binomial share has this variance (Korn and Graubard 1998), but never more than Kish's
+number, which is right if weights and clusters have nothing to do with the score. The smallest number over
+all sets, and over all functions of the cell, is 1 / lambda: lambda is the largest eigenvalue of
+diag(p)^(-1/2) V diag(p)^(-1/2) (Rao and Scott 1981). It is used where sets are not listed.
 """
 
 from __future__ import annotations
@@ -26,10 +33,12 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
+import scipy.sparse
 from scipy.special import bdtr
 
 from fairspan.auditing.small_groups import exact_interval
 from fairspan.method.linalg import Array
+from fairspan.method.problem import Codes
 
 # Share of the error probability that the interval of the unknown share gets, and part that makes up for
 # shares between those of the grid (the chance differs by less than .8 % of .05 there).
@@ -123,10 +132,37 @@ class Cells:
     ----------
     shares : (groups, k) shares of the cells; each row sums to 1.
     n : (groups,) effective numbers of rows, whole numbers.
+    variances : (groups, k, k) variances of the shares; None if rows are independent and of equal weight.
     """
 
     shares: Array
     n: tuple[int, ...]
+    variances: Array | None = None
+
+    def numbers(self, sets: Array) -> Array:
+        """Effective numbers of rows of sets of cells, (groups, sets); ``sets`` are (sets, k) indicators."""
+        kish = np.repeat(np.array(self.n)[:, None], len(sets), axis=1)
+        if self.variances is None:
+            return kish
+        rates = self.shares @ sets.T
+        binomial = rates * (1.0 - rates)
+        variance = np.einsum("sa,gab,sb->gs", sets, self.variances, sets, optimize=True)
+        # A set without rows, or with all of them, shows no variance.
+        known = (binomial > 1e-12) & (variance * kish > binomial)
+        return _whole(np.divide(binomial, variance, out=kish.astype(np.float64), where=known))
+
+    def _fewest(self) -> Array:
+        """Effective numbers of rows that no set of cells is below, (groups,)."""
+        out = np.array(self.n)
+        if self.variances is None:
+            return out
+        for h, (share, variance) in enumerate(zip(self.shares, self.variances, strict=True)):
+            root = np.sqrt(share[share > 0.0])
+            scaled = variance[np.ix_(share > 0.0, share > 0.0)] / np.outer(root, root)
+            largest = float(np.linalg.eigvalsh(scaled)[-1])
+            if largest * out[h] > 1.0:
+                out[h] = _whole(np.array(1.0 / largest))
+        return out
 
     def pairs(self) -> Iterator[tuple[int, int]]:
         """Every pair of groups once, the one with fewer rows first."""
@@ -142,7 +178,9 @@ class Cells:
 
     def of_any_rule(self, tail: float) -> Iterator[Piece]:
         """Pieces that contain all sets of cells."""
-        few = self.shares.shape[1] <= _FEW_CELLS
+        k = self.shares.shape[1]
+        few = k <= _FEW_CELLS
+        numbers = self.numbers(_all_sets(k)) if few else self._fewest()[:, None]
         for i, j in self.pairs():
             differences, across = (_sets if few else _boundary)(self.shares[i], self.shares[j])
             piece = np.minimum(across * _N_PIECES, _N_PIECES - 1.0).astype(np.intp)
@@ -151,27 +189,61 @@ class Cells:
                 low, high = float(across[piece == one].min()), float(across[piece == one].max())
                 if not few:  # the sets are between the points
                     low, high = one / _N_PIECES, (one + 1) / _N_PIECES
-                yield self._piece(i, j, largest, low, high, tail)
+                n = numbers[:, piece == one if few else [0]].min(axis=1)
+                yield self._piece(n[i], n[j], largest, low, high, tail)
 
     def of_thresholds(self, tail: float) -> Iterator[Piece]:
         """One piece for each edge and side."""
+        lowest = np.tri(self.shares.shape[1])[:-1]
+        numbers = [self.numbers(sets) for sets in (lowest, lowest[:, ::-1])]
         for i, j in self.pairs():
-            for sets in (self.shares, self.shares[:, ::-1]):
-                up, across = np.cumsum(sets[i])[:-1], np.cumsum(sets[j])[:-1]
-                for a, b in zip(up.tolist(), across.tolist(), strict=True):
-                    yield self._piece(i, j, a - b, b, b, tail)
+            for shares, n in zip((self.shares, self.shares[:, ::-1]), numbers, strict=True):
+                up, across = np.cumsum(shares[i])[:-1], np.cumsum(shares[j])[:-1]
+                for edge, (a, b) in enumerate(zip(up.tolist(), across.tolist(), strict=True)):
+                    yield self._piece(n[i, edge], n[j, edge], a - b, b, b, tail)
 
-    def _piece(self, i: int, j: int, largest: float, low: float, high: float, tail: float) -> Piece:
+    def _piece(
+        self, n_small: int, n_large: int, largest: float, low: float, high: float, tail: float
+    ) -> Piece:
         beta = _FOR_SHARE * tail
-        n = self.n[j]
         return Piece(
             difference=largest,
-            low=exact_interval(min(low, 1.0), n, beta / 2.0)[0],
-            high=exact_interval(min(high, 1.0), n, beta / 2.0)[1],
-            n_small=self.n[i],
-            n_large=n,
+            low=exact_interval(min(low, 1.0), n_large, beta / 2.0)[0],
+            high=exact_interval(min(high, 1.0), n_large, beta / 2.0)[1],
+            n_small=int(n_small),
+            n_large=int(n_large),
             tail=tail * (1.0 - _FOR_GRID) - beta,
         )
+
+
+def linearised_variance(cell: Codes, k: int, weight: Array, clusters: Codes | None) -> Array:
+    """Variance of the weighted shares of k cells in the rows of one group, (k, k).
+
+    Parameters
+    ----------
+    cell : (n,) cell of each row, from 0.
+    k : number of cells.
+    weight : (n,) of each row, at least one above 0.
+    clusters : (n,) rows that belong together; None if rows are independent.
+    """
+    unit = np.arange(len(cell)) if clusters is None else clusters
+    shape = int(unit.max()) + 1, k
+    sums = scipy.sparse.csr_array((weight, (unit, cell)), shape=shape)
+    mass = np.asarray(sums.sum(axis=1)).ravel()
+    share = np.bincount(cell, weight, minlength=k) / weight.sum()
+    cross = np.outer(sums.T @ mass, share)
+    scatter = (sums.T @ sums).toarray() - cross - cross.T + mass @ mass * np.outer(share, share)
+    return np.asarray(scatter / weight.sum() ** 2)
+
+
+def _whole(numbers: Array) -> Array:
+    """Round down, but not for rounding errors; at least 1."""
+    return np.maximum(np.floor(numbers * (1.0 + 1e-9)), 1.0).astype(np.intp)
+
+
+def _all_sets(k: int) -> Array:
+    """Indicators of every set of k cells, (2^k, k), in the order of :func:`_sets`."""
+    return np.asarray((np.arange(2**k)[:, None] >> np.arange(k)) & 1, dtype=np.float64)
 
 
 def _sets(p: Array, q: Array) -> tuple[Array, Array]:

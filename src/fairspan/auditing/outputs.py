@@ -36,6 +36,7 @@ class Outputs:
     decisions: Labels | None = None  # (n,) labels
     probabilities: Array | None = None  # (n, classes), in the order of ``classes``
     classes: Labels | None = None  # labels of the model; the audited rows may have others
+    method: str = ""  # of the model that gave the scores; empty for given scores
 
     def take(self, rows: Any) -> Outputs:
         """Select rows."""
@@ -43,7 +44,7 @@ class Outputs:
             None if part is None else part[rows]
             for part in (self.scores, self.decisions, self.probabilities)
         )
-        return Outputs(self.name, scores, decisions, probabilities, self.classes)
+        return Outputs(self.name, scores, decisions, probabilities, self.classes, self.method)
 
     def _column(self, classes: Labels | None, positive: tuple[int, ...]) -> int | None:
         """Index of the single positive class among the classes of the model."""
@@ -64,7 +65,25 @@ class Outputs:
             return self.scores
         if self.scores.shape[1] == len(self.classes):  # one score for each class
             return self.scores[:, [column]]
-        return -self.scores if column == 0 and self.scores.shape[1] == 1 else self.scores
+        return -self.scores if self.negated(classes, positive) else self.scores
+
+    def negated(self, classes: Labels | None, positive: tuple[int, ...]) -> bool:
+        """Whether :meth:`oriented` changes the sign: one score, and the first class is the positive one."""
+        if self.scores is None or self.classes is None or len(self.classes) < 2:
+            return False
+        return self.scores.shape[1] == 1 and self._column(classes, positive) == 0
+
+    def score_text(self, classes: Labels | None, positive: tuple[int, ...]) -> str:
+        """Which output the column of :meth:`oriented` is, before a change of its sign."""
+        if self.scores is None:
+            label = "" if classes is None or len(positive) != 1 else f" {classes[positive[0]]}"
+            return f"1 for the decision{label} and 0 for others"
+        text = f"{self.method} of {self.name}" if self.method else "the given scores"
+        column = self._column(classes, positive)
+        if self.classes is None or column is None:
+            return text
+        one = self.scores.shape[1] == 1  # it grows towards the last class
+        return f"{text} for class {self.classes[-1 if one else column]}"
 
     def probability(self, classes: Labels | None, positive: tuple[int, ...]) -> Array | None:
         """Probability of the single positive class; plain scores in [0, 1] are probabilities."""
@@ -96,23 +115,24 @@ def model_outputs(model: Any, X: Any) -> Outputs:
     name = type(model[-1] if hasattr(model, "steps") else model).__name__
     if not hasattr(model, "predict"):
         if hasattr(model, "score_coef_") and len(model.score_coef_):
-            return Outputs(name, read_scores(model._outputs(X)))
+            return Outputs(name, read_scores(model._outputs(X)), method="the score")
         return Outputs(name)
     predicted = model.predict(X)
     if not looks_like(model, "classifier"):
-        return Outputs(name, read_scores(predicted, "predictions"))
+        return Outputs(name, read_scores(predicted, "predictions"), method="predict")
     decisions = read_labels(predicted, "predictions")
     probabilities = None
     if hasattr(model, "predict_proba"):
         probabilities = read_scores(model.predict_proba(X), "predict_proba")
     scores: Any = probabilities
+    method = "predict_proba"
     if hasattr(model, "decision_function"):
-        scores = model.decision_function(X)
+        scores, method = model.decision_function(X), "decision_function"
     elif probabilities is not None and probabilities.shape[1] == 2:
         scores = probabilities[:, 1]
     classes = np.asarray(getattr(model, "classes_", np.unique(decisions)))
     scores = None if scores is None else read_scores(scores)
-    return Outputs(name, scores, decisions, probabilities, classes)
+    return Outputs(name, scores, decisions, probabilities, classes, method)
 
 
 def plain_outputs(given: Any) -> Outputs:

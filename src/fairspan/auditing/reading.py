@@ -139,6 +139,10 @@ class Audited:
     # `fairspan.auditing.probable`); None for rows as given.
     copied_rows: int | None = None
     clustered: bool = True  # the clusters are the user's, not copies of a row
+    negated: bool = (
+        False  # whether ``scores`` are the model's output, or the given scores, times -1
+    )
+    score_text: str = "the score"  # which output ``scores`` are, before a change of sign
 
     @property
     def fitted_share(self) -> float | None:
@@ -177,6 +181,8 @@ class Audited:
             features=None,
             representation=None,
             clusters=renumbered(self.clusters, rows),
+            negated=self.negated,
+            score_text=self.score_text,
         )
 
     def in_strata(self, sums: GroupSums) -> Iterator[tuple[str, GroupSums]]:
@@ -297,6 +303,8 @@ def read_audit(
         if with_intervals and model is not None
         else None,
         n_without_sensitive=int(lacks.sum()),
+        negated=outputs.negated(classes, positive),
+        score_text=outputs.score_text(classes, positive),
     )
 
 

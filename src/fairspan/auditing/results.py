@@ -210,7 +210,12 @@ class Audit:
             Number of cells, from 2 up; required unless edges are given. Edges are then quantiles of the
             score in a fifth of the rows, at most 100 for each cell, which do not count afterwards.
         edges : array-like of shape (k - 1,), optional
-            Upper ends of all cells but the last one. Choose them without the audited rows.
+            Upper ends of all cells but the last one, within the range of the scores. A cell contains its
+            upper end, so that a threshold selects score > edge: of grades 1 to 5, ``edges=[3]`` selects 4
+            and 5. Edges are in the units of what is audited: scores as given, or of a model
+            ``decision_function`` if it has one, otherwise ``predict_proba`` (of two classes, the second)
+            or ``predict``. Decisions count as 1 for the favourable class and 0 for others. ``output`` of
+            the result names it. Choose edges without the audited rows.
         criterion : str, default="statistical_parity"
             "statistical_parity", "equal_opportunity" or "equalized_odds": compare selection rates among
             all rows, among those of the favourable class, or among those of each class.

@@ -45,6 +45,7 @@ _OPTIONS = {
     },
     **{name: name.replace("_", "-") for name in ("test_share", "min_rows", "selection_rate")},
     **{name: name.replace("_", "-") for name in ("max_gap", "min_ratio", "max_correlation")},
+    "check": "check",
     "n_points": "points",
     "random_state": "seed",
 }

@@ -11,26 +11,32 @@ import narwhals as nw
 import numpy as np
 
 from fairspan.deployment import read_npz_model
+from fairspan.deployment.generated import as_dates, as_table, generated_rows
 from fairspan.deployment.program import Input, Program
-from fairspan.encoding import TableEncoder, column_days, date_columns
+from fairspan.encoding import category_label, column_days, date_columns
 from fairspan.estimators import BoostedLeaves
 from fairspan.exceptions import DataWarning, ExportError, NumericalWarning, warn_user
 from fairspan.inputs.columns import as_frame
 from fairspan.inputs.units import UNITS
-from fairspan.method.features import LandmarkMap
 from fairspan.method.linalg import Array
-from fairspan.method.sparse_rows import dense
 from fairspan.unseen import collect_unseen
 
-__all__ = ["Difference", "check_npz", "check_onnx", "rows_to_check", "run_onnx"]
+__all__ = [
+    "Difference",
+    "check_npz",
+    "check_onnx",
+    "rows_to_check",
+    "run_onnx",
+    "tells_rows_apart",
+]
 
 # Largest difference, relative to the largest number (at least 1).
 TOLERANCES = {"float32": 1e-5, "float64": 1e-9}
 # Kernel matrices that are close to singular make predictions that differ by more than that from themselves
 # if sums are taken in another order. Such a difference is a warning up to here.
 _SENSITIVE = 1e-6
-# Rows that are generated if none are given, and rows that a file reads at a time.
-_GENERATED, _BLOCK = 64, 1000
+# Rows that a file reads at a time.
+_BLOCK = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,64 +56,15 @@ def rows_to_check(model: Any, program: Program, check: Any) -> Any:
             raise ValueError("check has no rows. Give rows to compare, or leave check out.")
         model._read_new(check)  # raises in the words of predict
         return check
-    return _generated(model, program)
+    return generated_rows(model, program)
 
 
-def _generated(model: Any, program: Program) -> Any:
-    """Random rows that are like those of the fit, as far as the model has this."""
-    rng = np.random.default_rng(0)
-    encoder = model._schema.encoder
-    if isinstance(encoder, TableEncoder):
-        return _generated_table(encoder, rng)
-    width = sum(given.width for given in program.inputs)
-    features = model._pilot.features
-    if isinstance(features, LandmarkMap) and features.kernel.name != "precomputed":
-        drawn = rng.integers(0, len(features.landmarks), (2, _GENERATED))
-        first, second = (dense(features.landmarks[rows]) for rows in drawn)
-        X = first + rng.normal(size=(_GENERATED, 1)) * (second - first)
-        if features.kernel.name == "chi2":
-            X = np.abs(X)
-    else:
-        X = rng.normal(size=(_GENERATED, width))
-    if program.inputs[0].kind == "matrix":
-        return X
-    return _frame({given.name: X[:, j] for j, given in enumerate(program.inputs)})
-
-
-def _frame(columns: dict[str, Any]) -> Any:
-    """A data frame of pandas, or of polars where pandas is not installed."""
-    try:
-        import pandas as pd
-    except ImportError:
-        import polars as pl
-
-        return pl.DataFrame({k: list(v) if v.dtype == object else v for k, v in columns.items()})
-    return pd.DataFrame(columns)
-
-
-def _generated_table(encoder: TableEncoder, rng: np.random.Generator) -> Any:
-    columns: dict[str, Any] = {}
-    dates = set(date_columns(encoder))
-    for branch, step, names in encoder.transformers_:
-        if branch == "numbers":
-            scaler = step.named_steps["standardscaler"]
-            for name, mean, scale in zip(names, scaler.mean_, scaler.scale_, strict=True):
-                values = mean + scale * rng.normal(size=_GENERATED)
-                values[rng.random(_GENERATED) < 0.1] = np.nan
-                columns[name] = _as_dates(values) if name in dates else values
-        elif branch == "categories":
-            for name, known in zip(names, step.categories_, strict=True):
-                labels = np.array([*known.tolist(), "not in the training rows", None], dtype=object)
-                columns[name] = labels[rng.integers(0, len(labels), _GENERATED)]
-    order = encoder.feature_names_in_.tolist()
-    return _frame({name: columns[name] for name in order})
-
-
-def _as_dates(days: Array) -> Any:
-    out = np.full(len(days), np.datetime64("NaT"), dtype="datetime64[us]")
-    known = np.isfinite(days)
-    out[known] = np.datetime64(0, "us") + np.round(days[known] * 86400e6).astype("timedelta64[us]")
-    return out
+def tells_rows_apart(model: Any, rows: Any) -> bool:
+    """Whether the model gives rows different outputs, so that a comparison on them says something."""
+    return any(
+        values.size and bool((values != values[:1]).any())
+        for values in expected(model, rows).values()
+    )
 
 
 # ------------------------------------------------------------------ what the model says
@@ -176,10 +133,22 @@ def check_npz(model: Any, path: Path, rows: Any) -> Difference:
         given = dict(zip(model.feature_names_in_.tolist(), np.asarray(rows).T, strict=True))
     else:
         given = _columns(frame, date_columns(model._schema.encoder))
-    found = read_npz_model.load(path)(given)
-    wanted = expected(model, rows)
-    largest, labels = _compare(found, wanted)
-    _judge(model, largest, _beyond_rounding(found, wanted, labels), TOLERANCES["float64"])
+    read, wanted = read_npz_model.load(path), expected(model, rows)
+    ways = [read(given)]
+    if frame is not None:
+        try:
+            ways.append(read(rows))  # as a service may give them
+        except (TypeError, ValueError) as error:
+            warn_user(
+                f"The reader of npz files refuses these rows as they are, so give it numbers for numbers and "
+                f"dates as datetime64 or as days since 1970-01-01: {error}",
+                DataWarning,
+            )
+    largest, labels = 0.0, 0
+    for found in ways:
+        size, differ = _compare(found, wanted)
+        _judge(model, size, _beyond_rounding(found, wanted, differ), TOLERANCES["float64"])
+        largest, labels = max(largest, size), max(labels, differ)
     return Difference(rows=_count(rows), largest=largest, labels=labels, rounding=None)
 
 
@@ -266,7 +235,7 @@ def run_onnx(path: Any, feed: Mapping[str, Any]) -> dict[str, Any]:
     n = len(next(iter(feed.values())))
     parts = [
         session.run(names, {name: v[start : start + _BLOCK] for name, v in feed.items()})
-        for start in range(0, n, _BLOCK)
+        for start in range(0, max(n, 1), _BLOCK)
     ]
     return {name: np.concatenate([part[j] for part in parts]) for j, name in enumerate(names)}
 
@@ -293,7 +262,7 @@ def _tensor(given: Input, frame: nw.DataFrame[Any], dtype: str) -> Any:
     values = _objects(column)
     if given.kind == "number":
         return np.array([np.nan if v is None else v for v in values], dtype=dtype)[:, None]
-    texts = ["missing" if v is None or v != v else str(v) for v in values]
+    texts = ["missing" if v is None or v != v else category_label(v) for v in values]
     return np.array(texts, dtype=object)[:, None]
 
 
@@ -303,18 +272,20 @@ def _rounded(program: Program, rows: Any, feed: Mapping[str, Any]) -> Any:
     if program.inputs[0].kind == "matrix":
         return np.asarray(feed["X"], dtype=np.float64)
     columns = {}
+    if frame is not None:  # the encoder may leave columns out
+        columns = {name: np.array(_objects(frame.get_column(name))) for name in frame.columns}
     for given in program.inputs:
         values = feed[given.name][:, 0]
         if given.kind == "text":
             assert frame is not None
             columns[given.name] = np.array(_objects(frame.get_column(given.name)), dtype=object)
         elif given.kind == "date":
-            columns[given.name] = _as_dates(values.astype(np.float64))
+            columns[given.name] = as_dates(values.astype(np.float64))
         else:
             columns[given.name] = values.astype(np.float64)
     if frame is None:
         return np.column_stack(list(columns.values()))
-    out = _frame(columns)
+    out = as_table(columns)
     if UNITS in getattr(rows, "attrs", {}):
         out.attrs[UNITS] = rows.attrs[UNITS]
     return out

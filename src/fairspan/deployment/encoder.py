@@ -31,9 +31,12 @@ def read_inputs(program: Program, model: Any) -> Rows:
     encoder, names = model._schema.encoder, getattr(model, "feature_names_in_", None)
     if encoder is None:
         if names is None:
-            return Rows(program.input("X", "matrix", int(model.n_features_in_)), frozenset())
-        columns = [program.input(_checked(name), "number") for name in names.tolist()]
-        return Rows(program.concat(columns), frozenset())
+            width = int(model.n_features_in_)
+            return _complete(program, program.input("X", "matrix", width, complete=True))
+        columns = [
+            program.input(_checked(name), "number", complete=True) for name in names.tolist()
+        ]
+        return _complete(program, program.concat(columns))
     if not isinstance(encoder, TableEncoder):
         refuse(
             f"the encoder {type(encoder).__name__}",
@@ -41,6 +44,12 @@ def read_inputs(program: Program, model: Any) -> Rows:
             "fit it on numbers",
         )
     return _encoded(program, encoder)
+
+
+def _complete(program: Program, X: Value) -> Rows:
+    """Numbers without gaps: a model without an encoder refuses rows with missing or infinite ones."""
+    program.refused = (X * 0.0).sum()
+    return Rows(X, frozenset())
 
 
 def _checked(name: Any) -> str:
@@ -55,8 +64,9 @@ def _encoded(program: Program, encoder: TableEncoder) -> Rows:
     branches = {name: columns for name, _, columns in encoder.transformers_ if name != "remainder"}
     kinds = dict.fromkeys(branches.get("categories", ()), "text")
     kinds |= {n: "date" if n in dates else "number" for n in branches.get("numbers", ())}
-    for name in map(_checked, encoder.feature_names_in_.tolist()):
-        inputs[name] = program.input(name, kinds[name])
+    for name in encoder.feature_names_in_.tolist():
+        if name in kinds:  # the encoder leaves other columns out
+            inputs[name] = program.input(_checked(name), kinds[name])
     parts: list[tuple[int, Value]] = []  # with the first column of each
     binary: set[int] = set()
     for branch, step, names in encoder.transformers_:

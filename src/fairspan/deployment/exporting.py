@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairspan._system import atomic_write
-from fairspan.deployment.checking import Difference, check_npz, check_onnx, rows_to_check
+from fairspan.deployment.checking import (
+    Difference,
+    check_npz,
+    check_onnx,
+    rows_to_check,
+    tells_rows_apart,
+)
 from fairspan.deployment.models import labels_of, write_program
 from fairspan.deployment.npz import reader_source, write_npz
 from fairspan.deployment.onnx_graph import onnx_model, output_names, require_onnx
 from fairspan.deployment.program import Program
+from fairspan.exceptions import DataWarning, warn_user
 from fairspan.inputs.checks import refuse
 
 __all__ = ["Exported", "export"]
 
 READER_NAME = "read_npz_model.py"
+# Parameters of `at` that limit rates, by what they limit.
+_LIMITS = {"gap": "max_gap", "ratio": "min_ratio"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +47,9 @@ class Exported:
     size : int
         Bytes of the file.
     rows_checked : int
-        0 if onnxruntime is not installed.
+        0 if no rows were checked.
+    unchecked : str or None
+        Why no rows were checked.
     largest_difference : float or None
         Between numbers of the file and those of the model, on the rows as the file reads them.
     label_differences : int
@@ -53,6 +65,7 @@ class Exported:
     outputs: tuple[str, ...]
     size: int
     rows_checked: int
+    unchecked: str | None
     largest_difference: float | None
     label_differences: int
     rounding_difference: float | None
@@ -62,7 +75,7 @@ class Exported:
         size = f"{self.size / 1e3:,.0f} kB" if self.size < 1e6 else f"{self.size / 1e6:,.1f} MB"
         text = f"{self.path}: {size}, inputs {self._shown(self.inputs)}, outputs {', '.join(self.outputs)}"
         if self.largest_difference is None:
-            return f"{text}. Not checked: onnxruntime is not installed."
+            return f"{text}. Not checked: {self.unchecked}."
         return (
             f"{text}. Checked on {self.rows_checked:,} rows: the largest difference to the model is "
             f"{self.largest_difference:.2g}."
@@ -98,8 +111,9 @@ def export(
         Type of numbers that go into an ONNX file and come out. Arithmetic inside is always in float64. An npz
         file reads and returns float64.
     check : array or frame, optional
-        Rows on which the file is compared with the model. None: rows are generated. An ONNX file is
-        checked only if onnxruntime is installed.
+        Rows on which the file is compared with the model. None: rows are generated from what the model knows
+        of its training rows (landmarks, thresholds of trees, categories); a warning says if they all get the
+        same output. An ONNX file is checked only if onnxruntime is installed.
     reader : bool, default=False
         Write the reader of npz files beside the file, as ``read_npz_model.py``.
 
@@ -125,7 +139,9 @@ def export(
     regressors and of :class:`FairRepresentation`, and "label", "probabilities" and "decision_function" of
     classifiers, as far as the model has them. An output with the name of a column gets ``output_`` before it.
 
-    A file neither warns of unknown categories nor refuses infinite numbers, as ``predict`` does.
+    A file does not warn of unknown categories. Where the model was fitted on numbers without gaps,
+    ``predict`` refuses missing and infinite numbers. So does the reader of npz files; an ONNX file returns
+    NaN, and the first class as label.
 
     Examples
     --------
@@ -176,7 +192,18 @@ def export(
         beside = target.with_name(READER_NAME)
         with atomic_write(beside) as part:
             part.write_text(reader_source(), encoding="utf-8")
-    found = found or Difference(rows=0, largest=None, labels=0, rounding=None)
+    unchecked = None
+    if found is None:
+        unchecked = "onnxruntime is not installed"
+    elif check is None and not tells_rows_apart(model, rows):
+        unchecked = "the generated rows all get the same output"
+        warn_user(
+            "The file is not checked, because the generated rows all get the same output of the model. "
+            "Give rows of yours, as check=rows.",
+            DataWarning,
+        )
+    if unchecked or found is None:
+        found = Difference(rows=0, largest=None, labels=0, rounding=None)
     return Exported(
         path=target,
         format=kind,
@@ -185,6 +212,7 @@ def export(
         outputs=tuple(names.values()),
         size=size,
         rows_checked=found.rows,
+        unchecked=unchecked,
         largest_difference=found.largest,
         label_differences=found.labels,
         rounding_difference=found.rounding,
@@ -200,17 +228,37 @@ def _facts(model: Any, program: Program, dtype: str) -> dict[str, Any]:
         "version": __version__,
         "model": type(model).__name__,
         "dtype": dtype,
-        "fairness": model._position.certificate.fairness,
-        "dial": model._position.certificate.dial,
+        **_setting(model._position.certificate),
         "criterion": config.criterion_name,
         "equalize": config.equalize,
-        "features": [{"name": given.name, "kind": given.kind} for given in program.inputs],
+        "features": [
+            {"name": given.name, "kind": given.kind, "complete": given.complete}
+            for given in program.inputs
+        ],
         "units": dict(model._schema.units or ()),
         "encoded_features": _encoded_names(model),
     }
     if getattr(model, "classes_", None) is not None:
         facts["classes"] = labels_of(model)
     return facts
+
+
+def _setting(certificate: Any) -> dict[str, Any]:
+    """Dial value and limit. A model within limits is that of no dial value, if these are not one number."""
+    rates = certificate.decisions
+    kind, on_dial = "max_correlation", certificate.limits is None
+    asked: float | Mapping[str, float] | None = certificate.limits
+    if rates is not None and rates.limit is not None:
+        kind, asked, on_dial = _LIMITS[rates.kind], rates.limit, False
+    elif on_dial and certificate.dial == "correlation":
+        asked = round(1.0 - certificate.fairness, 12)
+    limit = None
+    if asked is not None:
+        # Without the names of protected attributes.
+        numbers = sorted(asked.values()) if isinstance(asked, Mapping) else [asked]
+        limit = {"kind": kind, "numbers": [float(number) for number in numbers]}
+    fairness = certificate.fairness if on_dial else None
+    return {"fairness": fairness, "dial": certificate.dial if on_dial else None, "limit": limit}
 
 
 def _encoded_names(model: Any) -> list[str] | None:

@@ -149,12 +149,13 @@ def _sigmoid(_program: Program, rows: Rows, params: dict[str, Any], Z: Array) ->
 
 
 def _cosine(_program: Program, rows: Rows, _params: dict[str, Any], Z: Array) -> Value:
+    # scikit-learn leaves shorter rows as they are.
+    shortest = 10.0 * float(np.finfo(np.float64).eps)
     lengths = np.linalg.norm(Z, axis=1, keepdims=True)
-    unit = Z / np.where(lengths == 0.0, 1.0, lengths)
+    unit = Z / np.where(lengths < shortest, 1.0, lengths)
     X = rows.values
-    # scikit-learn leaves rows of zeros as they are.
     length = (X * X).sum().sqrt()
-    length = (length > 0.0).where(length, 1.0)
+    length = (length > float(np.nextafter(shortest, 0.0))).where(length, 1.0)
     return (X / length) @ np.ascontiguousarray(unit.T)
 
 

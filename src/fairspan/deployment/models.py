@@ -14,6 +14,7 @@ from fairspan.deployment.program import Program, Value
 from fairspan.deployment.refusal import refuse
 from fairspan.estimators import (
     FairClassifier,
+    FairEraser,
     FairGPClassifier,
     FairGPRegressor,
     FairPostprocessor,
@@ -42,6 +43,11 @@ _CLASSES = (FairRidgeClassifier, FairGPClassifier, FairClassifier, FairPostproce
 
 def write_program(model: Any) -> Program:
     """All that a fitted model computes from a row, at its dial value."""
+    if isinstance(model, FairEraser):
+        refuse(
+            "a FairEraser",
+            "It is one matrix: compute x - fairness * removed_ @ (x - mean_)",
+        )
     if not isinstance(model, (*_NUMBERS, *_CLASSES, FairRepresentation)):
         name = type(model).__name__
         more = ""

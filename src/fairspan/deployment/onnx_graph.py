@@ -221,7 +221,13 @@ class _Graph:
             [helper.make_tensor_value_info(row, proto.DOUBLE, [p])],
             [helper.make_tensor_value_info(f"{out}/sum", proto.DOUBLE, [m])],
         )
-        self.node("Scan", [self._argument(x)], out, body=body, num_scan_inputs=1)
+        # onnxruntime refuses a Scan of no rows, so a row of zeros comes last, and its result is cut off.
+        zeros, rows = self._array(f"{p} zeros", np.zeros((1, p))), f"{out}/rows"
+        self.node("Concat", [self._argument(x), zeros], rows, axis=0)
+        found = self.node("Scan", [rows], f"{out}/found", body=body, num_scan_inputs=1)
+        ends = {"first": 0, "last": -1}
+        at = [self._array(name, np.array([n], dtype=np.int64)) for name, n in ends.items()]
+        self.node("Slice", [found, *at], out)
 
     def _trees(self, step: Step, out: str) -> None:
         x, *names, _, start = step.arguments

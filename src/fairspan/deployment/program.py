@@ -32,12 +32,14 @@ class Input:
     name : name for the user: of a column, or "X".
     kind : "matrix", "number", "date" (days since 1970-01-01 in UTC) or "text".
     width : number of columns.
+    complete : whether the model refuses missing and infinite numbers here.
     """
 
     id: str
     name: str
     kind: str
     width: int = 1
+    complete: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,10 +165,14 @@ class Program:
     outputs: dict[str, str] = field(default_factory=dict)
     # Of each output: number of columns, or None for one number or label per row.
     shapes: dict[str, int | None] = field(default_factory=dict)
+    # One column that is added to all outputs: 0, or NaN for rows that the model refuses.
+    refused: Value | None = None
 
-    def input(self, name: str, kind: str, width: int = 1) -> Value:
+    def input(self, name: str, kind: str, width: int = 1, *, complete: bool = False) -> Value:
         """Add an input."""
-        given = Input(id=f"i{len(self.inputs)}", name=name, kind=kind, width=width)
+        given = Input(
+            id=f"i{len(self.inputs)}", name=name, kind=kind, width=width, complete=complete
+        )
         self.inputs.append(given)
         return Value(self, given.id, width)
 
@@ -211,14 +217,19 @@ class Program:
 
     def output(self, name: str, value: Value, *, flat: bool = False) -> None:
         """Name a result; ``flat`` makes one number of each row of one column."""
+        value = self._unless_refused(value)
         if flat:
             value = self.add("columns", 1, value.name, 0)
         self.outputs[name], self.shapes[name] = value.name, None if flat else value.width
 
     def label(self, decisive: Value, classes: Sequence[Any]) -> None:
-        """Output the class of the largest column, the first one of equal columns."""
-        value = self.add("label", 1, decisive.name, list(classes))
+        """Output the class of the largest column, the first one of equal columns or of NaN."""
+        value = self.add("label", 1, self._unless_refused(decisive).name, list(classes))
         self.outputs["label"], self.shapes["label"] = value.name, None
+
+    def _unless_refused(self, value: Value) -> Value:
+        """NaN in rows that the model refuses: comparisons, as those of trees, hide NaN."""
+        return value if self.refused is None or not value.width else value + self.refused
 
     def softmax(self, latents: Value) -> Value:
         """Probabilities of rows of log odds."""

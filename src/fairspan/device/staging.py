@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 __all__ = ["Staging"]
 
+# Arguments whose columns have names.
+_NAMED = ("sensitive_features", "control_features")
 _DTYPES = {"f": np.dtype(np.float64), "i": np.dtype(np.int64), "b": np.dtype(bool)}
 
 
@@ -58,13 +60,17 @@ class Staging:
         native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
         if isinstance(native, nw.Series) and self._frames:
             column = _numbers(native)
-            return values if column is None else self._array(role, column)
+            if column is None:
+                return values
+            if native.name in (None, "") or role not in _NAMED:
+                return self._array(role, column)
+            return {str(native.name): self._array(role, column)}
         if isinstance(native, nw.DataFrame) and self._frames and native.columns:
-            found = {name: _numbers(native[name]) for name in native.columns}
+            found = {name: _numbers(native.get_column(name)) for name in native.columns}
             columns = {name: column for name, column in found.items() if column is not None}
             if len(columns) == len(found):
                 if role == "X":
-                    return self._send(role, list(columns.values()), _DTYPES["f"]).T.contiguous()
+                    return self._send(role, list(columns.values()), _DTYPES["f"], turn=True)
                 return {n: self._array(f"{role} {n}", column) for n, column in columns.items()}
         return values
 
@@ -78,16 +84,21 @@ class Staging:
         return self._send(role, array, _DTYPES[kind])
 
     def _send(
-        self, role: str, given: NDArray[Any] | list[NDArray[Any]], dtype: np.dtype[Any]
+        self,
+        role: str,
+        given: NDArray[Any] | list[NDArray[Any]],
+        dtype: np.dtype[Any],
+        *,
+        turn: bool = False,
     ) -> Any:
-        """A tensor with the numbers of an array, or of arrays as its rows."""
+        """A tensor with the numbers of an array, or of arrays as its rows; columns with ``turn``."""
         import torch
 
         shape = given.shape if isinstance(given, np.ndarray) else (len(given), len(given[0]))
         if not self._is_gpu:
             # torch shares the memory, which must then be writeable.
-            array = np.require(np.asarray(given), dtype, ["C", "W"])
-            return torch.as_tensor(array, device=self._device)
+            array = np.asarray(given).T if turn else np.asarray(given)
+            return torch.as_tensor(np.require(array, dtype, ["C", "W"]), device=self._device)
         size = int(np.prod(shape))
         kind = {"float64": torch.float64, "int64": torch.int64, "bool": torch.bool}[dtype.name]
         pinned = self._pinned.get(role)
@@ -104,7 +115,9 @@ class Staging:
         with torch.cuda.stream(self._copies):
             out = torch.empty(shape, dtype=kind, device=self._device)
             out.copy_(on_host, non_blocking=True)
-        # The copy ends before the memory is written again, and before the rows are used.
+            if turn:
+                out = out.T.contiguous()
+        # All of it ends before the memory is written again, and before the rows are used.
         self._copies.synchronize()
         out.record_stream(self._compute)
         return out

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from fairspan.estimators.path_likely import likely_correlation, likely_rates
+from fairspan.estimators.path_likely import likely_correlation, likely_rates, likely_ratio
 from fairspan.estimators.path_selection import DECISION_CURVES, Group, Levels, PathEvaluator
 from fairspan.method.decision_certificate import wilson
 from fairspan.method.decision_rule import decide
 from fairspan.method.linalg import Array
 from fairspan.method.moments import kish
-from fairspan.method.probabilities import information, inverse_products
+from fairspan.method.probabilities import information
 from fairspan.method.problem import Codes
 from fairspan.metrics.groups import standardize
 
@@ -146,6 +146,11 @@ def _error_limits(evaluator: PathEvaluator, outputs: Array, alpha: float) -> tup
     return np.sqrt(np.maximum(mean - z * spread, 0.0)), np.sqrt(mean + z * spread)
 
 
+def _of_difference(a: Array, b: Array, correlation: Array) -> Array:
+    """Half-width of a difference from those of its parts: ``sqrt(a^2 + b^2 - 2 correlation a b)``."""
+    return np.asarray(np.hypot(a - correlation * b, np.sqrt(1.0 - correlation**2) * b))
+
+
 def _gap_limits(
     evaluator: PathEvaluator,
     metric: str,
@@ -154,7 +159,10 @@ def _gap_limits(
     alpha: float,
     rate_spread: float,
 ) -> Limits:
-    """Newcombe's intervals of all differences between two groups, jointly; the largest limits."""
+    """Newcombe's intervals of all differences between two groups, jointly; the largest limits.
+
+    Rates of known groups are independent; those of probabilities come with their correlations.
+    """
     decided = np.asarray(decide(outputs) == evaluator.positive, dtype=np.float64)
     label: Codes = np.zeros(evaluator.n, dtype=np.intp)
     words = [""]
@@ -167,7 +175,8 @@ def _gap_limits(
     smallest = Group(name="all rows", n_rows=evaluator.n)
     lower, upper = [np.zeros(decided.shape[1])], []
     for (name, levels), value in product(chosen.items(), present):
-        rates = []
+        rates: list[tuple[Array, Array, Array]] = []
+        correlation: Array = np.zeros((levels.n_levels, levels.n_levels, 1))
         if levels.probabilities is not None:
             rows = (label == value) & (levels.codes >= 0)
             p, w = levels.probabilities[rows], evaluator.weight[rows]
@@ -179,7 +188,7 @@ def _gap_limits(
             found = likely_rates(decided[rows], p, w, z, rate_spread)
             if found is None:
                 return Limits(lower[0], np.ones(decided.shape[1]), smallest)
-            rates = found
+            rates, correlation = found
         for level in range(levels.n_levels if levels.probabilities is None else 0):
             rows = (label == value) & (levels.codes == level)
             if (n_rows := int(rows.sum())) < smallest.n_rows:
@@ -190,9 +199,11 @@ def _gap_limits(
             w = evaluator.weight[rows]
             rate = w @ decided[rows] / w.sum()
             rates.append((rate, *wilson(rate, _kish_size(w) / rate_spread, z)))
-        for (rate_a, low_a, high_a), (rate_b, low_b, high_b) in permutations(rates, 2):
-            lower.append(rate_a - rate_b - np.hypot(rate_a - low_a, high_b - rate_b))
-            upper.append(rate_a - rate_b + np.hypot(high_a - rate_a, rate_b - low_b))
+        for a, b in permutations(range(levels.n_levels), 2):
+            (rate_a, low_a, high_a), (rate_b, low_b, high_b) = rates[a], rates[b]
+            rho, gap = correlation[a, b], rate_a - rate_b
+            lower.append(gap - _of_difference(rate_a - low_a, high_b - rate_b, rho))
+            upper.append(gap + _of_difference(high_a - rate_a, rate_b - low_b, rho))
     return Limits(np.max(lower, axis=0), np.max([lower[0], *upper], axis=0), smallest)
 
 
@@ -241,29 +252,33 @@ def _ratio_limits(
     columns: list[Array],
     alpha: float,
 ) -> list[tuple[Array, Array]]:
-    """Correlation ratio, and the radius of a chi-square with a degree of freedom for all groups but one."""
+    """Correlation ratio, and the radius of a chi-square with a degree of freedom for all groups but one.
+
+    The radius has the standard error of the least certain comparison of groups. It is at least that of
+    scores whose variance is 1 in every group: the variance within a group of few rows is not well known.
+    """
     n_tests = max(len(chosen) * len(groups) * len(columns), 1)
     out = []
     for levels, rows in product(chosen, groups):
-        if levels.probabilities is not None:
-            out += _likely_ratios(evaluator, levels, rows, columns, alpha / n_tests)
+        rows = rows[levels.codes[rows] >= 0]
+        w = evaluator.weight[rows]
+        if levels.probabilities is None:
+            present, code = np.unique(levels.codes[rows], return_inverse=True)
+            p = np.eye(len(present))[code]
+        else:
+            p = levels.probabilities[rows]
+        p = p[:, w @ p > 0.0]
+        if p.shape[1] < 2:
             continue
-        code = levels.codes[rows]
-        known = code >= 0
-        code, w = code[known], evaluator.weight[rows][known]
-        present = np.unique(code)
-        if len(present) < 2:
-            continue
-        quantile = scipy.stats.chi2.ppf(1.0 - alpha / n_tests, len(present) - 1)
+        quantile = np.sqrt(scipy.stats.chi2.ppf(1.0 - alpha / n_tests, p.shape[1] - 1))
+        n, told = _kish_size(w), information(p, w)
         for column in columns:
-            f = standardize(column[rows][known], w)
-            between = np.zeros(f.shape[1])
-            for level in present:
-                inside = code == level
-                share = w[inside].sum() / w.sum()
-                between += share * np.average(f[inside], axis=0, weights=w[inside]) ** 2
-            margin = np.full(f.shape[1], np.sqrt(quantile / _kish_size(w)))
-            out.append((np.sqrt(between), margin))
+            ratio, spread = likely_ratio(standardize(column[rows], w), p, w)
+            # Where the probabilities do not tell groups apart, nothing is known.
+            known = np.isfinite(ratio) & np.isfinite(spread) & (told > 0.0)
+            least = 1.0 / np.sqrt(told) if told > 0.0 else np.inf
+            radius = quantile * np.maximum(spread, least) / np.sqrt(n)
+            out.append((np.where(known, ratio, 0.0), np.where(known, radius, 1.0)))
     return out
 
 
@@ -272,29 +287,6 @@ def _likely_groups(levels: Levels, rows: Codes) -> list[int]:
     assert levels.probabilities is not None
     present = np.flatnonzero(levels.probabilities[rows].any(axis=0)).tolist()
     return [] if len(present) < 2 else present[:1] if len(present) == 2 else present
-
-
-def _likely_ratios(
-    evaluator: PathEvaluator, levels: Levels, rows: Codes, columns: list[Array], alpha: float
-) -> list[tuple[Array, Array]]:
-    """The same for probabilities of groups; the radius is that of the least certain comparison."""
-    assert levels.probabilities is not None
-    rows = rows[levels.codes[rows] >= 0]
-    p, w = levels.probabilities[rows], evaluator.weight[rows]
-    n_groups = int(p.any(axis=0).sum())
-    if n_groups < 2:
-        return []
-    size, out = _kish_size(w) * information(p, w), []
-    quantile = scipy.stats.chi2.ppf(1.0 - alpha, n_groups - 1)
-    share, inverse = w @ p / w.sum(), inverse_products((p * w[:, None]).T @ p)
-    for column in columns:
-        f = standardize(column[rows], w)
-        means = inverse @ (p.T @ (w[:, None] * f))
-        ratio = np.sqrt(share @ means**2)
-        known = np.isfinite(ratio) & (size > 0.0)
-        radius = np.sqrt(quantile / size) if size > 0.0 else 1.0
-        out.append((np.where(known, ratio, 0.0), np.where(known, radius, 1.0)))
-    return out
 
 
 def _codes(levels: Levels, rows: Codes) -> list[tuple[Any, Array]]:

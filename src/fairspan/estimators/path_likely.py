@@ -1,4 +1,4 @@
-"""Correlations and rates by groups that are known as probabilities, with their errors (METHOD 14).
+"""Correlations, ratios and rates by groups known as probabilities, with their errors (METHOD 14).
 
 Means of the groups are ``M = (sum w p p')^-1 sum w p f``. A row changes them by its influence
 ``q_i (f_i - p_i' M)``, with ``q_i = (sum w p p')^-1 p_i``. If all probabilities are 0 or 1, the errors are
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairspan.method.decision_certificate import wilson
 from fairspan.method.linalg import Array
 from fairspan.method.probabilities import inverse_products
 
-__all__ = ["likely_correlation", "likely_rates"]
+__all__ = ["likely_correlation", "likely_rates", "likely_ratio"]
 
 
 def likely_correlation(f: Array, p: Array, weight: Array, group: int) -> tuple[Array, Array]:
@@ -40,13 +39,42 @@ def likely_correlation(f: Array, p: Array, weight: Array, group: int) -> tuple[A
     return scale * mean, scale * (influence + mean * of_share[:, None])
 
 
+def likely_ratio(f: Array, p: Array, weight: Array) -> tuple[Array, Array]:
+    """Correlation ratio of f, (points,), and the largest standard deviation of a row's influence on it.
+
+    The ratio is the length of ``m``, with ``m_j = sqrt(share_j) M_j``. Its error is at most that of m, whose
+    variance depends on the direction: a small group with a wide score has the largest. The influence on m
+    is taken at right angles to ``sqrt(share)``, as m is: turning both together leaves the length as it is.
+
+    Parameters
+    ----------
+    f : (n, points), each with mean 0 and variance 1.
+    p : (n, groups) probabilities, or 0 and 1; each group has some row.
+    weight : (n,)
+    """
+    share = weight / weight.sum()
+    q = p @ inverse_products((p * share[:, None]).T @ p)
+    means = q.T @ (share[:, None] * f)
+    root = np.sqrt(share @ p)
+    m = root[:, None] * means
+    spread = np.full(f.shape[1], np.nan)
+    for k in np.flatnonzero(np.isfinite(m).all(axis=0)):
+        # The influence on the means, on the shares, and on the mean and the variance of f.
+        influence = root * q * (f[:, [k]] - p @ means[:, [k]]) + p * (means[:, k] / (2.0 * root))
+        influence -= np.outer(influence @ root, root) + np.outer(f[:, k] ** 2, m[:, k] / 2.0)
+        variance = (influence * share[:, None]).T @ influence
+        spread[k] = np.sqrt(max(float(np.linalg.eigvalsh(variance)[-1]), 0.0))
+    return np.sqrt((m**2).sum(axis=0)), spread
+
+
 def likely_rates(
     decided: Array, p: Array, weight: Array, z: float, spread: float = 1.0
-) -> list[tuple[Array, Array, Array]] | None:
-    """Rate of decisions in each group with its limits, each (points,); None if p does not tell them apart.
+) -> tuple[list[tuple[Array, Array, Array]], Array] | None:
+    """Rates of decisions with limits, and correlations of their errors; None if p tells no groups apart.
 
-    Wilson's interval takes the rate for the only unknown number. Rows of other groups, which have some
-    probability of this one, add the variance of their own decisions.
+    Wilson's interval takes the rate for the only unknown number. Here a row's chance of the decision is
+    ``p'R``, of which only the part ``p_j R_j`` changes with the rate of group j. The rates are weighted sums
+    over the same rows, with weights of opposite sign, so their errors are correlated.
 
     Parameters
     ----------
@@ -55,6 +83,11 @@ def likely_rates(
     weight : (n,)
     z : normal quantile.
     spread : multiplies the variance.
+
+    Returns
+    -------
+    rates : list of (rate, low, high), each (points,), one for each group
+    correlation : (groups, groups, points)
     """
     products = (p * weight[:, None]).T @ p
     q = weight[:, None] * (p @ inverse_products(products))
@@ -62,10 +95,20 @@ def likely_rates(
         return None
     rates = np.clip(q.T @ decided, 0.0, 1.0)
     expected = p @ rates
-    variance = (q**2).T @ (expected * (1.0 - expected))
+    of_rows = expected * (1.0 - expected)
+    covariance = np.stack([(q * own[:, None]).T @ of_rows for own in q.T])
+    variance = np.einsum("jjk->jk", covariance)
     out = []
-    for rate, squares, of_rows in zip(rates, (q**2).sum(axis=0), variance, strict=True):
-        n = 1.0 / (squares * spread)
-        more = np.maximum(of_rows * spread - rate * (1.0 - rate) / n, 0.0)
-        out.append((rate, *wilson(rate, n, z, more)))
-    return out
+    for j, rate in enumerate(rates):
+        # The variance at the rate R_j + d is v + b d - a d^2. The limits are where d^2 is z^2 times that.
+        squares = z**2 * spread * q[:, j] ** 2
+        a = 1.0 + squares @ p[:, j] ** 2
+        b = (squares * p[:, j]) @ (1.0 - 2.0 * expected)
+        root = np.sqrt(b**2 + 4.0 * a * z**2 * spread * variance[j])
+        low, high = (rate + (b + sign * root) / (2.0 * a) for sign in (-1.0, 1.0))
+        out.append((rate, np.maximum(low, 0.0), np.minimum(high, 1.0)))
+    sd = np.sqrt(variance)
+    sds = sd[:, None] * sd[None]
+    # Without variance all rates are 0 or all are 1, and one of two half-widths is 0.
+    correlation = np.divide(covariance, sds, out=np.zeros_like(sds), where=sds > 0.0)
+    return out, np.clip(correlation, -1.0, 1.0)

@@ -12,7 +12,9 @@ import numpy as np
 from fairspan.encoding import date_columns, number_columns
 from fairspan.estimators.private_fit import refuse_private
 from fairspan.estimators.state import snapshot
+from fairspan.inputs.columns import as_frame
 from fairspan.inputs.rows import ColumnSchema, read_features
+from fairspan.inputs.units import compare_units
 from fairspan.method.folds import move_to
 from fairspan.method.linalg import to_home
 from fairspan.method.pilot import Pilot
@@ -98,7 +100,7 @@ class StreamFit:
             to predict.
         checkpoint : path, optional
             File in which the pass is saved from time to time. If a fit was killed, make the same call
-            again: it goes on from there and gives the same model, bit for bit.
+            again: it goes on from there and gives the same model, bit for bit on the processor.
         device : str, optional
             torch device, such as "cuda", on which the moments are computed.
         precision : {"auto", "float64", "float32"}, default="auto"
@@ -113,7 +115,8 @@ class StreamFit:
         folds : {"auto", "position", "hash"}, default="auto"
             How rows are dealt into folds. "position": by their places among all rows. "hash": by their
             content (X and y), or by their group. The sample is then drawn by content too, so the order of
-            rows, files and partitions does not matter; copies of a row share a fold. "auto" is "hash" for
+            rows, files and partitions does not matter, unless there are copies of rows and more than
+            20,000 rows; copies of a row share a fold. "auto" is "hash" for
             groups and for Spark, whose rows have no places, and "position" otherwise.
 
         Returns
@@ -241,6 +244,8 @@ class _FitAdapter:
         if (
             rows.given is not None
         ):  # columns that were moved to a device are in order, without names
+            if as_frame(rows.given.X, "X") is not None:
+                compare_units(est, rows.given.X, reset=False)
             est = copy.copy(est)
             est.__dict__.pop("feature_names_in_", None)
         *given, groups = rows.arguments

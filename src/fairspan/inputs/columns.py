@@ -37,6 +37,8 @@ __all__ = [
     "read_attribute",
     "read_attributes",
     "refuse_dates",
+    "refuse_large",
+    "refuse_merged",
     "refuse_mixed",
     "refuse_sparse",
     "require_columns",
@@ -173,7 +175,7 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
             declared = "i"
         raw = series.to_numpy()
         if declared == "i" and raw.dtype.kind == "f" and series.null_count():
-            _refuse_merged(name, series.drop_nulls().to_numpy(), role)
+            refuse_merged(name, series.drop_nulls().to_numpy(), role)
     values = as_array(raw)
     refuse_bytes(values, f"{role} column {name!r}")
     if values.ndim != 1:
@@ -214,10 +216,10 @@ def read_attribute(name: str, raw: Any, role: str) -> Attribute:
     numeric = np.zeros(len(values))
     numeric[~missing] = present
     if present.dtype.kind in "iu":
-        _refuse_merged(name, present, role)
+        refuse_merged(name, present, role)
     elif values.dtype.kind == "O":  # NumPy reads 2^63 and -1, or integers and decimals, as floats
         whole = [value for value in listed if isinstance(value, numbers.Integral)]
-        _refuse_merged(name, np.array(whole, dtype=object), role)
+        refuse_merged(name, np.array(whole, dtype=object), role)
     nan = np.isnan(numeric)
     if np.isinf(numeric).any():
         msg = f"{role} column {name!r} holds infinity in {int(np.isinf(numeric).sum())} rows."
@@ -267,7 +269,7 @@ def _refuse_half_characters(text: str, label: str) -> None:
         ) from error
 
 
-def _refuse_merged(name: str, integers: np.ndarray, role: str) -> None:
+def refuse_merged(name: str, integers: np.ndarray, role: str) -> None:
     """Raise if different integers are equal as float64."""
     if not (np.abs(integers.astype(np.float64)) >= 2.0**53).any():
         return
@@ -276,6 +278,14 @@ def _refuse_merged(name: str, integers: np.ndarray, role: str) -> None:
             f"{role} column {name!r} holds integers beyond 2^53 that are equal as floats, up to "
             f"{integers.max()}. Give them as text if they are names, or subtract their smallest."
         )
+
+
+def refuse_large(what: str, largest: float) -> None:
+    """Raise for numbers whose squares overflow."""
+    raise ValueError(
+        f"{what} holds {largest:.3g}, whose square is beyond the range of float64; numbers up to "
+        f"{LARGEST:g} are taken. Rescale it."
+    )
 
 
 def _named_columns(raw: Any, role: str, prefix: str) -> list[tuple[str, Any]]:

@@ -25,6 +25,7 @@ from fairspan.inputs.columns import (
     read_attribute,
     read_attributes,
     refuse_dates,
+    refuse_large,
     refuse_sparse,
     unmasked,
     without_tensors,
@@ -338,10 +339,7 @@ def _read_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, ClassL
 def _check_magnitude(attribute: Attribute, what: str) -> None:
     values = attribute.values
     if values.dtype.kind == "f" and len(values) and np.abs(values).max() > LARGEST:
-        raise ValueError(
-            f"{what} holds {np.abs(values).max():.3g}, whose square is beyond the range of float64; "
-            f"numbers up to {LARGEST:g} are taken. Rescale it."
-        )
+        refuse_large(what, float(np.abs(values).max()))
 
 
 def one_column(y: Any) -> np.ndarray:

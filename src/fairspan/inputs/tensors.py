@@ -13,7 +13,7 @@ from typing import Any
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
-from fairspan.inputs.columns import read_attributes
+from fairspan.inputs.columns import LARGEST, read_attributes, refuse_large, refuse_merged
 from fairspan.method.linalg import is_tensor, to_home, to_numpy
 from fairspan.method.problem import Attribute, ClassLabels, FitConfig
 from fairspan.method.torch_columns import DEVICE_KERNELS, refuse_on_device
@@ -99,14 +99,19 @@ def _attribute(name: str, values: Any, role: str, home: Any) -> Attribute:
         msg = f"{role} column {name!r} has dtype {values.dtype}; give text, booleans, integers or floats."
         raise ValueError(msg)
     kind = "b" if values.dtype == torch.bool else "f" if values.is_floating_point() else "i"
-    values = values.to(torch.float64)
+    whole, values = values, values.to(torch.float64)
     if kind != "f":
+        if len(values) and float(values.abs().max()) >= 2.0**53:
+            refuse_merged(name, to_numpy(whole), role)
         return Attribute(name, values, torch.zeros_like(values, dtype=torch.bool), kind)
     endless = int(values.isinf().sum())
     if endless:
         raise ValueError(f"{role} column {name!r} holds infinity in {endless} rows.")
     missing = values.isnan()
-    return Attribute(name, values.masked_fill(missing, 0.0), missing, kind)
+    values = values.masked_fill(missing, 0.0)
+    if len(values) and (largest := float(values.abs().max())) > LARGEST:
+        refuse_large("y" if role == "target" else f"{role} {name!r}", largest)
+    return Attribute(name, values, missing, kind)
 
 
 def read_tensor_target(y: Any, home: Any, *, numbers: bool) -> tuple[Attribute, ClassLabels | None]:

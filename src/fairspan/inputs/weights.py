@@ -52,17 +52,20 @@ def read_weights(sample_weight: Any, n: int, home: Any, *, block: bool) -> Array
         negative = int((weights < 0).sum())
         msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
         raise ValueError(msg)
-    largest = weights.max(initial=0.0)
-    if largest > _WEIGHT_RANGE or 0.0 < largest < 1.0 / _WEIGHT_RANGE:
-        raise ValueError(
-            f"sample_weight is {largest:.3g} at most; that must be from {1.0 / _WEIGHT_RANGE:g} to "
-            f"{_WEIGHT_RANGE:g}. Rescale the weights: weight k counts as k copies."
-        )
+    _check_range(weights.max(initial=0.0))
     # All-zero weights are fine for a streamed block, but an error for `fit`.
     if not block and not (weights > 0).any():
         raise ValueError("sample_weight is zero for every row; nothing is left to fit.")
     checked: Array = to_home(weights, home)
     return checked
+
+
+def _check_range(largest: float) -> None:
+    if largest > _WEIGHT_RANGE or 0.0 < largest < 1.0 / _WEIGHT_RANGE:
+        raise ValueError(
+            f"sample_weight is {largest:.3g} at most; that must be from {1.0 / _WEIGHT_RANGE:g} to "
+            f"{_WEIGHT_RANGE:g}. Rescale the weights: weight k counts as k copies."
+        )
 
 
 def read_groups(groups: Any, n: int) -> NDArray[np.int64]:
@@ -96,6 +99,7 @@ def _read_tensor(sample_weight: Any, n: int, home: Any, *, block: bool) -> Any:
         negative = int((weights < 0).sum())
         msg = f"sample_weight holds {negative} negative values; weights are counts or precisions."
         raise ValueError(msg)
+    _check_range(float(high))
     if not block and float(high) == 0.0:
         raise ValueError("sample_weight is zero for every row; nothing is left to fit.")
     return weights

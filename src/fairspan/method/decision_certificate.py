@@ -191,10 +191,10 @@ def _shown(limit: float | Mapping[str, float]) -> str:
     return f"{limit:.3g}"
 
 
-def wilson(rate: Array, n: Any, z: float, more: Array | float = 0.0) -> tuple[Array, Array]:
-    """Wilson's interval of a rate in n rows; ``more`` is a further variance that the rate does not change."""
+def wilson(rate: Array, n: Any, z: float) -> tuple[Array, Array]:
+    """Wilson's interval of a rate in n rows."""
     centre = (rate + z**2 / (2.0 * n)) / (1.0 + z**2 / n)
-    spread = rate * (1.0 - rate) / n + z**2 / (4.0 * n**2) + (1.0 + z**2 / n) * more
+    spread = rate * (1.0 - rate) / n + z**2 / (4.0 * n**2)
     half = z / (1.0 + z**2 / n) * np.sqrt(spread)
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
 

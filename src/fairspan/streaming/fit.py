@@ -236,19 +236,37 @@ class StreamPlan:
 # --------------------------------------------------------------------------- the passes
 
 
+def _check_device(device: Any, sensitive_kind: Any) -> None:
+    """Raise if the machine does not have the device, or it cannot take this kind of S."""
+    import torch
+
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"device={device!r} needs a GPU and a build of torch with CUDA; this machine has no such GPU. "
+            f"Leave device out to compute on the processor."
+        )
+    kinds = sensitive_kind.values() if isinstance(sensitive_kind, Mapping) else [sensitive_kind]
+    if "probabilities" in kinds:
+        raise ValueError(
+            "sensitive_kind='probabilities' is computed on the processor; leave device out."
+        )
+
+
 def run_stream(est: StreamedEstimator, plan: StreamPlan) -> None:
     """Fit an estimator on a stream."""
     plan.check(est)
-    with accelerated(plan.device):
-        _run(est, plan)
-
-
-def _run(est: StreamedEstimator, plan: StreamPlan) -> None:
     file = None if plan.checkpoint is None else Checkpoint(plan.checkpoint)
     source = plan.open()
     if not source.parts:
         raise ValueError(_NO_ROWS)
     plan.check_source(est, source)
+    if plan.device is not None:
+        _check_device(plan.device, est.params["sensitive_kind"])
+    with accelerated(plan.device):
+        _run(est, plan, file, source)
+
+
+def _run(est: StreamedEstimator, plan: StreamPlan, file: Checkpoint | None, source: Source) -> None:
     saved = None
     if file is not None:
         order = "blocks" if engine_of(source, plan.client) is None else "waves of parts"
@@ -265,7 +283,9 @@ def _run(est: StreamedEstimator, plan: StreamPlan) -> None:
         start = saved.restore(pilot, seed, f"{sample.digest:016x} of {sample.n_rows} rows")
     on_device = plan.device is not None or sample_pass.on_device
     size = block_rows(est.n_features, on_device=on_device)
-    total = take_moments(est, source, size, plan, saved, start)
+    # With an encoder, a block without text may look like one of numbers.
+    move = None if sample_pass.encodes else plan.move
+    total = take_moments(est, source, size, plan, saved, start, move)
     one_block = total.position <= size and not source.single_pass
     est.finish(total, ArgumentBlocks(source, size), plan.device, one_block=one_block)
 
@@ -299,8 +319,9 @@ def _take_sample(est: StreamedEstimator, source: Source, seed: int, plan: Stream
         )
     else:
         verbose, move = est.params["verbose"], plan.move
-        size = _MAX_ROWS if move is None else _DEVICE_FACTOR * _MAX_ROWS
-        with closing(read_blocks(source, size, "sample", verbose=verbose, move=move)) as row_blocks:
+        with closing(
+            read_blocks(source, _MAX_ROWS, "sample", verbose=verbose, move=move)
+        ) as row_blocks:
             for offset, rows in row_blocks:
                 sample_pass.add(offset, rows)
     return sample_pass
@@ -364,7 +385,9 @@ def _prepare(
         encoder = table_encoder(rows.X) if is_table else clone(plan.encoder)
         encoder.fit(rows.X, rows.y)
         text_features = [
-            name for name in frame.columns if not (is_number(frame[name]) or is_date(frame[name]))
+            name
+            for name in frame.columns
+            if not (is_number(frame.get_column(name)) or is_date(frame.get_column(name)))
         ]
     role_columns = None
     if (roles := source.roles) is not None:
@@ -396,7 +419,7 @@ def _prepare(
 def _warn_of_inferred_types(source: Source, frame: Any, text_features: list[str]) -> None:
     """Warn of columns of CSV files that are numbers or dates as text, or codes as numbers."""
     for name in text_features:
-        texts = [str(value) for value in frame[name].drop_nulls().to_list()]
+        texts = [str(value) for value in frame.get_column(name).drop_nulls().to_list()]
         if (kind := kind_of_texts(texts)) is not None:
             warn_user(
                 f"Column {name!r} holds {kind} as text, such as {texts[0]!r}; each different text is a "
@@ -424,8 +447,9 @@ def take_moments(
     plan: StreamPlan,
     saved: SavedPass | None,
     start: StreamedMoments,
+    move: Callable[[str, Any], Any] | None = None,
 ) -> StreamedMoments:
-    """Moments of all rows, from where a checkpoint ends."""
+    """Moments of all rows, from where a checkpoint ends; ``move`` moves arrays to the device."""
     if (engine := engine_of(source, plan.client)) is not None:
         return engine.moments(est, source, size, plan.client, saved, start)
     pilot, counter = start.pilot, start.pilot.counter()
@@ -436,7 +460,7 @@ def take_moments(
         "moments",
         verbose=est.params["verbose"],
         start=start.position,
-        move=plan.move,
+        move=move,
     )
     try:
         with closing(row_blocks):

@@ -53,7 +53,7 @@ def numbers_of(table: Any) -> NDArray[np.float64]:
     assert frame is not None
     columns = []
     for name in frame.columns:
-        column = frame[name]
+        column = frame.get_column(name)
         if column.dtype in (nw.Date, nw.Datetime):  # of any unit and time zone
             column = column.cast(nw.Datetime("us")) if column.dtype == nw.Date else column
             column = column.dt.timestamp("us")

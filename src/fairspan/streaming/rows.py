@@ -234,7 +234,7 @@ def plain_text(frame: Any) -> Any:
 def _refuse_text_and_numbers(frames: list[Any]) -> None:
     """Raise if a column is numbers in one frame and text in another, such as 1 and "01"."""
     for name in frames[0].columns:
-        columns = [frame[name] for frame in frames if name in frame.columns]
+        columns = [frame.get_column(name) for frame in frames if name in frame.columns]
         numeric = [column.dtype.is_numeric() for column in columns]
         if all(numeric) or not any(numeric):
             continue

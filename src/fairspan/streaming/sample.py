@@ -255,6 +255,7 @@ class SamplePass:
             # Decided on the first block: missing values may change the type of a column in a later one.
             self.encodes = wants_encoder(self._encoder, given.X)
         if self.encodes:
+            rows = given  # a column of text may be all missing in a block, which looks like numbers
             _refuse_infinity(rows, offset)
             # The encoder is fitted on the sample, so its output is not known yet.
             rows = replace(rows, X=np.zeros((len(rows), 1)))
@@ -266,15 +267,16 @@ class SamplePass:
         if data.clusters is not None:
             self.sample.clusters = (self.sample.clusters or ClusterCounts()).add(data)
         if self._digest:
-            # X that was moved to a device is hashed as it was given.
-            table = given.X if self.encodes or given is not rows else None
+            table = given.X if self.encodes else None
+            if table is None and rows.given is not None:  # moved to a device, or not: the same hash
+                table = to_numpy(data.X)
             digest = _digest(data, offset, table)
             self.sample.digest = (self.sample.digest + digest) % 2**64
-        keys = None
+        index, keys = None if data.index is None else to_numpy(data.index), None
         if self.sample.by_content:
-            index = np.arange(data.n) if data.index is None else to_numpy(data.index)
-            keys = content_keys(data, given.X if self.encodes else None, base + offset + index)
-        self.sample.add(base + offset, given, variables_of(data), data.index, keys)
+            at = np.arange(data.n) if index is None else index
+            keys = content_keys(data, given.X if self.encodes else None, base + offset + at)
+        self.sample.add(base + offset, given, variables_of(data), index, keys)
 
 
 def variables_of(data: Data) -> dict[str, Mapping[str, Attribute]]:
@@ -290,7 +292,9 @@ def wants_encoder(encoder: Any, X: Any) -> bool:
     if not isinstance(encoder, str) or encoder == "table":
         return True
     frame = as_frame(X, "X")
-    return frame is not None and not all(is_number(frame[name]) for name in frame.columns)
+    return frame is not None and not all(
+        is_number(frame.get_column(name)) for name in frame.columns
+    )
 
 
 def is_number(column: Any) -> bool:
@@ -308,7 +312,7 @@ def _refuse_infinity(rows: Rows, offset: int) -> None:
         if kind not in (nw.Float32, nw.Float64):
             continue
         assert frame is not None
-        bad = np.flatnonzero(np.isinf(frame[name].to_numpy()))
+        bad = np.flatnonzero(np.isinf(frame.get_column(name).to_numpy()))
         if len(bad):
             file, row = rows.place(int(bad[0]))
             why = f"column {name!r} holds infinity (row {offset + bad[0]} of all)."

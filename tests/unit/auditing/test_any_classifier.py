@@ -12,6 +12,7 @@ import pytest
 from fairspan import DataWarning, FairRidge, audit
 from fairspan.auditing import AnyClassifier, CellGap, CellShare
 from fairspan.auditing.cell_bounds import Cells, upper_limit
+from fairspan.auditing.small_groups import exact_interval
 
 
 def rows(n=3_000, shift=0.4, seed=0):
@@ -271,3 +272,162 @@ def test_attributes_known_as_probabilities_are_named():
     found = result.any_classifier(edges=[0.0])
     assert [gap.attribute for gap in found.gaps] == ["sex"]
     assert found.note == "No limit for race: the groups are known as probabilities."
+
+
+def test_weights_that_go_with_the_score_count_by_set():
+    """The number of rows is that at which a binomial share has the variance of the weighted share."""
+    rng = np.random.default_rng(0)
+    s = np.repeat(["a", "b"], [2_000, 20_000])
+    score = (rng.random(22_000) < np.where(s == "a", 0.01, 0.02)).astype(float)
+    weight = np.where((s == "a") & (score > 0.0), 20.0, 1.0)
+    found = audited(score, {"sex": s}, sample_weight=weight).any_classifier(edges=[0.0])
+    w, h = weight[s == "a"], score[s == "a"]
+    p, q = w @ h / w.sum(), score[s == "b"].mean()
+    number = int(p * (1.0 - p) / (w**2 @ (h - p) ** 2 / w.sum() ** 2))
+    assert number < 0.4 * w.sum() ** 2 / (w @ w)
+    cells = Cells(shares=np.array([[1.0 - p, p], [1.0 - q, q]]), n=(number, 20_000))
+    assert found.bound() == pytest.approx(upper_limit(cells.of_any_rule(0.05)), abs=1e-4)
+    assert found.bound(thresholds=True) == pytest.approx(found.bound(), abs=1e-4)
+    heavy = next(one for one in found.shares if (one.group, one.cell) == ("a", 2))
+    assert (heavy.low, heavy.high) == pytest.approx(exact_interval(p, number, 0.05 / 8))
+    # Clusters of 20 rows count as rows of weight 20.
+    copies = np.repeat(np.arange(22_000), weight.astype(int))
+    clustered = audited(score[copies], {"sex": s[copies]}, groups=copies)
+    assert clustered.any_classifier(edges=[0.0]).bound() == pytest.approx(found.bound(), abs=1e-4)
+
+
+class Cut:
+    """A classifier whose decision value is the first column of X."""
+
+    classes_ = np.array([0, 1])
+
+    def fit(self):
+        return self
+
+    def decision_function(self, X):
+        return np.asarray(X)[:, 0]
+
+    def predict(self, X):
+        return (self.decision_function(X) > 0.0).astype(int)
+
+
+@pytest.mark.parametrize("given", ["scores", "model", "probabilities"])
+def test_edges_are_in_the_units_of_the_output_for_every_favourable_class(given):
+    rng = np.random.default_rng(0)
+    s = np.where(rng.random(2_000) < 0.5, "a", "b")
+    score = np.round(np.clip(rng.beta(2, 2, 2_000) + 0.15 * (s == "a"), 0.0, 1.0), 1)
+    y = (rng.random(2_000) < score).astype(int)
+    what = {
+        "scores": (score, None, "the given scores"),
+        "model": (Cut(), score[:, None], "decision_function of Cut for class 1"),
+        "probabilities": (np.stack([1.0 - score, score], 1), None, "the given scores for class 1"),
+    }
+    audited_as, X, name = what[given]
+    edges = [0.3, 0.8]
+    limits = []
+    for favourable in (1, 0):
+        result = audit(
+            audited_as,
+            X,
+            y,
+            sensitive_features={"sex": s},
+            parts=["scores"],
+            n_boot=20,
+            pos_label=favourable,
+        )
+        found = result.any_classifier(edges=edges)
+        assert found.output == name
+        assert f"Cells are cut from {name}. A threshold selects score > edge" in str(found)
+        shares = [one.value for one in found.shares if one.group == "a"]
+        cell = np.searchsorted(edges, score[s == "a"], side="left")
+        np.testing.assert_allclose(shares, np.bincount(cell) / len(cell))
+        limits.append((found.edges, found.gaps, result.any_classifier(3).edges))
+    assert limits[0] == limits[1]
+
+
+def test_decisions_are_named_by_the_favourable_class():
+    _, y, s = rows()
+    labels = np.array(["no", "yes"])[y]
+    for favourable in ("yes", "no"):
+        result = audit(
+            labels,
+            y=labels[::-1],
+            sensitive_features={"sex": s},
+            parts=["decisions"],
+            n_boot=20,
+            pos_label=favourable,
+        )
+        found = result.any_classifier(edges=[0.0])
+        assert found.output == f"1 for the decision {favourable} and 0 for others"
+        high = next(one.value for one in found.shares if (one.group, one.cell) == ("a", 2))
+        assert high == pytest.approx(np.mean(labels[s == "a"] == favourable))
+
+
+@pytest.mark.parametrize(
+    ("edges", "named"), [([0.5, 3.0], "0.5"), ([3.0, 5.0], "5"), ([0.0, 9.0], "0, 9")]
+)
+def test_edges_outside_the_range_of_the_scores_are_refused(edges, named):
+    rng = np.random.default_rng(0)
+    grade = rng.integers(1, 6, 400).astype(float)
+    result = audited(grade, {"sex": np.where(rng.random(400) < 0.5, "a", "b")})
+    with pytest.raises(
+        ValueError,
+        match=re.escape(
+            f"edges={edges} is not allowed: {named} is outside the range of the given scores, 1 to 5 in the "
+            f"audited rows. A threshold selects score > edge"
+        ),
+    ):
+        result.any_classifier(edges=edges)
+    assert result.any_classifier(edges=[1.0, 4.0]).k == 3
+
+
+def test_classes_without_rows_are_refused():
+    score, _, s = rows(400)
+    none, every = np.zeros(400, dtype=int), np.ones(400, dtype=int)
+    lacks = audited(score, {"sex": s}, none, pos_label=1)
+    for criterion in ("equal_opportunity", "equalized_odds"):
+        with pytest.raises(
+            ValueError,
+            match=re.escape(
+                f"criterion={criterion!r} compares rows of y = 1, and no audited row has it"
+            ),
+        ):
+            lacks.any_classifier(edges=[0.0], criterion=criterion)
+    one_class = audited(score, {"sex": s}, every, pos_label=1)
+    with pytest.raises(ValueError, match=r"compares rows of each class of y, and all .* y = 1"):
+        one_class.any_classifier(edges=[0.0], criterion="equalized_odds")
+    assert one_class.any_classifier(edges=[0.0], criterion="equal_opportunity").n_rows == 400
+
+
+def test_a_class_of_too_few_rows_is_named():
+    score, _, s = rows(400)
+    y = (np.arange(400) < 12).astype(int)
+    result = audited(score, {"sex": s}, y)
+    for criterion in ("equal_opportunity", "equalized_odds"):
+        with pytest.raises(
+            ValueError,
+            match="two groups of 30 effective rows among the 12 rows of y = 1 that count",
+        ):
+            result.any_classifier(edges=[0.0], criterion=criterion)
+    # All clusters of the class set edges.
+    clusters = np.where(y == 1, 0, np.arange(400))
+    clustered = audited(score, {"sex": s}, y, groups=clusters)
+    with pytest.raises(ValueError, match=r"30 effective clusters among the 0 rows of y = 1"):
+        clustered.any_classifier(2, criterion="equal_opportunity", random_state=42)
+    other = np.where((y == 1) & (np.arange(400) % 2 == 0), "x", np.where(s == "a", "y", "z"))
+    few = audited(score, {"sex": s, "t": other}, (np.arange(400) < 150).astype(int), min_rows=20)
+    notes = few.any_classifier(edges=[0.0], criterion="equalized_odds").gaps[1].note
+    assert notes == "without x: too few rows of y = 0; without x: too few rows of y = 1"
+
+
+def test_classes_that_different_attributes_lack_are_not_named():
+    score, _, _ = rows(400)
+    y = (np.arange(400) < 200).astype(int)
+    half = np.arange(400) % 2 == 0
+    of = {
+        "first": np.where((y == 1) & half, "a", "b"),
+        "second": np.where((y == 0) & half, "a", "b"),
+    }
+    result = audited(score, of, y, intersectional=False)
+    with pytest.raises(ValueError, match="two groups of 30 effective rows in every class of y"):
+        result.any_classifier(edges=[0.0], criterion="equalized_odds")

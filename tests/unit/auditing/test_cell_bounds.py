@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairspan.auditing import cell_bounds
-from fairspan.auditing.cell_bounds import Cells, Piece, chance_at_most, upper_limit
+from fairspan.auditing.cell_bounds import (
+    Cells,
+    Piece,
+    chance_at_most,
+    linearised_variance,
+    upper_limit,
+)
 from fairspan.auditing.small_groups import exact_interval
 
 counts = st.lists(st.integers(0, 40), min_size=3, max_size=3)
@@ -157,3 +163,111 @@ def test_a_start_beyond_the_limit_stays():
     piece = Piece(difference=0.1, low=0.3, high=0.5, n_small=50, n_large=80, tail=0.05)
     assert 0.1 < piece.limit(0.0) <= piece.farthest
     assert piece.limit(0.9) == 0.9
+
+
+def weighted_cells(seed, k, n=(300, 500), n_clusters=None):
+    """Rows of two groups whose weights go with their cells, in clusters if asked for."""
+    rng = np.random.default_rng(seed)
+    shares, kish, variances = [], [], []
+    for m in n:
+        cell = rng.integers(0, k, m)
+        weight = rng.exponential(size=m) * rng.exponential(size=k)[cell] + 0.01
+        clusters = None if n_clusters is None else rng.integers(0, n_clusters, m)
+        unit = np.arange(m) if clusters is None else clusters
+        shares.append(np.bincount(cell, weight, minlength=k) / weight.sum())
+        kish.append(int(weight.sum() ** 2 / np.sum(np.bincount(unit, weight) ** 2)))
+        variances.append(linearised_variance(cell, k, weight, clusters))
+    return Cells(shares=np.array(shares), n=tuple(kish), variances=np.array(variances))
+
+
+@pytest.mark.parametrize("n_clusters", [None, 7])
+def test_the_variance_of_shares_is_a_sum_over_clusters(n_clusters):
+    rng = np.random.default_rng(0)
+    cell, weight = rng.integers(0, 3, 40), rng.exponential(size=40)
+    clusters = None if n_clusters is None else rng.integers(0, n_clusters, 40)
+    unit = np.arange(40) if clusters is None else clusters
+    share = np.array([weight[cell == c].sum() for c in range(3)]) / weight.sum()
+    expected = np.zeros((3, 3))
+    for u in np.unique(unit):
+        total = sum(weight[i] * (np.eye(3)[cell[i]] - share) for i in np.flatnonzero(unit == u))
+        expected += np.outer(total, total) / weight.sum() ** 2
+    np.testing.assert_allclose(linearised_variance(cell, 3, weight, clusters), expected, atol=1e-15)
+
+
+def test_sets_of_equal_rows_count_all_rows():
+    rng = np.random.default_rng(1)
+    cell = rng.integers(0, 4, 300)
+    shares = np.bincount(cell, minlength=4)[None] / 300
+    sets = np.array([[a, b, c, d] for a in (0, 1) for b in (0, 1) for c in (0, 1) for d in (0, 1)])
+    copies = np.repeat(np.arange(300), 3)
+    for variance in (
+        linearised_variance(cell, 4, np.full(300, 2.5), None),
+        linearised_variance(cell[copies], 4, np.ones(900), copies),
+    ):
+        cells = Cells(shares=shares, n=(300,), variances=variance[None])
+        assert (cells.numbers(sets) == 300).all()
+        assert cells._fewest().tolist() == [300]
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.integers(2, 6), st.sampled_from([None, 60]))
+def test_a_set_counts_as_the_rows_of_its_variance_and_no_set_as_less_than_the_fewest(
+    seed, k, n_clusters
+):
+    cells = weighted_cells(seed, k, n_clusters=n_clusters)
+    fewest = cells._fewest()
+    for chosen in range(2**k):
+        inside = np.array([chosen >> c & 1 for c in range(k)], dtype=float)
+        for h in range(2):
+            rate, variance = cells.shares[h] @ inside, inside @ cells.variances[h] @ inside
+            number = cells.numbers(inside[None])[h, 0]
+            assert fewest[h] <= number <= cells.n[h]
+            if 1e-9 < rate < 1.0 - 1e-9:
+                assert number == max(int(min(cells.n[h], rate * (1.0 - rate) / variance)), 1)
+
+
+@settings(max_examples=4, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.permutations(range(4)))
+def test_the_order_of_cells_does_not_matter_with_weights(seed, order):
+    cells = weighted_cells(seed, 4)
+    order = list(order)
+    again = Cells(
+        shares=cells.shares[:, order],
+        n=cells.n,
+        variances=cells.variances[:, order][:, :, order],
+    )
+    found = upper_limit(cells.of_any_rule(0.05))
+    assert upper_limit(again.of_any_rule(0.05)) == pytest.approx(found, abs=1e-4)
+    # Counts are whole, so that limits move by up to a row if the number of rows does.
+    row = 1.0 / cells._fewest().min()
+    assert upper_limit(cells.of_thresholds(0.05)) <= found + row
+    turned = Cells(
+        shares=cells.shares[:, ::-1], n=cells.n, variances=cells.variances[:, ::-1, ::-1]
+    )
+    up, down = (upper_limit(one.of_thresholds(0.05)) for one in (cells, turned))
+    assert up == pytest.approx(down, abs=1e-4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cell_bounds, "_FEW_CELLS", 0)
+        assert upper_limit(cells.of_any_rule(0.05)) >= found - row
+
+
+@pytest.mark.parametrize("k", [2, pytest.param(12, marks=pytest.mark.slow)])
+def test_limits_hold_where_weights_go_with_the_cell(k):
+    """Rare rows of weight 20 are all in one cell; 12 cells have no list of sets."""
+    rare = 0.01 * 20.0 / (0.01 * 20.0 + 0.99)
+    true, covered, covered_by_kish = rare - 0.02, [], []
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        shares, n, variances = [], [], []
+        for share, m, heavy in ((0.01, 2_000, 20.0), (0.02, 20_000, 1.0)):
+            cell = np.where(rng.random(m) < share, k - 1, rng.integers(0, k - 1, m))
+            weight = np.where(cell == k - 1, heavy, 1.0)
+            shares.append(np.bincount(cell, weight, minlength=k) / weight.sum())
+            n.append(int(weight.sum() ** 2 / (weight @ weight)))
+            variances.append(linearised_variance(cell, k, weight, None))
+        cells = Cells(shares=np.array(shares), n=tuple(n), variances=np.array(variances))
+        kish = Cells(shares=cells.shares, n=cells.n)
+        covered.append(upper_limit(cells.of_any_rule(0.05)) >= true)
+        covered_by_kish.append(upper_limit(kish.of_thresholds(0.05)) >= true)
+    assert np.mean(covered) >= 0.9
+    assert np.mean(covered_by_kish) < 0.9

@@ -24,6 +24,27 @@ def test_of_a_score_for_each_class_the_positive_ones_is_taken(rng):
     np.testing.assert_array_equal(one.oriented(classes[:2], (0,)), -scores[:, :1])
 
 
+def test_the_sign_and_the_name_of_a_score_are_known(rng):
+    scores, classes = rng.normal(size=(9, 3)), np.array(["a", "b", "c"])
+    several = Outputs("m", scores, classes=classes, method="predict_proba")
+    two = Outputs("m", scores[:, :1], classes=classes[:2], method="decision_function")
+    for k in range(3):
+        assert not several.negated(classes, (k,))
+        assert several.score_text(classes, (k,)) == f"predict_proba of m for class {classes[k]}"
+    for k in range(2):
+        turned = np.array_equal(two.oriented(classes[:2], (k,)), -scores[:, :1])
+        assert two.negated(classes[:2], (k,)) is turned
+        assert two.score_text(classes[:2], (k,)) == "decision_function of m for class b"
+    number = Outputs("m", scores[:, :1], method="predict")
+    assert not number.negated(None, ())
+    assert number.score_text(None, ()) == "predict of m"
+    assert Outputs("scores", scores[:, :1]).score_text(classes, (1,)) == "the given scores"
+    decided = Outputs("decisions", decisions=classes[[0, 1]])
+    assert decided.score_text(classes[:2], (1,)) == "1 for the decision b and 0 for others"
+    assert decided.take([0]).score_text(None, ()) == "1 for the decision and 0 for others"
+    assert two.take([0, 2]).method == "decision_function"
+
+
 def test_sparse_rows_become_dense_for_attackers_if_there_is_memory(monkeypatch):
     matrix = scipy.sparse.eye_array(6, 4, format="csr")
     np.testing.assert_array_equal(read_numbers(matrix, None, []), matrix.toarray())

@@ -1,6 +1,7 @@
 """Command export: a saved model as an ONNX or npz file."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -77,3 +78,19 @@ def test_errors_speak_of_options(call, model, options, message, tmp_path):
     assert done.code == 2
     assert message in done.err
     assert not (tmp_path / "m.npz").exists()
+
+
+def test_generated_rows_with_one_output_are_reported_as_not_checked(call, table, tmp_path):
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    stump = HistGradientBoostingRegressor(max_iter=2, min_samples_leaf=len(table), random_state=0)
+    model = fairspan.FairRegressor(stump, sensitive_estimator=stump, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(table[["income", "debt"]], table["income"], sensitive_features=table["sex"])
+    fairspan.save_model(model, tmp_path / "fair.skops")
+    tree = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
+    done = call("export", "fair.skops", "model.npz", "--trust", tree)
+    assert done.code == 0, done.err
+    assert "Give rows of yours, as --check rows." in done.err
+    assert "Not checked: the generated rows all get the same output." in done.err

@@ -11,7 +11,7 @@ from fairspan import FairRidge, FairRidgeClassifier, export, table_encoder
 from fairspan.deployment import read_npz_model
 from fairspan.deployment.encoder import read_inputs
 from fairspan.deployment.program import Program
-from fairspan.exceptions import ExportError
+from fairspan.exceptions import DataWarning, ExportError
 
 pd = pytest.importorskip("pandas")
 N = 200
@@ -35,10 +35,10 @@ def table(seed=0, n=N):
     return frame
 
 
-def fitted(frame, **options):
+def fitted(frame, signal=0.0, **options):
     rng = np.random.default_rng(1)
     s = rng.integers(0, 2, len(frame))
-    y = rng.normal(size=len(frame)) + s
+    y = rng.normal(size=len(frame)) + s + signal
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return FairRidge(n_components=30, random_state=0, **options).fit(
@@ -48,7 +48,8 @@ def fitted(frame, **options):
 
 @pytest.fixture(scope="module")
 def model():
-    return fitted(table())
+    frame = table()
+    return fitted(frame, signal=frame["age"] / 10.0)
 
 
 def files(model, tmp_path, check=None):
@@ -132,14 +133,15 @@ VALUES = st.one_of(
     st.none(),
     st.text(max_size=5),
     st.sampled_from(
-        ["missing", "nan", "None", "1", "1.0", "01", "-3.0", "2.00", "infrequent_sklearn"]
+        ["missing", "nan", "None", "1", "1.0", "01", "-3.0", "2.00", "infrequent_sklearn", "0"]
     ),
+    st.sampled_from(["100000000000000000", "1e+17", "-0.0"]),
     st.integers(-5, 5),
-    st.sampled_from([1.0, -2.0, 0.5, float("nan"), True, False]),
+    st.sampled_from([1.0, -2.0, 0.5, float("nan"), True, False, 1e17, -0.0, 0.0, 10**17, pd.NA]),
 )
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     known=st.lists(VALUES, min_size=4, max_size=30),
     new=st.lists(VALUES, min_size=1, max_size=9),
@@ -169,10 +171,81 @@ def test_categories_are_those_of_the_encoder(known, new, min_frequency, max_cate
     Model._schema.encoder = encoder
     program = Program()
     columns = read_inputs(program, Model)
-    known_values = {"i0": read_npz_model._read({"c": new}, {"kind": "text", "name": "c"})}
+    known_values = {"i0": read_npz_model._read({"c": new}, "c", "text", 1, False)}
     known_values |= program.constants
     for step in program.steps:
         values = [known_values[a] if isinstance(a, str) else a for a in step.arguments]
         known_values[step.result] = read_npz_model.OPS[step.operation](*values)
     np.testing.assert_array_equal(known_values[columns.values.name], wanted)
     assert columns.binary == set(range(wanted.shape[1]))
+
+
+def test_large_whole_numbers_are_the_categories_of_their_text(tmp_path):
+    """Numbers without an exponent, in the npz reader and in the feed of ONNX files."""
+    rng = np.random.default_rng(0)
+    known = ["100000000000000000", "200000000000000000", "0", "x"]
+    frame = pd.DataFrame({"branch": rng.choice(known, N)})
+    model = fitted(frame, signal=3.0 * pd.factorize(frame["branch"], sort=True)[0])
+    new = pd.DataFrame({"branch": [1e17, 2e17, -0.0, 0.0]})
+    assert len(set(model.predict(new).round(6))) == 3
+    files(model, tmp_path, new)
+    found = read_npz_model.load(tmp_path / "model.npz")(new)["variable"].ravel()
+    np.testing.assert_allclose(found, model.predict(new), atol=1e-9)
+
+
+def dated():
+    frame = table()[["age", "job", "since"]]
+    days = (frame["since"] - pd.Timestamp("2020-02-01")).dt.days
+    return frame, fitted(frame, signal=days / 500.0)
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+def test_the_reader_takes_dates_of_a_frame_as_days(unit, tmp_path):
+    frame, model = dated()
+    export(model, tmp_path / "model.npz", check=frame)
+    score = read_npz_model.load(tmp_path / "model.npz")
+    new = frame.assign(since=frame["since"].astype(f"datetime64[{unit}]"))
+    new.loc[3, "since"] = pd.NaT
+    np.testing.assert_allclose(score(new)["variable"].ravel(), model.predict(new), atol=1e-9)
+    pl = pytest.importorskip("polars")
+    polars = pl.from_pandas(new).with_columns(pl.col("since").cast(pl.Date))
+    np.testing.assert_allclose(score(polars)["variable"].ravel(), model.predict(polars), atol=1e-9)
+
+
+def test_a_frame_is_compared_as_it_is_given_too(tmp_path, monkeypatch):
+    """A reader that takes dates as nanoseconds is noticed."""
+    frame, model = dated()
+    right = read_npz_model._read
+
+    def wrong(rows, name, kind, width, complete, **more):
+        if kind == "date" and isinstance(rows, pd.DataFrame):
+            return rows[name].to_numpy().astype(np.float64)[:, None]
+        return right(rows, name, kind, width, complete, **more)
+
+    monkeypatch.setattr(read_npz_model, "_read", wrong)
+    for rows in (frame, None):
+        with pytest.raises(ExportError, match="was not written"):
+            export(model, tmp_path / "model.npz", check=rows)
+
+
+def test_what_the_reader_refuses_is_said(tmp_path):
+    frame, model = dated()
+    frame = frame.assign(since=frame["since"].dt.tz_localize("Europe/Berlin"))
+    with pytest.warns(DataWarning, match="The reader of npz files refuses these rows as they are"):
+        assert export(model, tmp_path / "model.npz", check=frame).rows_checked == N
+
+
+def test_a_frame_with_columns_that_the_encoder_leaves_out(tmp_path):
+    frame = table()[["age", "job", "own"]]
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 2, N)
+    y = frame["age"].to_numpy() / 10.0 + s
+    encoder = table_encoder(frame[["age", "job"]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = FairRidge(random_state=0, n_components=30).fit_stream(
+            lambda: [(frame[i : i + 50], y[i : i + 50], s[i : i + 50]) for i in range(0, N, 50)],
+            encoder=encoder,
+        )
+        assert files(model, tmp_path, frame.head(40)).inputs == {"age": "number", "job": "text"}
+        files(model, tmp_path)

@@ -1,12 +1,14 @@
 """Arguments of export, and what it says."""
 
+import json
 import sys
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from fairspan import ExportError, FairRidge, export
+from fairspan import ExportError, FairRidge, FairRidgeClassifier, export
 from fairspan.deployment import exporting
 
 
@@ -49,8 +51,8 @@ def test_a_file_that_predicts_otherwise_is_not_written(model, tmp_path, monkeypa
 
     def wrong(model):
         program = write(model)
-        name = next(iter(program.constants))
-        program.constants[name] = program.constants[name] * 1.001
+        for name, constant in program.constants.items():
+            program.constants[name] = constant * 1.001
         return program
 
     monkeypatch.setattr(exporting, "write_program", wrong)
@@ -92,3 +94,42 @@ def test_rounding_of_rows_to_float32_is_reported(tmp_path):
     with pytest.warns(DataWarning, match="Rounding these rows to float32 moves numbers by up to"):
         written = export(model, tmp_path / "model.onnx", check=X)
     assert written.largest_difference < 1e-5 < written.rounding_difference
+
+
+def test_metadata_say_what_was_asked_for(tmp_path):
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 2, 400)
+    X = rng.normal(size=(400, 3)) + 1.5 * s[:, None]
+    other = rng.normal(size=400) + X[:, 1]
+    y = (X[:, 0] + rng.normal(size=400) > 0.7).astype(int)
+    rule = FairRidgeClassifier(equalize="decisions", random_state=0)
+    rule = rule.fit(X, y, sensitive_features={"SECRET": s})
+    score = FairRidge(random_state=0).fit(
+        X, other + X[:, 0], sensitive_features={"SECRET": s, "SECRET2": other}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = [
+            (rule, 1.0, None),
+            (rule.at(0.5), 0.5, None),
+            (rule.at(max_gap=0.05), None, ("max_gap", [0.05])),
+            (rule.at(max_gap={"SECRET": 0.05}), None, ("max_gap", [0.05])),
+            (rule.at(min_ratio=0.9), None, ("min_ratio", [0.9])),
+            (score.at(0.5), 0.5, None),
+            (score.at(max_correlation=0.3), 0.7, ("max_correlation", [0.3])),
+            (
+                score.at(max_correlation={"SECRET": 0.6, "SECRET2": 0.4}),
+                None,
+                ("max_correlation", [0.4, 0.6]),
+            ),
+        ]
+    for model, fairness, asked in cases:
+        export(model, tmp_path / "model.npz")
+        with np.load(tmp_path / "model.npz") as archive:
+            text = archive["plan"].tobytes().decode()
+        facts = json.loads(text)["metadata"]
+        assert facts["fairness"] == fairness
+        assert (facts["dial"] is None) == (fairness is None)
+        limit = None if asked is None else dict(zip(("kind", "numbers"), asked, strict=True))
+        assert facts["limit"] == limit
+        assert "SECRET" not in text

@@ -4,10 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from fairspan import (
     FairClassifier,
+    FairEraser,
     FairGPClassifier,
     FairGPRegressor,
     FairPostprocessor,
@@ -293,3 +295,59 @@ def test_what_cannot_be_written_is_named(data):
         write_program(make_pipeline(StandardScaler(), FairRidge()))
     with pytest.raises(ExportError, match="a RandomForestRegressor"):
         write_program(forest)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        FairRidgeClassifier(random_state=0),
+        FairRidgeClassifier(random_state=0, equalize="decisions"),
+        FairGPClassifier(random_state=0),
+        FairClassifier(
+            HistGradientBoostingClassifier(max_iter=5, random_state=0),
+            random_state=0,
+            equalize="decisions",
+        ),
+    ],
+    ids=lambda model: f"{model!r}"[:60],
+)
+@pytest.mark.parametrize("target", ["two", "three"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_no_decision_for_numbers_that_the_model_refuses(model, target, number, data, tmp_path):
+    """An ONNX file cannot raise: numbers are NaN, and the label is the first class."""
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    model = fitted(model, data, target)
+    X = data[3][:20].copy()
+    wanted = expected(model, X)
+    X[3, 1] = number
+    with pytest.raises(ValueError, match=r"NaN|infinit"):
+        model.predict(X)
+    export(model, tmp_path / "model.onnx", dtype="float64")
+    found = model_outputs(tmp_path / "model.onnx", X)
+    for name in ("probabilities", "decision_function"):
+        if name in wanted:
+            assert np.isnan(found[name][3]).all()
+    assert found["label"][3] == model.classes_[0]
+    others = np.arange(len(X)) != 3
+    compare(
+        {name: values[others] for name, values in found.items()},
+        {name: values[others] for name, values in wanted.items()},
+        1e-9,
+    )
+
+
+def test_short_rows_with_the_cosine_kernel(data, tmp_path):
+    """scikit-learn leaves rows shorter than 10 times the precision as they are."""
+    model = fitted(FairRidge("cosine", random_state=0), data, "numbers")
+    unit = data[3][0] / np.linalg.norm(data[3][0])
+    sizes = np.array([0.0, 1e-16, 1e-15, 2.2e-15, 2.3e-15, 1e-3, 1e9])
+    wanted = model.predict(sizes[:, None] * unit)
+    assert abs(wanted[1] - wanted[-1]) > 1e-3
+    check(model, sizes[:, None] * unit, tmp_path, tolerance=1e-9)
+
+
+def test_an_eraser_is_refused_by_name(data):
+    eraser = FairEraser().fit(data[0], sensitive_features=data[2])
+    with pytest.raises(ExportError, match=r"FairEraser.*matrix"):
+        write_program(eraser)

@@ -1,5 +1,6 @@
 """The reader: 60 lines, numpy alone, no pickle."""
 
+import json
 import subprocess
 import sys
 import zipfile
@@ -8,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairspan import FairGPClassifier, export
-from fairspan.deployment import read_npz_model
+from fairspan import FairGPClassifier, FairRidge, export
+from fairspan.deployment import npz, read_npz_model
 
 READER = Path(read_npz_model.__file__)
 
@@ -69,8 +70,56 @@ def test_blocks_of_rows_change_nothing(model_and_rows, tmp_path):
     assert score(X[:0])["label"].shape == (0,)
 
 
-def test_a_matrix_of_another_width_is_an_error(model_and_rows, tmp_path):
+@pytest.fixture
+def score(model_and_rows, tmp_path):
     model, X = model_and_rows
     export(model, tmp_path / "model.npz", check=X)
-    with pytest.raises(ValueError, match="cannot reshape"):
-        read_npz_model.load(tmp_path / "model.npz")(X[:, :2])
+    return read_npz_model.load(tmp_path / "model.npz")
+
+
+def test_a_matrix_of_another_width_is_an_error(model_and_rows, score):
+    with pytest.raises(ValueError, match=r"'X' has the shape \(150, 2\); give 3 value"):
+        score(model_and_rows[1][:, :2])
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_numbers_that_the_model_refuses_are_an_error(number, model_and_rows, score):
+    model, X = model_and_rows
+    X = X[:4].copy()
+    X[2, 1] = number
+    with pytest.raises(ValueError, match=r"NaN|infinit"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="'X' has missing or infinite numbers"):
+        score(X)
+
+
+def test_a_file_of_another_format_is_an_error(model_and_rows, tmp_path, score):
+    with np.load(tmp_path / "model.npz") as archive:
+        arrays = dict(archive)
+    plan = json.loads(arrays["plan"].tobytes())
+    assert plan["format"] == npz.FORMAT
+    plan["format"] += 1
+    arrays["plan"] = np.frombuffer(json.dumps(plan).encode(), np.uint8)
+    np.savez(tmp_path / "later.npz", **arrays)
+    with pytest.raises(ValueError, match="The file has format 2"):
+        read_npz_model.load(tmp_path / "later.npz")
+
+
+def test_a_column_has_one_axis(tmp_path):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 2, 150)
+    frame = pd.DataFrame({"age": rng.normal(40.0, 9.0, 150), "job": rng.choice(["a", "b"], 150)})
+    y = frame["age"] + 9.0 * (frame["job"] == "a") + s
+    model = FairRidge(alpha=1.0, random_state=0).fit(frame, y, sensitive_features=s)
+    export(model, tmp_path / "model.npz", check=frame)
+    score = read_npz_model.load(tmp_path / "model.npz")
+    for name in frame.columns:
+        for wrong in (frame[[name]].to_numpy(), frame[name][0]):
+            with pytest.raises(ValueError, match=f"{name}.*has the shape"):
+                score(dict(frame) | {name: wrong})
+    texts = {"age": [40.0] * 4, "job": ["a", None, float("nan"), pd.NA]}
+    found = score(texts)["variable"].ravel()
+    wanted = model.predict(pd.DataFrame(texts))
+    np.testing.assert_allclose(found, wanted, atol=1e-9)
+    assert found[0] != found[1]

@@ -8,6 +8,7 @@ pd = pytest.importorskip("pandas")
 
 from fairspan import FairRidge, FairRidgeClassifier  # noqa: E402
 from fairspan.device.staging import Staging  # noqa: E402
+from fairspan.inputs.units import UNITS  # noqa: E402
 
 N = 3000
 FIT = {"n_components": 20, "gamma": 0.2, "random_state": 0}
@@ -148,3 +149,102 @@ def test_a_checkpoint_notices_other_rows_in_an_array(rows, tmp_path):
     other[77, 1] += 0.5
     with pytest.raises(ValueError, match="checkpoint"):
         FairRidge(**FIT).fit_stream(other, **given)
+
+
+@pytest.mark.parametrize("role", ["sensitive_features", "control_features"])
+def test_a_series_keeps_its_name(rows, role):
+    X, y, s = rows
+    given = {"target": y, "sensitive_features": s, role: pd.Series(s, name="sex")}
+    if role == "control_features":
+        given["sensitive_features"] = (X[:, 1] > 0).astype(int)
+    criterion = {"criterion": "conditional_statistical_parity"} if role[0] == "c" else {}
+    there = FairRidge(**FIT, **criterion).fit_stream(X, **given, device="cpu")
+    same(there, FairRidge(**FIT, **criterion).fit_stream(X, **given), X)
+
+
+def test_weights_of_0(rows):
+    X, y, s = rows
+    given = {"target": y, "sensitive_features": s, "sample_weight": np.arange(N) % 7 > 0}
+    given["sample_weight"] = given["sample_weight"].astype(float)
+    there = FairRidge(**FIT).fit_stream(X, **given, device="cpu")
+    same(there, FairRidge(**FIT).fit_stream(X, **given), X)
+
+
+def test_a_block_whose_texts_are_all_missing(rows):
+    X, y, s = rows
+    frame = pd.DataFrame(X, columns=list("abc")).assign(town=np.array(["x", "y"])[y], y=y, s=s)
+    last = frame[2000:].assign(town=np.nan)
+    blocks = [frame[:2000], last]
+    roles = {"target": "y", "sensitive_features": "s"}
+    there = FairRidge(**FIT).fit_stream(blocks, **roles, device="cpu")
+    same(there, FairRidge(**FIT).fit_stream(blocks, **roles), frame.drop(columns=["y", "s"]))
+
+
+def test_columns_whose_names_are_numbers(rows):
+    X, y, s = rows
+    blocks = [(pd.DataFrame(X), y, s)]
+    there = FairRidge(**FIT).fit_stream(blocks, device="cpu")
+    same(there, FairRidge(**FIT).fit_stream([(X, y, s)]), X)
+
+
+WRONG = {
+    "groups that are equal as floats": ({"sensitive_features": "large"}, r"beyond 2\^53"),
+    "a large y": ({"target": "y"}, "y holds 1e\\+200"),
+    "a large S": ({"sensitive_features": "s"}, "holds 1e\\+200"),
+    "large weights": ({"sample_weight": "w"}, "sample_weight is 1e\\+120"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("device", [{}, {"device": "cpu"}], ids=["host", "device"])
+def test_numbers_beyond_what_is_taken_are_refused(rows, what, device):
+    X, y, s = rows
+    wrong, words = WRONG[what]
+    values = {
+        "large": np.array([5, 2**60, 2**60 + 1])[np.arange(N) % 3],
+        "y": np.where(np.arange(N) == 7, 1e200, y.astype(float)),
+        "s": np.where(np.arange(N) == 7, 1e200, X[:, 1]),
+        "w": np.full(N, 1e120),
+    }
+    given = {"target": y, "sensitive_features": s}
+    given |= {role: values[name] for role, name in wrong.items()}
+    with pytest.raises(ValueError, match=words):
+        FairRidge(**FIT).fit_stream(X, **given, **device)
+
+
+def test_signs_of_columns_are_compared(rows):
+    X, y, s = rows
+    some = np.arange(2**16) % N  # as many rows as a block has, or signs would be joined away
+    first = pd.DataFrame(X[some], columns=list("abc")).assign(y=y[some], s=s[some])
+    second = first[:100].copy()
+    first.attrs[UNITS], second.attrs[UNITS] = {"a": "%"}, {"a": "€"}
+    for device in ({}, {"device": "cpu"}):
+        with pytest.raises(ValueError, match="Column 'a'"):
+            FairRidge(**FIT).fit_stream(
+                [first, second], target="y", sensitive_features="s", **device
+            )
+
+
+def test_a_checkpoint_goes_on_with_and_without_a_device(rows, tmp_path):
+    X, y, s = rows
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=y, s=s)
+    named = {"target": "y", "sensitive_features": "s"}
+    arrays = {"target": y, "sensitive_features": s}
+    for number, (source, roles) in enumerate([(frame, named), (X, arrays)]):
+        file = tmp_path / f"pass{number}"
+        FairRidge(**FIT).fit_stream(source, **roles, checkpoint=file)
+        again = FairRidge(**FIT).fit_stream(source, **roles, checkpoint=file, device="cpu")
+        assert again.n_samples_seen_ == N
+
+
+def test_devices_and_kinds_that_cannot_be(rows):
+    X, y, s = rows
+    given = {"target": y, "sensitive_features": s}
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="has no such GPU"):
+            FairRidge(**FIT).fit_stream(X, **given, device="cuda")
+    p = np.column_stack([s, 1 - s]).astype(float)
+    with pytest.raises(ValueError, match="computed on the processor"):
+        FairRidge(**FIT, sensitive_kind="probabilities").fit_stream(
+            X, target=y, sensitive_features=p, device="cpu"
+        )

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from fairspan import FairnessPath, FairRidge, FairRidgeClassifier, fairness_path, metrics
-from fairspan.estimators.path_likely import likely_correlation, likely_rates
+from fairspan.estimators.path_likely import likely_correlation, likely_rates, likely_ratio
+from fairspan.method.decision_certificate import wilson
 from fairspan.metrics.groups import standardize
 
 pd = pytest.importorskip("pandas")
@@ -35,11 +36,73 @@ def test_intervals_contain_what_is_true_of_the_groups():
         share = weight / weight.sum()
         hits["correlation"] += abs(r[0] - wanted) <= z * np.sqrt(share**2 @ influence**2)[0]
         decided = rng.random(n) < chances[code]
-        _, low, high = likely_rates(decided[:, None].astype(float), p, weight, z)[1]
+        rates, _ = likely_rates(decided[:, None].astype(float), p, weight, z)
+        _, low, high = rates[1]
         hits["rate"] += low[0] <= chances[1] <= high[0]
     # 95 % of 150, with three standard errors. Wilson's interval alone has 85 % of the rate.
     assert 0.90 <= hits["correlation"] / repeats <= 0.995
-    assert 0.90 <= hits["rate"] / repeats <= 1.0
+    assert 0.90 <= hits["rate"] / repeats <= 0.995
+
+
+def test_limits_of_rates_of_known_groups_are_wilsons():
+    rng = np.random.default_rng(0)
+    _, code = draw(rng, 80)
+    decided, weight = rng.random((80, 2)) < 0.3, rng.uniform(0.5, 1.5, 80)
+    decided[:, 1] = code == 2  # rates of 0 and 1
+    found, correlation = likely_rates(decided.astype(float), np.eye(3)[code], weight, 1.6, 1.2)
+    for j, (rate, low, high) in enumerate(found):
+        w = weight[code == j]
+        wanted = w @ decided[code == j] / w.sum()
+        limits = wilson(wanted, w.sum() ** 2 / (w @ w) / 1.2, 1.6)
+        np.testing.assert_allclose([rate, low, high], [wanted, *limits], atol=1e-9)
+    np.testing.assert_array_equal(correlation[~np.eye(3, dtype=bool)], 0.0)
+
+
+def test_correlations_of_rates_are_those_of_draws():
+    rng = np.random.default_rng(0)
+    p, _ = draw(rng, 1500)
+    chances = np.array([0.6, 0.3, 0.5])
+    # Many decisions of the same rows, given their probabilities.
+    decided = (rng.random((1500, 2000)) < (p @ chances)[:, None]).astype(float)
+    found, correlation = likely_rates(decided, p, np.ones(1500), 1.96)
+    wanted = np.corrcoef([rate for rate, *_ in found])
+    assert wanted[0, 1] < -0.3
+    np.testing.assert_allclose(correlation.mean(axis=2), wanted, atol=0.08)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_error_of_a_ratio_is_that_of_its_vector(known):
+    """By moving the weight of each row; with two groups it is that of the correlation."""
+    rng = np.random.default_rng(2)
+    p, code = draw(rng, 60)
+    p = np.eye(3)[code] if known else p
+    f = rng.normal(size=60) * (1.0 + 2.0 * (code == 2)) + SHIFT[code]
+    share = rng.uniform(0.5, 1.5, 60)
+    share /= share.sum()
+
+    def vector(w):
+        w = w / w.sum()
+        means = np.linalg.solve(
+            (p * w[:, None]).T @ p, p.T @ (w * standardize(f[:, None], w)[:, 0])
+        )
+        return np.sqrt(w @ p) * means
+
+    root = np.sqrt(share @ p)
+    moved = []
+    for i in range(60):
+        more = share * (1.0 - 1e-6)
+        more[i] += 1e-6
+        change = (vector(more) - vector(share)) / 1e-6
+        moved.append(change - root * (root @ change))
+    variance = (share[:, None] * np.array(moved)).T @ np.array(moved)
+    ratio, spread = likely_ratio(standardize(f[:, None], share), p, share)
+    np.testing.assert_allclose(ratio, np.linalg.norm(vector(share)))
+    np.testing.assert_allclose(spread, np.sqrt(np.linalg.eigvalsh(variance)[-1]), rtol=1e-3)
+    two = np.column_stack([p[:, 0] + p[:, 1], p[:, 2]])
+    r, influence = likely_correlation(standardize(f[:, None], share), two, share, 0)
+    ratio, spread = likely_ratio(standardize(f[:, None], share), two, share)
+    np.testing.assert_allclose(ratio, np.abs(r))
+    np.testing.assert_allclose(spread, np.sqrt(share @ influence**2))
 
 
 def test_influences_are_derivatives():
@@ -64,6 +127,7 @@ def test_groups_that_are_not_told_apart_are_not_judged():
     p = np.tile([0.5, 0.5], (50, 1))
     f = standardize(np.arange(50.0)[:, None], np.ones(50))
     assert np.isnan(likely_correlation(f, p, np.ones(50), 0)[0]).all()
+    assert np.isnan(likely_ratio(f, p, np.ones(50))).all()
     assert likely_rates((f > 0).astype(float), p, np.ones(50), 1.96) is None
 
 
