@@ -1629,7 +1629,10 @@ MUTANTS: tuple[Mutant, ...] = (
         "deployment/generated.py",
         "for j, thresholds in _thresholds(program).items():",
         "for j, thresholds in ():",
-        _tests("unit/deployment/test_generated", "spread_as_those_of_training_rows"),
+        _tests(
+            "unit/deployment/test_generated",
+            "outputs_of_generated_rows_spread_as_those_of_training_rows",
+        ),
     ),
     Mutant(
         "an exported model that decides about rows with missing numbers",
