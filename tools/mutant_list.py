@@ -1646,7 +1646,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "deployment/read_npz_model.py",
         "if complete and not np.isfinite(",
         "if not complete and not np.isfinite(",
-        _tests("unit/deployment/test_read_npz_model", "numbers_that_the_model_refuses"),
+        _tests(
+            "unit/deployment/test_read_npz_model", "numbers_that_the_model_refuses_are_an_error"
+        ),
     ),
     # ------------------------------------------------------------------ embeddings
     Mutant(
