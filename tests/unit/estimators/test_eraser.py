@@ -1,6 +1,7 @@
 """FairEraser as an estimator: scikit-learn's checks, routing, streams, files and errors."""
 
 import copy
+from unittest import SkipTest
 
 import numpy as np
 import pytest
@@ -59,7 +60,9 @@ VARIANTS = {
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_check_passes(variant):
     outcome = run_checks(HashedFairEraser(**VARIANTS[variant]))
-    assert not {name: error for name, error in outcome.items() if error is not None}
+    failed = {name: error for name, error in outcome.items() if error is not None}
+    # Without pandas, checks of its series skip.
+    assert not {name: error for name, error in failed.items() if not isinstance(error, SkipTest)}
     assert len(outcome) >= 50
     assert "check_transformer_preserve_dtypes" in outcome or "check_transformer_general" in outcome
 
