@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.deployment.program import Program, Value
-from fairspan.deployment.refusal import refuse
+from fairspan.deployment.program import Program, Value, refuse
 from fairspan.encoding import TableEncoder, date_columns
 
 __all__ = ["Rows", "read_inputs"]

@@ -9,8 +9,7 @@ import numpy as np
 
 from fairspan.deployment.encoder import Rows
 from fairspan.deployment.learners import learner_columns
-from fairspan.deployment.program import Program, Value
-from fairspan.deployment.refusal import refuse
+from fairspan.deployment.program import Program, Value, refuse
 from fairspan.deployment.trees import leaf_scores
 from fairspan.estimators.learner_columns import LearnerColumns
 from fairspan.estimators.leaves import BoostedLeaves

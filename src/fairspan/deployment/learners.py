@@ -19,8 +19,7 @@ from sklearn.linear_model import (
 )
 
 from fairspan.deployment.encoder import Rows
-from fairspan.deployment.program import Program, Value
-from fairspan.deployment.refusal import refuse
+from fairspan.deployment.program import Program, Value, refuse
 from fairspan.deployment.trees import Forest
 from fairspan.estimators.learner_columns import (
     CategoryColumns,

@@ -10,8 +10,7 @@ import scipy.special
 
 from fairspan.deployment.encoder import Rows, read_inputs
 from fairspan.deployment.features import coordinate_weights, kernel_columns, scores
-from fairspan.deployment.program import Program, Value
-from fairspan.deployment.refusal import refuse
+from fairspan.deployment.program import Program, Value, refuse
 from fairspan.estimators import (
     FairClassifier,
     FairEraser,

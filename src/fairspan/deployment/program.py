@@ -9,17 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairspan.exceptions import ExportError
 from fairspan.method.linalg import Array
 
-__all__ = ["Input", "Program", "Step", "Value"]
+__all__ = ["Input", "Program", "Step", "Value", "refuse"]
 
 # A number or matrix that an operation takes beside a value.
 Constant = float | Array
+
+
+def refuse(part: str, remedy: str) -> NoReturn:
+    """Raise for a part of a model that no operations can write."""
+    raise ExportError(f"export cannot write {part}. {remedy}.")
 
 
 @dataclass(frozen=True, kw_only=True)

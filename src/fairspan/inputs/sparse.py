@@ -53,7 +53,7 @@ def takes_sparse(parameters: Any) -> bool:
     return isinstance(parameters.kernel, str) and parameters.kernel == "linear"
 
 
-def read_sparse(est: Any, X: Any, config: FitConfig | None, *, reset: bool) -> SparseRows:
+def read_sparse(est: object, X: Any, config: FitConfig | None, *, reset: bool) -> SparseRows:
     """X as sparse rows of float64; raise if the estimator does not take them.
 
     The names of the columns are recorded on ``est``, or compared with those of the fit. Whether the
@@ -73,7 +73,7 @@ def read_sparse(est: Any, X: Any, config: FitConfig | None, *, reset: bool) -> S
     )
 
 
-def _refusal(est: Any, X: Any, config: FitConfig | None) -> str:
+def _refusal(est: object, X: Any, config: FitConfig | None) -> str:
     name, (n, p) = type(est).__name__, X.shape
     to_array = "X.toarray()" if scipy.sparse.issparse(X) else "X.sparse.to_dense()"
     if not getattr(est, "_takes_sparse", True):

@@ -134,7 +134,6 @@ class DaskEngine:
     """Dask, as an :class:`fairspan.streaming.engines.Engine`; with a client also for files."""
 
     name = "Dask"
-    predicts = False
 
     def recognises(self, source: Any) -> bool:
         """True for a Dask collection."""
@@ -207,10 +206,6 @@ class DaskEngine:
         if saved is not None:
             saved.save(lambda: moments, position)
         return replace(start, moments=moments, position=position)
-
-    def predict(self, source: Source, outputs: Callable[[Rows, int], dict[str, Any]]) -> Any:
-        """Not for Dask: predictions go to a file."""
-        raise NotImplementedError
 
 
 def _waves(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from fairspan.method.accumulate import MomentsPass
 from fairspan.method.folds import move_to
@@ -32,9 +32,6 @@ class Engine(Protocol):
     """
 
     name: str  # in errors
-    predicts: (
-        bool  # whether `predict` makes collections; otherwise the calling process writes a file
-    )
 
     def recognises(self, source: Any) -> bool:
         """True for data of this engine; its package is not imported to find out."""
@@ -70,6 +67,11 @@ class Engine(Protocol):
         start: StreamedMoments,
     ) -> StreamedMoments:
         """Moments of all rows after those of ``start``: the sum of :func:`moments_of` over parts."""
+
+
+@runtime_checkable
+class PredictingEngine(Engine, Protocol):
+    """An engine that predicts into a collection; for others the calling process writes a file."""
 
     def predict(self, source: Source, outputs: Callable[[Rows, int], dict[str, Any]]) -> Any:
         """A collection of the columns to keep (control features) and of the outputs for the features.

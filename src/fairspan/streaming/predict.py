@@ -19,6 +19,7 @@ from fairspan.inputs.columns import require_columns
 from fairspan.inputs.units import NO_UNIT, check_units
 from fairspan.streaming.arrow import is_csv, require_pyarrow
 from fairspan.streaming.csv_types import as_mapping
+from fairspan.streaming.engines import PredictingEngine
 from fairspan.streaming.fit import ENGINES, open_source
 from fairspan.streaming.rows import Rows, StreamedPredictor, naming_rows
 from fairspan.streaming.sources import Source, read_blocks
@@ -46,8 +47,8 @@ def write_predictions(
     if method not in est.methods:
         msg = f"method={method!r} is not allowed for {est.name}; give one of {est.methods}."
         raise ValueError(msg)
-    makers = (engine for engine in ENGINES if engine.predicts and engine.recognises(source))
-    if (engine := next(makers, None)) is not None:
+    engine = next((engine for engine in ENGINES if engine.recognises(source)), None)
+    if isinstance(engine, PredictingEngine):
         if destination is not None or device is not None or units:
             raise ValueError(
                 f"destination, device and units are not for {engine.name}: a data frame is returned, whose "

@@ -303,7 +303,6 @@ class SparkEngine:
     """Spark, as an :class:`fairspan.streaming.engines.Engine`."""
 
     name = "Spark"
-    predicts = True
 
     def recognises(self, source: Any) -> bool:
         """True for a Spark data frame."""
